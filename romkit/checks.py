@@ -1,0 +1,46 @@
+"""Checks on arguments, shared by every public function. Each raises `InputError` with the reason."""
+
+import difflib
+import math
+from collections.abc import Collection
+
+from romkit.errors import InputError
+
+
+def one_of(argument: str, value: str, names: Collection[str]) -> str:
+    """`value`, if it is one of `names`; the error suggests the nearest name."""
+    if value in names:
+        return value
+    near = difflib.get_close_matches(str(value), names, n=1)
+    fix = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(sorted(names))}"
+    raise InputError(argument, expected=f"one of {', '.join(sorted(names))}", got=repr(value), fix=fix)
+
+
+def positive(argument: str, value: float, *, unit: str = "") -> float:
+    """`value` as a float, if it is a finite positive number."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isfinite(number) and number > 0:
+        return number
+    unit = f" (in {unit})" if unit else ""
+    raise InputError(argument, expected=f"a positive number{unit}", got=repr(value), fix=f"give {argument} > 0")
+
+
+def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) -> None:
+    """The last axis of an array of this shape must have `size` entries."""
+    if len(shape) == 0 or shape[-1] != size:
+        raise InputError(
+            argument,
+            expected=f"shape (..., {size}), {meaning}",
+            got=f"shape {tuple(shape)}",
+            fix=f"put the {size} components on the last axis",
+        )
+
+
+def at_least(argument: str, value: int, minimum: int) -> int:
+    """`value`, if it is an integer that is not below `minimum`."""
+    if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
+        return value
+    raise InputError(argument, expected=f"an integer >= {minimum}", got=repr(value), fix=f"give {argument}={minimum} or more")

@@ -1,0 +1,17 @@
+"""Datasets: one xarray schema for every system, named contexts, tensors for training, files with checksums."""
+
+from romkit.data.context import ContextParameter, context_array, context_names
+from romkit.data.schema import DIMS, check_dataset, make_dataset
+from romkit.data.tensors import Snapshots, context_matrix, snapshots
+
+__all__ = [
+    "DIMS",
+    "ContextParameter",
+    "Snapshots",
+    "check_dataset",
+    "context_array",
+    "context_matrix",
+    "context_names",
+    "make_dataset",
+    "snapshots",
+]

@@ -1,0 +1,108 @@
+"""The one schema of every dataset: dims `trajectory, time, component`, context as coordinates, units on everything.
+
+    variables    state, velocity, and acceleration for mechanical systems   (trajectory, time, component)
+    coordinates  time; component (names) with component_units; one per context parameter along trajectory
+    attributes   provenance: system, parameters, solver, dt, transient, seed, versions
+
+The last dimension is not called `state` because xarray demotes a variable named like one of its dimensions to a
+coordinate, and drops it from every reduction.
+Data of the user's own need the dimensions, `state` and `velocity`; everything else is optional.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from romkit.data.context import ContextParameter, context_names
+from romkit.errors import InputError
+
+DIMS = ("trajectory", "time", "component")
+_MEANING = {
+    "state": ("state", ""),
+    "velocity": ("time derivative of the state", " / {time}"),
+    "acceleration": ("second time derivative of the state", " / {time}2"),
+}
+
+
+def make_dataset(
+    variables: Mapping[str, np.ndarray],
+    *,
+    times: np.ndarray,
+    time_units: str,
+    state_names: Sequence[str],
+    state_units: Sequence[str],
+    contexts: np.ndarray,
+    context: Sequence[ContextParameter],
+    attrs: Mapping[str, object],
+) -> xr.Dataset:
+    """Assemble a dataset in the schema.
+
+    Args:
+        variables: `state`, `velocity` and perhaps `acceleration`, each (trajectories, times, n).
+        times: (T,) in `time_units`.
+        contexts: (trajectories, p) in physical units, columns in the order of `context`.
+        attrs: provenance; values that netCDF cannot hold are stored as JSON.
+    """
+    common = state_units[0] if len(set(state_units)) == 1 else "mixed, see component_units"
+    data = xr.Dataset(
+        {
+            name: (DIMS, values, _describe(name, common, time_units))
+            for name, values in variables.items()
+            if values is not None
+        },
+        coords={
+            "time": ("time", times, {"units": time_units, "long_name": "time"}),
+            "component": ("component", list(state_names), {"long_name": "state component"}),
+            "component_units": ("component", list(state_units), {"long_name": "unit of each state component"}),
+        },
+        attrs={key: value if isinstance(value, str | int | float) else json.dumps(value) for key, value in attrs.items()},
+    )
+    for column, parameter in zip(np.moveaxis(contexts, -1, 0), context, strict=True):
+        data.coords[parameter.name] = (
+            "trajectory",
+            column,
+            {
+                "units": parameter.units,
+                "long_name": parameter.long_name,
+                "training_range": [parameter.low, parameter.high],
+            },
+        )
+    return data
+
+
+def check_dataset(data: xr.Dataset) -> xr.Dataset:
+    """`data`, if a projection can be trained on it.
+
+    Raises:
+        InputError: not a Dataset, a dimension or variable is missing, or values are not finite.
+    """
+    if not isinstance(data, xr.Dataset):
+        raise InputError("data", expected="an xarray.Dataset", got=type(data).__name__, fix="see the guide, 'Your own data'")
+    for name in ("state", "velocity"):
+        if name not in data.data_vars:
+            fix = (
+                "differentiate the states (romkit.data.differentiate) or record velocities"
+                if name == "velocity"
+                else "rename your state variable to 'state'"
+            )
+            raise InputError("data", expected=f"a variable {name!r}", got=f"variables {sorted(map(str, data.data_vars))}", fix=fix)
+        if set(data[name].dims) != set(DIMS):
+            raise InputError(
+                "data", expected=f"{name} with dims {DIMS}", got=f"dims {data[name].dims}", fix="rename or expand the dims"
+            )
+        if not np.isfinite(data[name].values).all():
+            bad = int((~np.isfinite(data[name].values)).any(axis=(1, 2)).sum())
+            raise InputError(
+                "data", expected=f"finite {name}", got=f"NaN or infinity in {bad} trajectories", fix="drop those trajectories"
+            )
+    for name in context_names(data):
+        if not np.isfinite(data[name].values).all():
+            raise InputError("data", expected=f"finite context {name}", got="NaN", fix="drop those trajectories")
+    return data
+
+
+def _describe(name: str, units: str, time_units: str) -> dict[str, str]:
+    long_name, per_time = _MEANING[name]
+    return {"units": (units + per_time.format(time=time_units)).strip(), "long_name": long_name}

@@ -1,0 +1,70 @@
+"""What every solver takes and returns: a field, an initial state, output times; states and a status per member."""
+
+import abc
+import enum
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.errors import InputError
+
+Field = Callable[[Tensor, Tensor], Tensor]
+"""ẏ = f(t, y): t is a scalar tensor, y has shape (..., d), and so has the result."""
+
+
+class Status(enum.IntEnum):
+    """How the integration of one member ended (one code per member, never an exception)."""
+
+    COMPLETED = 0
+    DIVERGED = 1
+
+
+class Solution(NamedTuple):
+    """Times (T,), states (..., T, d) with NaN from a member's divergence on, status (...) of `Status` codes."""
+
+    times: Tensor
+    states: Tensor
+    status: Tensor
+
+
+class Solver(abc.ABC):
+    """Integrates ẏ = f(t, y) for a whole batch; a diverging member never changes its neighbours.
+
+    A member counts as diverged at the first output time at which a component is not finite or exceeds
+    `bound` in magnitude. Its states are NaN from there on.
+    """
+
+    bound: float = 1e6
+
+    def __call__(self, field: Field, y0: Tensor, times: Tensor) -> Solution:
+        """Integrate from `times[0]` to each of `times`.
+
+        Args:
+            field: right-hand side f(t, y), y of shape (..., d).
+            y0: (..., d) states at `times[0]`; each entry of the leading axes is a member.
+            times: (T,) strictly increasing output times.
+        """
+        if times.ndim != 1 or len(times) < 1 or bool((times.diff() <= 0).any()):
+            raise InputError(
+                "times", expected="a 1-D increasing tensor", got=f"shape {tuple(times.shape)}", fix="sort the times"
+            )
+        states = self._integrate(field, y0, times.to(y0))
+        return Solution(times, *_score(states, self.bound))
+
+    @abc.abstractmethod
+    def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
+        """States of shape (T, ..., d). Members whose state leaves `bound` may hold anything afterwards."""
+
+
+def inside(y: Tensor, bound: float) -> Tensor:
+    """(..., 1) mask of the members that are finite and within `bound` (NaN compares false)."""
+    return (y.abs() <= bound).all(-1, keepdim=True)
+
+
+def _score(states: Tensor, bound: float) -> tuple[Tensor, Tensor]:
+    alive = inside(states, bound).cummin(0).values  # once out, out for good
+    status = torch.where(alive[-1, ..., 0], Status.COMPLETED, Status.DIVERGED).to(torch.int8)
+    states = torch.where(alive, states, torch.nan)
+    return states.movedim(0, -2), status

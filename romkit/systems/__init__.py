@@ -1,0 +1,8 @@
+"""Systems: full-order models over a range of their context. One file each; `SYSTEMS` lists them by name."""
+
+from romkit.systems.base import Motion, System
+from romkit.systems.lorenz96 import Lorenz96
+
+SYSTEMS: dict[str, type[System]] = {system.name: system for system in (Lorenz96,)}
+
+__all__ = ["SYSTEMS", "Lorenz96", "Motion", "System"]

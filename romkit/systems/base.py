@@ -1,0 +1,203 @@
+"""What every system gives: names and units, the field at a context, initial states, simulations, datasets."""
+
+import abc
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit import checks, provenance
+from romkit.broadcast import align
+from romkit.data import ContextParameter, context_array, make_dataset
+from romkit.errors import InputError
+from romkit.solvers import RK4
+
+SPLITS = ("train", "test")
+
+
+class Motion(NamedTuple):
+    """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status (...)."""
+
+    state: Tensor
+    velocity: Tensor
+    acceleration: Tensor | None
+    status: Tensor
+
+
+class System(abc.ABC):
+    """A family of dynamical systems ẋ = f(t, x; c), indexed by the context c.
+
+    A subclass names its state and context and writes `rhs` and `initial_state`; it inherits the rest. Shapes:
+    x is (..., n), c is (..., p), and leading axes match from the left (a context (C, p) goes with states
+    (C, T, n)). A user's own system in twenty lines is in the guide, "Your own system".
+
+    Attributes:
+        name: how the system is called in files and on the command line.
+        state_names, state_units: one entry per component of x.
+        context: the parameters that c is made of, with their training range.
+        time_units: unit of t.
+        dt: sampling interval and integration step of the full model.
+        duration: length of the trajectories in a dataset, sampled at 0, dt, ..., duration - dt.
+        transient: time that is simulated and thrown away before the first sample.
+        horizon: default length of a rollout.
+    """
+
+    name: ClassVar[str]
+    context: ClassVar[tuple[ContextParameter, ...]] = ()
+    time_units: ClassVar[str] = "1"
+    state_names: Sequence[str]
+    state_units: Sequence[str]
+    dt: float
+    duration: float
+    transient: float = 0.0
+    horizon: float
+
+    # -- what a subclass writes ------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
+        """ẋ (..., n) at states x (..., n), with c (..., p) already broadcastable against the leading axes of x."""
+
+    @abc.abstractmethod
+    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+        """(C, n) states before the transient, for contexts (C, p).
+
+        `rng` is None where the initial state is not random: in the test set and at contexts given by the user.
+        """
+
+    def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
+        """(C, p) contexts of the training set: by default 20, uniform over the training range."""
+        low, high = self._ranges()
+        return rng.uniform(low, high, size=(20, len(self.context)))
+
+    def test_contexts(self) -> np.ndarray:
+        """(C, p) contexts of the test set: by default 10 points per parameter, all combinations."""
+        axes = [np.linspace(p.low, p.high, 10) for p in self.context]
+        return np.array(list(itertools.product(*axes))).reshape(-1, len(self.context))
+
+    def annotate(self, data: xr.Dataset) -> xr.Dataset:
+        """Hook to add variables of the system's own to a dataset, one value per trajectory."""
+        return data
+
+    # -- what every system has -------------------------------------------------------------------------------------
+
+    @property
+    def state_size(self) -> int:
+        """n, the number of state components."""
+        return len(self.state_names)
+
+    @property
+    def context_names(self) -> tuple[str, ...]:
+        """Names of the context parameters, in the order of the last axis of a context tensor."""
+        return tuple(parameter.name for parameter in self.context)
+
+    def field(self, context: Tensor | float | None = None, **named: object) -> Callable[[Tensor, Tensor], Tensor]:
+        """The right-hand side f(t, x) with the context bound, by name (`F=3.15`) or as a tensor (..., p)."""
+        c = self._context_tensor(context, named)
+
+        def f(t: Tensor, x: Tensor) -> Tensor:
+            return self.rhs(t, x, align(c.to(x), x))
+
+        return f
+
+    def simulate(self, initial_state: Tensor, context: Tensor, times: Tensor, *, label: str = "full model") -> Motion:
+        """Integrate from `initial_state` (..., n) at `times[0]` with the system's own solver.
+
+        Args:
+            initial_state: (..., n), float64; the leading axes are those of the context.
+            context: (..., p).
+            times: (T,) increasing output times.
+            label: what the progress bar says.
+        """
+        checks.last_axis("initial_state", initial_state.shape, self.state_size, f"the state of {self.name}")
+        f = self.field(context)
+        with torch.inference_mode():
+            _, states, status = RK4(self.dt, label=label)(f, initial_state, times)
+            velocity = f(times, states)
+        return Motion(states, velocity, None, status)
+
+    def settled_state(self, context: Tensor, rng: np.random.Generator | None = None) -> Tensor:
+        """(..., n) states after the transient: where a dataset begins and, by default, a rollout too."""
+        x0 = self.initial_state(context, rng)
+        if self.transient == 0:
+            return x0
+        span = torch.linspace(0, self.transient, 101, dtype=x0.dtype)
+        return self.simulate(x0, context, span, label="transient").state[..., -1, :]
+
+    def dataset(
+        self, split: str | None = None, *, seed: int = 0, duration: float | None = None, **context: object
+    ) -> xr.Dataset:
+        """Simulate trajectories and return them in romkit's schema (see `romkit.data.schema`).
+
+        Args:
+            split: "train" (random contexts, from `seed`) or "test"; leave it out to give contexts by name.
+            seed: seed of the training contexts and of random initial states.
+            duration: length of each trajectory; the system's own by default.
+            **context: values by name, scalars or arrays of one length: `F=[3.14, 3.15]`.
+
+        Raises:
+            InputError: unknown split or context name, a missing context, a duration that is not positive.
+        """
+        duration = self.duration if duration is None else checks.positive("duration", duration, unit=self.time_units)
+        contexts, rng = self._contexts(split, seed, context)
+        times = torch.arange(round(duration / self.dt), dtype=torch.float64) * self.dt
+        motion = self.simulate(self.settled_state(contexts, rng), contexts, times)
+        return self.annotate(
+            make_dataset(
+                {name: _numpy(getattr(motion, name)) for name in ("state", "velocity", "acceleration")},
+                times=times.numpy(),
+                time_units=self.time_units,
+                state_names=self.state_names,
+                state_units=self.state_units,
+                contexts=contexts.numpy(),
+                context=self.context,
+                attrs=self.provenance() | {"split": split or "explicit contexts", "seed": seed},
+            )
+        )
+
+    def provenance(self) -> dict[str, object]:
+        """What identifies the system in a file: name, parameters, solver, step, transient, versions."""
+        parameters = dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}
+        return {
+            "system": self.name,
+            "parameters": parameters,
+            "solver": "RK4",
+            "dt": self.dt,
+            "transient": self.transient,
+            "versions": provenance.versions(),
+        }
+
+    # -- details ---------------------------------------------------------------------------------------------------
+
+    def _contexts(self, split: str | None, seed: int, named: dict) -> tuple[Tensor, np.random.Generator | None]:
+        if split is None:
+            values = context_array(self.context_names, named)
+            return torch.from_numpy(np.atleast_2d(values)), None
+        checks.one_of("split", split, SPLITS)
+        if named:
+            raise InputError(
+                "split", expected="a split or contexts by name", got=f"both {split!r} and {sorted(named)}", fix="drop one"
+            )
+        if split == "test":
+            return torch.from_numpy(self.test_contexts()), None
+        rng = np.random.default_rng(seed)
+        return torch.from_numpy(self.train_contexts(rng)), rng
+
+    def _context_tensor(self, context: Tensor | float | None, named: dict) -> Tensor:
+        if context is None:
+            return torch.from_numpy(context_array(self.context_names, named))
+        context = torch.as_tensor(context, dtype=torch.float64 if not torch.is_tensor(context) else None)
+        checks.last_axis("context", context.shape, len(self.context), f"({', '.join(self.context_names)})")
+        return context
+
+    def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([p.low for p in self.context]), np.array([p.high for p in self.context])
+
+
+def _numpy(tensor: Tensor | None) -> np.ndarray | None:
+    return None if tensor is None else tensor.numpy()

@@ -1,0 +1,77 @@
+"""Lorenz96: a ring of n variables with one forcing constant, across its change of wave number."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit import checks
+from romkit.data import ContextParameter
+from romkit.systems.base import System
+
+
+@dataclass(frozen=True)
+class Lorenz96(System):
+    """ẋₖ = (xₖ₊₁ - xₖ₋₂) xₖ₋₁ - xₖ + F,   k = 0, ..., n-1, indices modulo n.
+
+    Near F = 3.163 the travelling wave on the attractor changes its wave number from 8 to 7. The switch is slow:
+    100 time units after the start no wave has changed for good, so the transient is 1000 by default.
+
+    The initial state is xₖ = F + sin(8.05 · 2πk/n). Its index starts at 0; starting at 1 moves the switch to 3.145.
+
+    Args:
+        n: number of variables, at least 4.
+        transient: time discarded before the first sample.
+        dt: step of the RK4 integration, and sampling interval.
+        duration: length of the recorded trajectories.
+
+    What you should see: a periodic wave, standard deviation about 1.5 in x and 3.7 in ẋ.
+    Source: Lorenz (1996); Adriaens et al. (2026), appendix "Lorenz96".
+    """
+
+    n: int = 36
+    transient: float = 1000.0
+    dt: float = 0.01
+    duration: float = 5.0
+    horizon: float = 100.0
+
+    name = "lorenz96"
+    context = (ContextParameter("F", "1", 3.133, 3.193, "forcing constant"),)
+
+    def __post_init__(self):
+        checks.at_least("n", self.n, 4)
+
+    @property
+    def state_names(self) -> list[str]:
+        """x0, ..., x{n-1}, in the order of the ring."""
+        return [f"x{k}" for k in range(self.n)]
+
+    @property
+    def state_units(self) -> list[str]:
+        """Lorenz96 is dimensionless."""
+        return ["1"] * self.n
+
+    def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
+        ring = torch.cat([x[..., -2:], x, x[..., :1]], dim=-1)  # one copy is cheaper than three rolls
+        return (ring[..., 3:] - ring[..., :-3]) * ring[..., 1:-2] - x + c
+
+    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+        k = torch.arange(self.n, dtype=contexts.dtype)
+        return contexts + torch.sin(8.05 * 2 * torch.pi * k / self.n)
+
+    def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
+        """18 forcing constants, uniform over the range (appendix "Lorenz96", data collection)."""
+        return rng.uniform(self.context[0].low, self.context[0].high, size=(18, 1))
+
+    def annotate(self, data: xr.Dataset) -> xr.Dataset:
+        """Adds `wave_number`: the dominant spatial frequency of each trajectory, averaged over its snapshots."""
+        numbers = dominant_wave_number(torch.from_numpy(data["state"].values)).numpy()
+        return data.assign(wave_number=("trajectory", numbers, {"units": "1", "long_name": "dominant wave number"}))
+
+
+def dominant_wave_number(states: Tensor) -> Tensor:
+    """(...) wave number with the most power in states (..., T, n), the power averaged over T."""
+    power = torch.fft.rfft(states, dim=-1).abs().square().mean(-2)
+    return power[..., 1:].argmax(-1) + 1
