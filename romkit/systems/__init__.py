@@ -2,7 +2,8 @@
 
 from romkit.systems.base import Motion, System
 from romkit.systems.lorenz96 import Lorenz96
+from romkit.systems.mechanical import MechanicalSystem
 
 SYSTEMS: dict[str, type[System]] = {system.name: system for system in (Lorenz96,)}
 
-__all__ = ["SYSTEMS", "Lorenz96", "Motion", "System"]
+__all__ = ["SYSTEMS", "Lorenz96", "MechanicalSystem", "Motion", "System"]
