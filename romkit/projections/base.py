@@ -1,0 +1,166 @@
+"""The one interface: a projection, called with a context, gives the projection operator at that context."""
+
+import abc
+from typing import ClassVar, NamedTuple
+
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from romkit import checks
+from romkit.data import context_array, context_matrix, context_names
+from romkit.errors import InputError
+from romkit.projections.frame import Frame
+
+
+class Value(NamedTuple):
+    """A value and its tangent, the pair that every jvp returns (as torch.func.jvp does)."""
+
+    value: Tensor
+    tangent: Tensor
+
+
+class Maps(abc.ABC):
+    """Encoder and decoder at one context in network coordinates, with tangents: what `Projection.bind` returns."""
+
+    @abc.abstractmethod
+    def encode(self, y: Tensor) -> Tensor:
+        """z = ρ(y)."""
+
+    @abc.abstractmethod
+    def decode(self, z: Tensor) -> Tensor:
+        """y = φ(z)."""
+
+    @abc.abstractmethod
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Value:
+        """ρ(y) and Dρ(y) v. The leading axes of v may be larger than those of y wherever y has a 1."""
+
+    @abc.abstractmethod
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
+        """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1."""
+
+
+class Operator:
+    """P = φ ∘ ρ at a fixed context, in physical units. The hyper-network has run; calls are cheap.
+
+    Shapes: states x (..., n), latents z (..., m), contexts (..., p); leading axes match from the left, seeds
+    first, then contexts, then samples. A state with fewer axes than the context is evaluated at each context.
+
+    Attributes:
+        context: (..., p) in physical units.
+        state_size, latent_dim: n and m.
+    """
+
+    def __init__(self, frame: Frame, maps: Maps, context: Tensor, latent_dim: int):
+        self._frame, self._maps = frame, maps
+        self.context = context
+        self.state_size = len(frame.signature.state_names)
+        self.latent_dim = latent_dim
+
+    def encode(self, x: Tensor) -> Tensor:
+        """z = ρ(x): (..., n) -> (..., m)."""
+        self._check("x", x, self.state_size)
+        return self._maps.encode(self._frame.to_network(x))
+
+    def decode(self, z: Tensor) -> Tensor:
+        """x = φ(z): (..., m) -> (..., n)."""
+        self._check("z", z, self.latent_dim)
+        return self._frame.to_physical(self._maps.decode(z))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """P(x) = φ(ρ(x)); P(P(x)) = P(x) for every constrained projection."""
+        return self.decode(self.encode(x))
+
+    def encode_jvp(self, x: Tensor, v: Tensor) -> Value:
+        """ρ(x) and Dρ(x) v, each (..., m)."""
+        self._check("x", x, self.state_size)
+        self._check("v", v, self.state_size)
+        return self._maps.encode_jvp(self._frame.to_network(x), v / self._frame.state_scale)
+
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
+        """φ(z) and Dφ(z) w, each (..., n)."""
+        self._check("z", z, self.latent_dim)
+        self._check("w", w, self.latent_dim)
+        y, dy = self._maps.decode_jvp(z, w)
+        return Value(self._frame.to_physical(y), dy * self._frame.state_scale)
+
+    def jvp(self, x: Tensor, v: Tensor) -> Value:
+        """P(x) and DP(x) v, each (..., n)."""
+        return self.decode_jvp(*self.encode_jvp(x, v))
+
+    def decode_jacobian(self, z: Tensor) -> Value:
+        """φ(z) (..., n) and Dφ(z) (..., n, m)."""
+        self._check("z", z, self.latent_dim)
+        directions = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device).expand(*z.shape, -1)
+        x, columns = self.decode_jvp(z.unsqueeze(-2), directions)
+        return Value(x.squeeze(-2), columns.mT)
+
+    def _check(self, name: str, tensor: Tensor, size: int) -> None:
+        if tensor.shape[-1:] != (size,):
+            meaning = "state components" if size == self.state_size else "latent coordinates"
+            checks.last_axis(name, tensor.shape, size, meaning)
+
+
+class Projection(nn.Module, abc.ABC):
+    """A family of projection operators indexed by a context: `projection(F=3.15)` is the operator at F = 3.15.
+
+    A subclass implements `bind`, sets `latent_dim`, and gives in `config` the arguments that rebuild it.
+
+    A projection may hold a stack of independent models: every parameter then has a leading seed axis, and so
+    must states, latents and context tensors (of size 1 where all seeds share them). See `romkit.projections.stack`.
+
+    Attributes:
+        name: what `romkit.fit` calls the method.
+        frame: names, units and scaling.
+        latent_dim: m.
+        report: what training recorded (recipe, seed, losses, versions), empty before.
+    """
+
+    name: ClassVar[str]
+    latent_dim: int
+
+    def __init__(self, frame: Frame, config: dict[str, object]):
+        super().__init__()
+        self.frame = frame
+        self.config = config
+        self.report: dict[str, object] = {}
+        self.seeds: int | None = None
+
+    @abc.abstractmethod
+    def bind(self, c: Tensor) -> Maps:
+        """The maps at a context c (..., p) in network coordinates."""
+
+    def penalty(self) -> Tensor:
+        """A term that training adds to the loss (one value per seed): zero unless the method needs one."""
+        return torch.zeros(())
+
+    def initialise(self, y: Tensor) -> None:
+        """Hook: called once before training with the snapshots y (N, n) in network coordinates."""
+
+    def forward(self, context: Tensor | xr.Dataset | float | None = None, **named: object) -> Operator:
+        """The operator at a context, given by name, as a tensor (..., p), or as a dataset with context coordinates.
+
+        Raises:
+            InputError: a name is unknown or missing, or the last axis is not p.
+        """
+        c = self._context(context, named)
+        return Operator(self.frame, self.bind(self.frame.context_to_network(c)), c, self.latent_dim)
+
+    def _context(self, context: object, named: dict[str, object]) -> Tensor:
+        names, like = self.frame.signature.context_names, self.frame.context_shift
+        if torch.is_tensor(context):
+            checks.last_axis("context", context.shape, len(names), f"({', '.join(names)})")
+            return context.to(like)
+        if isinstance(context, xr.Dataset):
+            if context_names(context) != names:
+                raise InputError(
+                    "context", expected=f"coordinates {names}", got=str(context_names(context)), fix="use matching data"
+                )
+            return self._shared(torch.as_tensor(context_matrix(context), dtype=like.dtype, device=like.device))
+        if context is not None:
+            fix = f"give it by name, projection({', '.join(f'{n}=...' for n in names)})"
+            raise InputError("context", expected="a tensor or a dataset", got=type(context).__name__, fix=fix)
+        return self._shared(torch.as_tensor(context_array(names, named), dtype=like.dtype, device=like.device))
+
+    def _shared(self, c: Tensor) -> Tensor:
+        return c if self.seeds is None else c.unsqueeze(0)

@@ -1,0 +1,234 @@
+"""Constrained autoencoders: layer pairs that invert each other exactly, so that P is idempotent by construction."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from romkit.broadcast import align, matmul
+from romkit.projections.activations import Hyperbola, inverse_pair
+from romkit.projections.base import Maps, Projection, Value
+from romkit.projections.biorthogonal import BiorthogonalPair, FreePair
+from romkit.projections.frame import Frame
+from romkit.projections.hypernetwork import Embedding, FixedBias, FixedSlope, ModulatedBias, ModulatedSlope
+from romkit.projections.joint import JointMaps
+
+MIDDLE_SLOPE = math.pi / 10
+"""The middle of the range of modulated slopes, and the slope of an NcAE whose modulation weights are zero."""
+
+
+class LayerPair(NamedTuple):
+    """ρ(x) = σ₋(Ψᵀ (x - β); α) and φ(z) = Φ σ₊(z; α) + β at one context (Adriaens et al. 2026, section 2.2)."""
+
+    phi_t: Tensor
+    psi: Tensor
+    beta: Tensor
+    minus: Hyperbola
+    plus: Hyperbola
+
+    def encode(self, x: Tensor) -> Tensor:
+        return self.minus(matmul(x - align(self.beta, x), self.psi))
+
+    def decode(self, z: Tensor) -> Tensor:
+        x = matmul(self.plus(z), self.phi_t)
+        return x + align(self.beta, x)
+
+    def encode_jvp(self, x: Tensor, v: Tensor) -> Value:
+        z, slope = self.minus.value_and_slope(matmul(x - align(self.beta, x), self.psi))
+        return Value(z, slope * matmul(v, self.psi))
+
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
+        value, slope = self.plus.value_and_slope(z)
+        x = matmul(value, self.phi_t)
+        return Value(x + align(self.beta, x), matmul(slope * w, self.phi_t))
+
+
+class LayerPairs(Maps):
+    """ρ = ρ⁽¹⁾ ∘ ... ∘ ρ⁽ᴸ⁾ and φ = φ⁽ᴸ⁾ ∘ ... ∘ φ⁽¹⁾."""
+
+    def __init__(self, pairs: Sequence[LayerPair]):
+        self.pairs = pairs
+
+    def encode(self, y: Tensor) -> Tensor:
+        for pair in reversed(self.pairs):
+            y = pair.encode(y)
+        return y
+
+    def decode(self, z: Tensor) -> Tensor:
+        for pair in self.pairs:
+            z = pair.decode(z)
+        return z
+
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Value:
+        for pair in reversed(self.pairs):
+            y, v = pair.encode_jvp(y, v)
+        return Value(y, v)
+
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
+        for pair in self.pairs:
+            z, w = pair.decode_jvp(z, w)
+        return Value(z, w)
+
+
+class Constrained(Projection):
+    """What all constrained autoencoders share: weights, slopes and biases of each layer pair.
+
+    A method is a choice of three kinds of part: pairs of weights, slopes, and biases, each fixed or driven by
+    the signal s = embedding(c).
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        config: dict[str, object],
+        *,
+        weights: Sequence[nn.Module],
+        slopes: Sequence[nn.Module],
+        biases: Sequence[nn.Module],
+        embedding: nn.Module,
+    ):
+        super().__init__(frame, config)
+        self.latent_dim = int(config["layers"][0])
+        self.weights, self.slopes, self.biases = map(nn.ModuleList, (weights, slopes, biases))
+        self.embedding = embedding
+
+    def bind(self, c: Tensor) -> LayerPairs:
+        signal = self.embedding(c)
+        pairs = []
+        for weight, slope, bias in zip(self.weights, self.slopes, self.biases, strict=True):
+            phi, psi = weight()
+            pairs.append(LayerPair(phi.mT, psi, bias(signal), *inverse_pair(slope(signal))))
+        return LayerPairs(pairs)
+
+    def penalty(self) -> Tensor:
+        return sum(weight.penalty() for weight in self.weights)
+
+
+class CAE(Constrained):
+    """The constrained autoencoder of Otto et al. (2023): fixed slopes, no context.
+
+    Args:
+        layers: sizes from the latent side to the state, (m, ..., n).
+        slope: α of every unit, in (0, π/4).
+    """
+
+    name = "cae"
+
+    def __init__(
+        self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], slope: float = math.pi / 8
+    ):
+        super().__init__(
+            frame,
+            {"layers": list(layers), "slope": slope},
+            weights=_biorthogonal(layers, generator),
+            slopes=[FixedSlope(slope, r) for r in layers[:-1]],
+            biases=[FixedBias(n) for n in layers[1:]],
+            embedding=nn.Identity(),
+        )
+
+
+class ContextCAE(CAE):
+    """A cAE of the joint vector (x, c), whose decoded context is thrown away: not idempotent in x alone.
+
+    Args: as for `CAE`; the last of `layers` is the size of x, and the p of the context is added to it.
+    """
+
+    name = "context-cae"
+
+    def __init__(
+        self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], slope: float = MIDDLE_SLOPE
+    ):
+        joint = [*layers[:-1], layers[-1] + len(frame.signature.context_names)]
+        super().__init__(frame, generator, layers=joint, slope=slope)
+        self.config = {"layers": list(layers), "slope": slope}
+
+    def bind(self, c: Tensor) -> JointMaps:
+        return JointMaps(super().bind(c), c)
+
+
+class NcAE(Constrained):
+    """The neuromodulated constrained autoencoder: slopes and biases of every layer pair follow the context.
+
+    Args:
+        layers: sizes from the latent side to the state, (m, ..., n).
+        embedding: sizes of the network that makes the signal s from the context, (p, ..., d).
+
+    Source: Adriaens et al. (2026), section 3.
+    """
+
+    name = "ncae"
+
+    def __init__(
+        self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]
+    ):
+        super().__init__(
+            frame,
+            {"layers": list(layers), "embedding": list(embedding)},
+            weights=_biorthogonal(layers, generator),
+            slopes=[ModulatedSlope(embedding[-1], r, generator) for r in layers[:-1]],
+            biases=[ModulatedBias(embedding[-1], n, generator) for n in layers[1:]],
+            embedding=Embedding(embedding, generator),
+        )
+
+
+class BiasNcAE(Constrained):
+    """NcAE with the bias channel alone; slopes stay in the middle of their range. Arguments as for `NcAE`."""
+
+    name = "ncae-bias"
+
+    def __init__(
+        self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]
+    ):
+        super().__init__(
+            frame,
+            {"layers": list(layers), "embedding": list(embedding)},
+            weights=_biorthogonal(layers, generator),
+            slopes=[FixedSlope(MIDDLE_SLOPE, r) for r in layers[:-1]],
+            biases=[ModulatedBias(embedding[-1], n, generator) for n in layers[1:]],
+            embedding=Embedding(embedding, generator),
+        )
+
+
+class SlopeNcAE(Constrained):
+    """NcAE with the slope channel alone; biases do not depend on the context. Arguments as for `NcAE`."""
+
+    name = "ncae-slope"
+
+    def __init__(
+        self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]
+    ):
+        super().__init__(
+            frame,
+            {"layers": list(layers), "embedding": list(embedding)},
+            weights=_biorthogonal(layers, generator),
+            slopes=[ModulatedSlope(embedding[-1], r, generator) for r in layers[:-1]],
+            biases=[FixedBias(n) for n in layers[1:]],
+            embedding=Embedding(embedding, generator),
+        )
+
+
+class SoftNcAE(Constrained):
+    """NcAE whose weights are free and only penalised by ‖Ψᵀ Φ - I‖², so idempotent only approximately.
+
+    Arguments as for `NcAE`.
+    """
+
+    name = "soft-ncae"
+
+    def __init__(
+        self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]
+    ):
+        super().__init__(
+            frame,
+            {"layers": list(layers), "embedding": list(embedding)},
+            weights=[FreePair(n, r, generator) for r, n in zip(layers[:-1], layers[1:], strict=True)],
+            slopes=[ModulatedSlope(embedding[-1], r, generator) for r in layers[:-1]],
+            biases=[ModulatedBias(embedding[-1], n, generator) for n in layers[1:]],
+            embedding=Embedding(embedding, generator),
+        )
+
+
+def _biorthogonal(layers: Sequence[int], generator: torch.Generator) -> list[BiorthogonalPair]:
+    return [BiorthogonalPair(n, r, generator) for r, n in zip(layers[:-1], layers[1:], strict=True)]

@@ -1,0 +1,46 @@
+"""A stack of independent models in one: every parameter gets a leading seed axis."""
+
+import copy
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from romkit.errors import InputError
+from romkit.projections.base import Projection
+
+
+def stack(models: Sequence[Projection]) -> Projection:
+    """One projection that holds `models`, which share method, architecture and frame, on a leading seed axis.
+
+    Buffers (scaling, fixed slopes) are shared and taken from the first. `unstack` is the inverse.
+    """
+    if len({(model.name, str(model.config)) for model in models}) != 1:
+        raise InputError("models", expected="one method and architecture", got="several", fix="stack them separately")
+    stacked = copy.deepcopy(models[0])
+    others = [dict(model.named_parameters()) for model in models]
+    for name, parameter in dict(stacked.named_parameters()).items():
+        _replace(stacked, name, torch.stack([other[name].detach() for other in others]), parameter.requires_grad)
+    stacked.seeds = len(models)
+    stacked.report = {"seeds": [model.report for model in models]}
+    return stacked
+
+
+def unstack(stacked: Projection) -> list[Projection]:
+    """The models of a stack, one by one."""
+    if stacked.seeds is None:
+        return [stacked]
+    models = []
+    for seed in range(stacked.seeds):
+        model = copy.deepcopy(stacked)
+        for name, parameter in dict(stacked.named_parameters()).items():
+            _replace(model, name, parameter.detach()[seed].clone(), parameter.requires_grad)
+        model.seeds = None
+        model.report = dict(stacked.report.get("seeds", [{}] * stacked.seeds)[seed])
+        models.append(model)
+    return models
+
+
+def _replace(module: nn.Module, name: str, value: torch.Tensor, requires_grad: bool) -> None:
+    owner, _, leaf = name.rpartition(".")
+    setattr(module.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=requires_grad))

@@ -1,0 +1,201 @@
+"""Plain autoencoders: AE, Context-AE (context concatenated to the input) and FiLM+AE (context scales and shifts)."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from romkit.broadcast import align, matmul
+from romkit.projections.activations import ReLU, SiLU
+from romkit.projections.base import Maps, Projection, Value
+from romkit.projections.frame import Frame
+from romkit.projections.hypernetwork import Linear
+from romkit.projections.joint import join, join_tangent
+
+
+class Step(Protocol):
+    """One step of a network at a fixed context, with its tangent."""
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+    def jvp(self, x: Tensor, v: Tensor) -> Value: ...
+
+
+class Affine(NamedTuple):
+    """x W + b."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        y = matmul(x, self.weight)
+        return y + align(self.bias, y)
+
+    def jvp(self, x: Tensor, v: Tensor) -> Value:
+        return Value(self(x), matmul(v, self.weight))
+
+
+class Pointwise(NamedTuple):
+    """An activation, component by component."""
+
+    activation: ReLU | SiLU
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.activation(x)
+
+    def jvp(self, x: Tensor, v: Tensor) -> Value:
+        value, slope = self.activation.value_and_slope(x)
+        return Value(value, slope * v)
+
+
+class Film(NamedTuple):
+    """γ x + β, with γ and β from the context (Perez et al. 2018, FiLM)."""
+
+    gamma: Tensor
+    beta: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return align(self.gamma, x) * x + align(self.beta, x)
+
+    def jvp(self, x: Tensor, v: Tensor) -> Value:
+        return Value(self(x), align(self.gamma, v) * v)
+
+
+class Networks(Maps):
+    """An encoder and a decoder, each a sequence of steps."""
+
+    def __init__(self, encoder: Sequence[Step], decoder: Sequence[Step]):
+        self.encoder, self.decoder = encoder, decoder
+
+    def encode(self, y: Tensor) -> Tensor:
+        return _run(self.encoder, y)
+
+    def decode(self, z: Tensor) -> Tensor:
+        return _run(self.decoder, z)
+
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Value:
+        return _run_jvp(self.encoder, y, v)
+
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
+        return _run_jvp(self.decoder, z, w)
+
+
+class ConcatenatedInput(Networks):
+    """The encoder sees (y, c); the decoder sees z alone."""
+
+    def __init__(self, encoder: Sequence[Step], decoder: Sequence[Step], c: Tensor):
+        super().__init__(encoder, decoder)
+        self.c = c
+
+    def encode(self, y: Tensor) -> Tensor:
+        return super().encode(join(y, self.c))
+
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Value:
+        return super().encode_jvp(join(y, self.c), join_tangent(v, self.c))
+
+
+class AE(Projection):
+    """A plain autoencoder with ReLU, no context and no constraint.
+
+    Args:
+        encoder: sizes (n, ..., m).
+        decoder: sizes (m, ..., n).
+    """
+
+    name = "ae"
+
+    def __init__(
+        self, frame: Frame, generator: torch.Generator, *, encoder: Sequence[int], decoder: Sequence[int]
+    ):
+        super().__init__(frame, {"encoder": list(encoder), "decoder": list(decoder)})
+        self.latent_dim = int(decoder[0])
+        self.encoder = _linears(encoder, generator)
+        self.decoder = _linears(decoder, generator)
+
+    def bind(self, c: Tensor) -> Networks:
+        return Networks(_perceptron(self.encoder, ReLU()), _perceptron(self.decoder, ReLU()))
+
+
+class ContextAE(AE):
+    """An autoencoder whose encoder also sees the context. Arguments as for `AE`; p is added to the encoder's n."""
+
+    name = "context-ae"
+
+    def __init__(
+        self, frame: Frame, generator: torch.Generator, *, encoder: Sequence[int], decoder: Sequence[int]
+    ):
+        joint = [encoder[0] + len(frame.signature.context_names), *encoder[1:]]
+        super().__init__(frame, generator, encoder=joint, decoder=decoder)
+        self.config = {"encoder": list(encoder), "decoder": list(decoder)}
+
+    def bind(self, c: Tensor) -> ConcatenatedInput:
+        return ConcatenatedInput(_perceptron(self.encoder, ReLU()), _perceptron(self.decoder, ReLU()), c)
+
+
+class FilmAE(AE):
+    """An autoencoder with SiLU whose hidden units are scaled and shifted by the context: γ(c) h + β(c).
+
+    γ and β of each hidden layer are affine in c, γ near 1 at the start. Arguments as for `AE`.
+    Source: Perez et al. (2018); Adriaens et al. (2026), section 4.1, "Baselines".
+    """
+
+    name = "film-ae"
+
+    def __init__(
+        self, frame: Frame, generator: torch.Generator, *, encoder: Sequence[int], decoder: Sequence[int]
+    ):
+        super().__init__(frame, generator, encoder=encoder, decoder=decoder)
+        p = len(frame.signature.context_names)
+        self.encoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in encoder[1:-1])
+        self.decoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in decoder[1:-1])
+
+    def bind(self, c: Tensor) -> Networks:
+        return Networks(
+            _modulated(self.encoder, [head(c) for head in self.encoder_film]),
+            _modulated(self.decoder, [head(c) for head in self.decoder_film]),
+        )
+
+
+class FilmHead(nn.Module):
+    """γ = 1 + c W + b and β = c W' + b'."""
+
+    def __init__(self, p: int, size: int, generator: torch.Generator):
+        super().__init__()
+        self.gamma = Linear(p, size, generator, scale=0.1)
+        self.beta = Linear(p, size, generator, scale=0.1)
+
+    def forward(self, c: Tensor) -> Film:
+        return Film(1 + self.gamma(c), self.beta(c))
+
+
+def _linears(sizes: Sequence[int], generator: torch.Generator) -> nn.ModuleList:
+    pairs = zip(sizes[:-1], sizes[1:], strict=True)
+    return nn.ModuleList(Linear(n, r, generator, scale=math.sqrt(3)) for n, r in pairs)
+
+
+def _perceptron(layers: Sequence[Linear], activation: ReLU | SiLU) -> list[Step]:
+    steps: list[Step] = []
+    for layer in layers:
+        steps += [Affine(layer.weight, layer.bias), Pointwise(activation)]
+    return steps[:-1]  # the last layer is affine
+
+
+def _modulated(layers: Sequence[Linear], films: Sequence[Film]) -> list[Step]:
+    steps: list[Step] = []
+    for layer, film in zip(layers[:-1], films, strict=True):
+        steps += [Affine(layer.weight, layer.bias), Pointwise(SiLU()), film]
+    return [*steps, Affine(layers[-1].weight, layers[-1].bias)]
+
+
+def _run(steps: Sequence[Step], x: Tensor) -> Tensor:
+    for step in steps:
+        x = step(x)
+    return x
+
+
+def _run_jvp(steps: Sequence[Step], x: Tensor, v: Tensor) -> Value:
+    for step in steps:
+        x, v = step.jvp(x, v)
+    return Value(x, v)
