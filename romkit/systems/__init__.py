@@ -3,7 +3,8 @@
 from romkit.systems.base import Motion, System
 from romkit.systems.lorenz96 import Lorenz96
 from romkit.systems.mechanical import MechanicalSystem
+from romkit.systems.pendulum import Pendulum
 
-SYSTEMS: dict[str, type[System]] = {system.name: system for system in (Lorenz96,)}
+SYSTEMS: dict[str, type[System]] = {system.name: system for system in (Lorenz96, Pendulum)}
 
-__all__ = ["SYSTEMS", "Lorenz96", "MechanicalSystem", "Motion", "System"]
+__all__ = ["SYSTEMS", "Lorenz96", "MechanicalSystem", "Motion", "Pendulum", "System"]
