@@ -43,4 +43,6 @@ def at_least(argument: str, value: int, minimum: int) -> int:
     """`value`, if it is an integer that is not below `minimum`."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
         return value
-    raise InputError(argument, expected=f"an integer >= {minimum}", got=repr(value), fix=f"give {argument}={minimum} or more")
+    raise InputError(
+        argument, expected=f"an integer >= {minimum}", got=repr(value), fix=f"give {argument}={minimum} or more"
+    )

@@ -57,7 +57,9 @@ def make_dataset(
             "component": ("component", list(state_names), {"long_name": "state component"}),
             "component_units": ("component", list(state_units), {"long_name": "unit of each state component"}),
         },
-        attrs={key: value if isinstance(value, str | int | float) else json.dumps(value) for key, value in attrs.items()},
+        attrs={
+            key: value if isinstance(value, str | int | float) else json.dumps(value) for key, value in attrs.items()
+        },
     )
     for column, parameter in zip(np.moveaxis(contexts, -1, 0), context, strict=True):
         data.coords[parameter.name] = (
@@ -79,7 +81,9 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
         InputError: not a Dataset, a dimension or variable is missing, or values are not finite.
     """
     if not isinstance(data, xr.Dataset):
-        raise InputError("data", expected="an xarray.Dataset", got=type(data).__name__, fix="see the guide, 'Your own data'")
+        raise InputError(
+            "data", expected="an xarray.Dataset", got=type(data).__name__, fix="see the guide, 'Your own data'"
+        )
     for name in ("state", "velocity"):
         if name not in data.data_vars:
             fix = (
@@ -87,15 +91,23 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
                 if name == "velocity"
                 else "rename your state variable to 'state'"
             )
-            raise InputError("data", expected=f"a variable {name!r}", got=f"variables {sorted(map(str, data.data_vars))}", fix=fix)
+            raise InputError(
+                "data", expected=f"a variable {name!r}", got=f"variables {sorted(map(str, data.data_vars))}", fix=fix
+            )
         if set(data[name].dims) != set(DIMS):
             raise InputError(
-                "data", expected=f"{name} with dims {DIMS}", got=f"dims {data[name].dims}", fix="rename or expand the dims"
+                "data",
+                expected=f"{name} with dims {DIMS}",
+                got=f"dims {data[name].dims}",
+                fix="rename or expand the dims",
             )
         if not np.isfinite(data[name].values).all():
             bad = int((~np.isfinite(data[name].values)).any(axis=(1, 2)).sum())
             raise InputError(
-                "data", expected=f"finite {name}", got=f"NaN or infinity in {bad} trajectories", fix="drop those trajectories"
+                "data",
+                expected=f"finite {name}",
+                got=f"NaN or infinity in {bad} trajectories",
+                fix="drop those trajectories",
             )
     for name in context_names(data):
         if not np.isfinite(data[name].values).all():

@@ -1,9 +1,6 @@
 """How well a projection reproduces states and velocities."""
 
-import torch
 from torch import Tensor
-
-from romkit.projections.base import Operator
 
 
 def rmse(reference: Tensor, value: Tensor, *, dims: int | tuple[int, ...] | None = None) -> Tensor:

@@ -1,7 +1,7 @@
 """Projections: a family of operators P = φ ∘ ρ indexed by a context. One file per family; `METHODS` lists them."""
 
 from romkit.projections.architectures import architecture
-from romkit.projections.base import Maps, Operator, Projection, Value
+from romkit.projections.base import Maps, Operator, Projection
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.frame import Frame, Signature
 from romkit.projections.pod import POD
@@ -9,8 +9,7 @@ from romkit.projections.stacking import stack, unstack
 from romkit.projections.unconstrained import AE, ContextAE, FilmAE
 
 METHODS: dict[str, type[Projection]] = {
-    method.name: method
-    for method in (POD, AE, ContextAE, FilmAE, CAE, ContextCAE, SoftNcAE, NcAE, BiasNcAE, SlopeNcAE)
+    method.name: method for method in (POD, AE, ContextAE, FilmAE, CAE, ContextCAE, SoftNcAE, NcAE, BiasNcAE, SlopeNcAE)
 }
 """Every method by the name that `romkit.fit` takes."""
 
@@ -31,7 +30,6 @@ __all__ = [
     "Signature",
     "SlopeNcAE",
     "SoftNcAE",
-    "Value",
     "architecture",
     "stack",
     "unstack",

@@ -83,7 +83,10 @@ def _fits(known: dict[str, object], n: int) -> bool:
 def _chain(n: int, latent_dim: int | None, layers: Sequence[int] | None) -> tuple[int, ...]:
     if layers is None and latent_dim is None:
         raise InputError(
-            "latent_dim", expected="the number of latent coordinates", got="none", fix="add latent_dim=... (or layers=...)"
+            "latent_dim",
+            expected="the number of latent coordinates",
+            got="none",
+            fix="add latent_dim=... (or layers=...)",
         )
     m = layers[0] if layers is not None else latent_dim
     chain = tuple(layers) if layers is not None else (m, min(n, max(2 * m, (m + n) // 2)), n)

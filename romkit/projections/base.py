@@ -1,7 +1,7 @@
 """The one interface: a projection, called with a context, gives the projection operator at that context."""
 
 import abc
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 import xarray as xr
@@ -11,13 +11,7 @@ from romkit import checks
 from romkit.data import context_array, context_matrix, context_names
 from romkit.errors import InputError
 from romkit.projections.frame import Frame
-
-
-class Value(NamedTuple):
-    """A value and its tangent, the pair that every jvp returns (as torch.func.jvp does)."""
-
-    value: Tensor
-    tangent: Tensor
+from romkit.types import Value
 
 
 class Maps(abc.ABC):

@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from romkit.broadcast import align, matmul
 from romkit.projections.activations import Hyperbola, inverse_pair
-from romkit.projections.base import Maps, Projection, Value
+from romkit.projections.base import Maps, Projection
 from romkit.projections.biorthogonal import BiorthogonalPair, FreePair
 from romkit.projections.frame import Frame
 from romkit.projections.hypernetwork import Embedding, FixedBias, FixedSlope, ModulatedBias, ModulatedSlope
 from romkit.projections.joint import JointMaps
+from romkit.types import Value
 
 MIDDLE_SLOPE = math.pi / 10
 """The middle of the range of modulated slopes, and the slope of an NcAE whose modulation weights are zero."""
@@ -116,9 +117,7 @@ class CAE(Constrained):
 
     name = "cae"
 
-    def __init__(
-        self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], slope: float = math.pi / 8
-    ):
+    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], slope: float = math.pi / 8):
         super().__init__(
             frame,
             {"layers": list(layers), "slope": slope},
@@ -137,9 +136,7 @@ class ContextCAE(CAE):
 
     name = "context-cae"
 
-    def __init__(
-        self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], slope: float = MIDDLE_SLOPE
-    ):
+    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], slope: float = MIDDLE_SLOPE):
         joint = [*layers[:-1], layers[-1] + len(frame.signature.context_names)]
         super().__init__(frame, generator, layers=joint, slope=slope)
         self.config = {"layers": list(layers), "slope": slope}
@@ -160,9 +157,7 @@ class NcAE(Constrained):
 
     name = "ncae"
 
-    def __init__(
-        self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]
-    ):
+    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
         super().__init__(
             frame,
             {"layers": list(layers), "embedding": list(embedding)},
@@ -178,9 +173,7 @@ class BiasNcAE(Constrained):
 
     name = "ncae-bias"
 
-    def __init__(
-        self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]
-    ):
+    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
         super().__init__(
             frame,
             {"layers": list(layers), "embedding": list(embedding)},
@@ -196,9 +189,7 @@ class SlopeNcAE(Constrained):
 
     name = "ncae-slope"
 
-    def __init__(
-        self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]
-    ):
+    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
         super().__init__(
             frame,
             {"layers": list(layers), "embedding": list(embedding)},
@@ -217,9 +208,7 @@ class SoftNcAE(Constrained):
 
     name = "soft-ncae"
 
-    def __init__(
-        self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]
-    ):
+    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
         super().__init__(
             frame,
             {"layers": list(layers), "embedding": list(embedding)},

@@ -93,13 +93,19 @@ class Frame(nn.Module):
 def _components(data: xr.Dataset) -> tuple[tuple[str, ...], tuple[str, ...]]:
     n = data.sizes["component"]
     names = data["component"].values if "component" in data.coords else [f"x{k}" for k in range(n)]
-    units = data["component_units"].values if "component_units" in data.coords else [data["state"].attrs.get("units", "")] * n
+    units = (
+        data["component_units"].values
+        if "component_units" in data.coords
+        else [data["state"].attrs.get("units", "")] * n
+    )
     return tuple(map(str, names)), tuple(map(str, units))
 
 
 def _scale_per_unit(states: np.ndarray, units: tuple[str, ...]) -> np.ndarray:
     variance = states.var(0)
-    return np.array([np.sqrt(np.mean([v for v, u in zip(variance, units, strict=True) if u == unit])) for unit in units])
+    return np.array(
+        [np.sqrt(np.mean([v for v, u in zip(variance, units, strict=True) if u == unit])) for unit in units]
+    )
 
 
 def _context_ranges(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:

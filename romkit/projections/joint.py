@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from romkit.broadcast import align
-from romkit.projections.base import Maps, Value
+from romkit.projections.base import Maps
+from romkit.types import Value
 
 
 def join(y: Tensor, c: Tensor) -> Tensor:

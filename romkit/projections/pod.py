@@ -4,9 +4,10 @@ import torch
 from torch import Tensor, nn
 
 from romkit.broadcast import matmul
-from romkit.projections.base import Maps, Projection, Value
+from romkit.projections.base import Maps, Projection
 from romkit.projections.biorthogonal import orthonormal
 from romkit.projections.frame import Frame
+from romkit.types import Value
 
 
 class Subspace(Maps):

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 
 from romkit.broadcast import align, matmul
 from romkit.projections.activations import ReLU, SiLU
-from romkit.projections.base import Maps, Projection, Value
+from romkit.projections.base import Maps, Projection
 from romkit.projections.frame import Frame
 from romkit.projections.hypernetwork import Linear
 from romkit.projections.joint import join, join_tangent
+from romkit.types import Value
 
 
 class Step(Protocol):
@@ -106,9 +107,7 @@ class AE(Projection):
 
     name = "ae"
 
-    def __init__(
-        self, frame: Frame, generator: torch.Generator, *, encoder: Sequence[int], decoder: Sequence[int]
-    ):
+    def __init__(self, frame: Frame, generator: torch.Generator, *, encoder: Sequence[int], decoder: Sequence[int]):
         super().__init__(frame, {"encoder": list(encoder), "decoder": list(decoder)})
         self.latent_dim = int(decoder[0])
         self.encoder = _linears(encoder, generator)
@@ -123,9 +122,7 @@ class ContextAE(AE):
 
     name = "context-ae"
 
-    def __init__(
-        self, frame: Frame, generator: torch.Generator, *, encoder: Sequence[int], decoder: Sequence[int]
-    ):
+    def __init__(self, frame: Frame, generator: torch.Generator, *, encoder: Sequence[int], decoder: Sequence[int]):
         joint = [encoder[0] + len(frame.signature.context_names), *encoder[1:]]
         super().__init__(frame, generator, encoder=joint, decoder=decoder)
         self.config = {"encoder": list(encoder), "decoder": list(decoder)}
@@ -143,9 +140,7 @@ class FilmAE(AE):
 
     name = "film-ae"
 
-    def __init__(
-        self, frame: Frame, generator: torch.Generator, *, encoder: Sequence[int], decoder: Sequence[int]
-    ):
+    def __init__(self, frame: Frame, generator: torch.Generator, *, encoder: Sequence[int], decoder: Sequence[int]):
         super().__init__(frame, generator, encoder=encoder, decoder=decoder)
         p = len(frame.signature.context_names)
         self.encoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in encoder[1:-1])

@@ -7,7 +7,8 @@ import torchdiffeq
 from torch import Tensor
 
 from romkit import checks
-from romkit.solvers.base import Field, Solver, inside
+from romkit.solvers.base import Solver, inside
+from romkit.types import Field
 
 METHODS = ("dopri5", "dopri8", "bosh3", "tsit5", "fehlberg2", "adaptive_heun")
 

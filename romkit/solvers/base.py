@@ -2,16 +2,13 @@
 
 import abc
 import enum
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from romkit.errors import InputError
-
-Field = Callable[[Tensor, Tensor], Tensor]
-"""ẏ = f(t, y): t is a scalar tensor, y has shape (..., d), and so has the result."""
+from romkit.types import Field
 
 
 class Status(enum.IntEnum):

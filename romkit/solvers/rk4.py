@@ -8,7 +8,8 @@ from torch import Tensor
 
 from romkit import checks
 from romkit.progress import track
-from romkit.solvers.base import Field, Solver, inside
+from romkit.solvers.base import Solver, inside
+from romkit.types import Field
 
 
 @dataclass(frozen=True)

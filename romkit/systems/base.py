@@ -3,7 +3,7 @@
 import abc
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from romkit.broadcast import align
 from romkit.data import ContextParameter, context_array, make_dataset
 from romkit.errors import InputError
 from romkit.solvers import RK4
+from romkit.types import Field
 
 SPLITS = ("train", "test")
 
@@ -96,7 +97,7 @@ class System(abc.ABC):
         """Names of the context parameters, in the order of the last axis of a context tensor."""
         return tuple(parameter.name for parameter in self.context)
 
-    def field(self, context: Tensor | float | None = None, **named: object) -> Callable[[Tensor, Tensor], Tensor]:
+    def field(self, context: Tensor | float | None = None, **named: object) -> Field:
         """The right-hand side f(t, x) with the context bound, by name (`F=3.15`) or as a tensor (..., p)."""
         c = self._context_tensor(context, named)
 
@@ -181,7 +182,10 @@ class System(abc.ABC):
         checks.one_of("split", split, SPLITS)
         if named:
             raise InputError(
-                "split", expected="a split or contexts by name", got=f"both {split!r} and {sorted(named)}", fix="drop one"
+                "split",
+                expected="a split or contexts by name",
+                got=f"both {split!r} and {sorted(named)}",
+                fix="drop one",
             )
         if split == "test":
             return torch.from_numpy(self.test_contexts()), None

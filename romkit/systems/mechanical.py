@@ -1,7 +1,6 @@
 """Mechanical systems: second order, a state of positions q with velocities q̇ beside it."""
 
 import abc
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -11,9 +10,7 @@ from romkit import checks
 from romkit.broadcast import align
 from romkit.solvers import RK4
 from romkit.systems.base import Motion, System
-
-SecondOrderField = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""q̈ = f(t, q, q̇), each (..., n)."""
+from romkit.types import Mass, SecondOrderField
 
 
 class MechanicalSystem(System):
@@ -48,7 +45,7 @@ class MechanicalSystem(System):
 
         return f
 
-    def mass_matrix(self, context: Tensor | float | None = None, **named: object) -> Callable[[Tensor], Tensor]:
+    def mass_matrix(self, context: Tensor | float | None = None, **named: object) -> Mass:
         """q -> M(q) with the context bound."""
         c = self._context_tensor(context, named)
         return lambda q: self.mass(q, align(c.to(q), q))

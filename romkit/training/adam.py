@@ -25,9 +25,7 @@ class State(NamedTuple):
         return cls(theta, zero, zero.clone(), theta.new_zeros(()), alive)
 
 
-def make_step(
-    loss: Callable[..., Tensor], *, clip: float, weight_decay: float
-) -> Callable[..., tuple[State, Tensor]]:
+def make_step(loss: Callable[..., Tensor], *, clip: float, weight_decay: float) -> Callable[..., tuple[State, Tensor]]:
     """The function (state, lr, *batch) -> (state, loss per seed) of one Adam step on all seeds.
 
     A seed whose loss or gradient is not finite keeps its last parameters from then on; rows never mix, so the
@@ -54,7 +52,10 @@ def make_step(
         first = state.first.lerp(gradient, 1 - BETA1)
         second = state.second.lerp(gradient.square(), 1 - BETA2)
         direction = (first / (1 - BETA1**count)) / ((second / (1 - BETA2**count)).sqrt() + EPSILON)
-        kept = [torch.where(alive, new, old) for new, old in zip((state.theta - lr * direction, first, second), state, strict=False)]
+        kept = [
+            torch.where(alive, new, old)
+            for new, old in zip((state.theta - lr * direction, first, second), state, strict=False)
+        ]
         return State(*kept, count, alive), losses
 
     return step

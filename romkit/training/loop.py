@@ -84,4 +84,8 @@ def _report_divergence(state: State, seeds: Sequence[int], epoch: int, losses: l
     new = now if len(losses) == 1 else now & losses[-2].isfinite()
     if bool(new.any()):
         lost = ", ".join(str(seed) for seed, gone in zip(seeds, new.tolist(), strict=True) if gone)
-        warnings.warn(f"seed {lost} diverged in epoch {epoch}; its last finite parameters are kept", DivergenceWarning, stacklevel=3)
+        warnings.warn(
+            f"seed {lost} diverged in epoch {epoch}; its last finite parameters are kept",
+            DivergenceWarning,
+            stacklevel=3,
+        )

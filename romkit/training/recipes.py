@@ -64,5 +64,8 @@ def recipe(preset: str, system: str, method: str, overrides: dict[str, object]) 
         return dataclasses.replace(base, **overrides)
     except TypeError as error:
         raise InputError(
-            ", ".join(overrides), expected="settings of a preset", got=str(error), fix=f"choose from {', '.join(SETTINGS)}"
+            ", ".join(overrides),
+            expected="settings of a preset",
+            got=str(error),
+            fix=f"choose from {', '.join(SETTINGS)}",
         ) from error

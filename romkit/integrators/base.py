@@ -1,0 +1,45 @@
+"""Latent dynamics: from a projection operator and a full-order field to a field on the latent space.
+
+Integrators see operators and fields as callables, never a system or a projection class. For first-order systems
+the latent state is z (..., m). For mechanical systems it is w = (z, ż) (..., 2m), a point of the tangent bundle
+that decodes to (φ(z), Dφ ż).
+"""
+
+import abc
+
+import torch
+from torch import Tensor
+
+from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
+
+
+class LatentDynamics(abc.ABC):
+    """A way to turn the full-order field into a latent one."""
+
+    @abc.abstractmethod
+    def latent_field(self, P: ProjectionOperator, f: Field) -> Field:
+        """g(t, z) with ż = g for a first-order field ẋ = f(t, x)."""
+
+    @abc.abstractmethod
+    def latent_acceleration(self, P: ProjectionOperator, f: SecondOrderField, mass: Mass) -> SecondOrderField:
+        """h(t, z, ż) with z̈ = h for a mechanical system q̈ = f(t, q, q̇) with inertia M(q)."""
+
+
+def tangent_bundle_field(acceleration: SecondOrderField) -> Field:
+    """The first-order field of w = (z, ż) that belongs to z̈ = h(t, z, ż)."""
+
+    def g(t: Tensor, w: Tensor) -> Tensor:
+        z, dz = w.chunk(2, dim=-1)
+        return torch.cat([dz, acceleration(t, z, dz)], dim=-1)
+
+    return g
+
+
+def curvature(P: ProjectionOperator, z: Tensor, dz: Tensor) -> Tensor:
+    """κ = D²φ(z)(ż, ż) (..., n): the acceleration of a point that moves at constant ż in latent coordinates."""
+    return torch.func.jvp(lambda point: P.decode_jvp(point, dz).tangent, (z,), (dz,))[1]
+
+
+def solve(matrix: Tensor, vector: Tensor) -> Tensor:
+    """matrix⁻¹ vector for a batch; a singular member gives non-finite numbers, not an exception."""
+    return torch.linalg.solve_ex(matrix, vector.unsqueeze(-1)).result.squeeze(-1)

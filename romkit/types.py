@@ -1,0 +1,47 @@
+"""The words that the parts of romkit share: fields, values with tangents, and the projection operator."""
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from torch import Tensor
+
+Field = Callable[[Tensor, Tensor], Tensor]
+"""ẋ = f(t, x): t is a scalar tensor, x and the result are (..., n). The context is already bound."""
+
+SecondOrderField = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""q̈ = f(t, q, q̇) of a mechanical system, each (..., n)."""
+
+Mass = Callable[[Tensor], Tensor]
+"""q -> M(q), (..., n, n), the inertia of a mechanical system."""
+
+
+class Value(NamedTuple):
+    """A value and its tangent, the pair that every jvp returns (as torch.func.jvp does)."""
+
+    value: Tensor
+    tangent: Tensor
+
+
+class ProjectionOperator(Protocol):
+    """P = φ ∘ ρ at a fixed context: what `projection(context)` returns and everything downstream works on.
+
+    Shapes: states x (..., n), latents z (..., m); leading axes match from the left (see `romkit.broadcast`).
+    """
+
+    context: Tensor
+    state_size: int
+    latent_dim: int
+
+    def encode(self, x: Tensor) -> Tensor: ...
+
+    def decode(self, z: Tensor) -> Tensor: ...
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+    def encode_jvp(self, x: Tensor, v: Tensor) -> Value: ...
+
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Value: ...
+
+    def jvp(self, x: Tensor, v: Tensor) -> Value: ...
+
+    def decode_jacobian(self, z: Tensor) -> Value: ...

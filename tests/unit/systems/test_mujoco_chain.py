@@ -1,0 +1,116 @@
+"""The MuJoCo simulation of many chains: the model, output times, divergence, threads."""
+
+import functools
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+from test_chain import mjcf
+
+from romkit.errors import InputError
+from romkit.solvers import RK4
+from romkit.systems import chain
+from romkit.systems.mujoco_chain import compile_chain, simulate_chains
+
+DT = 1e-3
+simulate = functools.partial(simulate_chains, dt=DT, threads=1, label="test")
+
+
+def members(count, seed=0):
+    rng = np.random.default_rng(seed)
+    q0, v0 = rng.uniform(-1, 1, (count, 4)), rng.normal(size=(count, 4))
+    return q0, v0, rng.uniform(0.35, 0.65, (count, 4))
+
+
+def test_model_equals_the_same_chain_in_mjcf():
+    lengths = [0.35, 0.4, 0.65, 0.5]
+    model, expected = compile_chain(lengths, DT), mujoco.MjModel.from_xml_string(mjcf(lengths, DT))
+    for name in ("body_mass", "body_inertia", "body_pos", "body_ipos", "geom_size", "jnt_axis", "dof_damping"):
+        np.testing.assert_allclose(getattr(model, name), getattr(expected, name), atol=1e-15, err_msg=name)
+    for name in ("integrator", "timestep", "gravity"):
+        np.testing.assert_array_equal(getattr(model.opt, name), getattr(expected.opt, name), err_msg=name)
+    assert (model.nq, model.nv, model.njnt) == (4, 4, 4)
+
+
+def test_follows_the_closed_form_under_another_integrator():
+    q0, v0, lengths = members(5)
+    times = np.arange(301) * DT
+    q, v, alive = simulate(q0, v0, lengths, times)
+    c = torch.from_numpy(lengths)
+
+    def first_order(t, y):
+        q, v = y.chunk(2, -1)
+        return torch.cat([v, chain.acceleration(q, v, c)], -1)
+
+    y0 = torch.from_numpy(np.concatenate([q0, v0], -1))
+    expected = RK4(DT)(first_order, y0, torch.from_numpy(times)).states.numpy()
+    np.testing.assert_allclose(np.concatenate([q, v], -1), expected, rtol=1e-9, atol=1e-9)
+    assert alive.all()
+
+
+def test_coarser_output_takes_the_same_steps():
+    state = members(3)
+    fine, coarse = (simulate(*state, np.arange(n) * dt)[0] for n, dt in ((101, DT), (21, 5 * DT)))
+    np.testing.assert_allclose(coarse, fine[:, ::5], rtol=0, atol=1e-12)
+
+
+def test_output_between_steps_takes_the_fewest_equal_steps(monkeypatch):
+    steps = []
+    monkeypatch.setattr(
+        "romkit.systems.mujoco_chain.compile_chain", lambda c, step: steps.append(step) or compile_chain(c, step)
+    )
+    simulate(*members(1), np.arange(4) * 2.5e-3)
+    simulate(*members(1), np.arange(4) * 0.4e-3)
+    simulate(*members(1), np.arange(3000, dtype=np.float32)[:50] * np.float32(DT))
+    assert steps == pytest.approx([2.5e-3 / 3, 0.4e-3, DT])
+
+
+def test_one_output_time_is_the_initial_state():
+    q0, v0, lengths = members(2)
+    q, v, alive = simulate(q0, v0, lengths, np.array([0.7]))
+    np.testing.assert_array_equal(q[:, 0], q0)
+    np.testing.assert_array_equal(v[:, 0], v0)
+    assert alive.shape == (2, 1)
+
+
+def test_calls_are_chunked_without_a_trace(monkeypatch):
+    state, times = members(3), np.arange(50) * DT
+    whole = simulate(*state, times)
+    monkeypatch.setattr("romkit.systems.mujoco_chain.STEPS_PER_CALL", 20)
+    np.testing.assert_array_equal(simulate(*state, times)[0], whole[0])
+    np.testing.assert_array_equal(simulate(*state, times, threads=2)[1], whole[1])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("steps_per_call", [30, 50_000])
+def test_divergence_is_marked_and_stays_with_its_member(threads, steps_per_call, monkeypatch, tmp_path, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("romkit.systems.mujoco_chain.STEPS_PER_CALL", steps_per_call)
+    q0, v0, lengths = members(5)
+    q0[2], v0[2], lengths[2] = 0.2, [0, 0, 0, 2.5e3], 0.5  # takes a few steps to diverge
+    v0[1, 0], q0[3, 2] = 2e5, np.nan
+    times = np.arange(40) * DT
+    q, _, alive = simulate(q0, v0, lengths, times, threads=threads)
+    assert alive[0].all()
+    assert alive[4].all()
+    assert 1 < alive[2].sum() < 20
+    assert alive[1].tolist() == [True] + [False] * 39
+    assert not alive[3].any()
+    np.testing.assert_array_equal(q[[0, 4]], simulate(q0[[0, 4]], v0[[0, 4]], lengths[[0, 4]], times)[0])
+    assert list(tmp_path.iterdir()) == []  # MuJoCo would write MUJOCO_LOG.TXT
+    assert "WARNING" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("times", [[0.0, 1e-3, 3e-3], [1e-3, 0.0], [0.0, 0.0]])
+def test_times_that_are_not_equally_spaced_are_refused(times):
+    with pytest.raises(InputError, match="times: expected increasing, equally spaced"):
+        simulate(*members(1), np.array(times))
+
+
+@pytest.mark.parametrize("length", [0.0, -0.4, np.nan])
+def test_lengths_that_are_not_positive_are_refused(length):
+    q0, v0, lengths = members(2)
+    lengths[1, 2] = length
+    with pytest.raises(InputError, match="context: expected positive link lengths"):
+        simulate(q0, v0, lengths, np.arange(3) * DT)
