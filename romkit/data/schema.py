@@ -42,7 +42,11 @@ def make_dataset(
     Args:
         variables: `state`, `velocity` and perhaps `acceleration`, each (trajectories, times, n).
         times: (T,) in `time_units`.
+        time_units: unit of time.
+        state_names: name of each of the n components.
+        state_units: unit of each.
         contexts: (trajectories, p) in physical units, columns in the order of `context`.
+        context: the parameters that the columns belong to.
         attrs: provenance; values that netCDF cannot hold are stored as JSON.
     """
     common = state_units[0] if len(set(state_units)) == 1 else "mixed, see component_units"

@@ -48,6 +48,8 @@ def architecture(
     """Arguments that build `method` for this state and context.
 
     Args:
+        method: class of the projection.
+        signature: system, state and context that it is for.
         latent_dim: m; needed where the paper has no sizes for the system.
         layers: sizes (m, ..., n) from the latent side to the state, for the decoder and mirrored for the encoder.
         **settings: any further argument of the method, for example `embedding=(1, 8, 8)`.

@@ -107,10 +107,12 @@ class Projection(nn.Module, abc.ABC):
         name: what `romkit.fit` calls the method.
         frame: names, units and scaling.
         latent_dim: m.
+        exact: whether ρ ∘ φ = id, and so P ∘ P = P, holds by construction at every context.
         report: what training recorded (recipe, seed, losses, versions), empty before.
     """
 
     name: ClassVar[str]
+    exact: ClassVar[bool] = False
     latent_dim: int
 
     def __init__(self, frame: Frame, config: dict[str, object]):

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -116,6 +117,7 @@ class CAE(Constrained):
     """
 
     name = "cae"
+    exact = True
 
     def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], slope: float = math.pi / 8):
         super().__init__(
@@ -135,6 +137,7 @@ class ContextCAE(CAE):
     """
 
     name = "context-cae"
+    exact = False
 
     def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], slope: float = MIDDLE_SLOPE):
         joint = [*layers[:-1], layers[-1] + len(frame.signature.context_names)]
@@ -156,6 +159,7 @@ class NcAE(Constrained):
     """
 
     name = "ncae"
+    exact = True
 
     def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
         super().__init__(
@@ -172,6 +176,7 @@ class BiasNcAE(Constrained):
     """NcAE with the bias channel alone; slopes stay in the middle of their range. Arguments as for `NcAE`."""
 
     name = "ncae-bias"
+    exact = True
 
     def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
         super().__init__(
@@ -188,6 +193,7 @@ class SlopeNcAE(Constrained):
     """NcAE with the slope channel alone; biases do not depend on the context. Arguments as for `NcAE`."""
 
     name = "ncae-slope"
+    exact = True
 
     def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
         super().__init__(
@@ -212,7 +218,7 @@ class SoftNcAE(Constrained):
         super().__init__(
             frame,
             {"layers": list(layers), "embedding": list(embedding)},
-            weights=[FreePair(n, r, generator) for r, n in zip(layers[:-1], layers[1:], strict=True)],
+            weights=[FreePair(n, r, generator) for r, n in pairwise(layers)],
             slopes=[ModulatedSlope(embedding[-1], r, generator) for r in layers[:-1]],
             biases=[ModulatedBias(embedding[-1], n, generator) for n in layers[1:]],
             embedding=Embedding(embedding, generator),
@@ -220,4 +226,4 @@ class SoftNcAE(Constrained):
 
 
 def _biorthogonal(layers: Sequence[int], generator: torch.Generator) -> list[BiorthogonalPair]:
-    return [BiorthogonalPair(n, r, generator) for r, n in zip(layers[:-1], layers[1:], strict=True)]
+    return [BiorthogonalPair(n, r, generator) for r, n in pairwise(layers)]

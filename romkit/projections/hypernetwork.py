@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -30,9 +31,7 @@ class Embedding(nn.Module):
 
     def __init__(self, sizes: Sequence[int], generator: torch.Generator):
         super().__init__()
-        self.layers = nn.ModuleList(
-            Linear(n, r, generator, scale=math.sqrt(3)) for n, r in zip(sizes[:-1], sizes[1:], strict=True)
-        )
+        self.layers = nn.ModuleList(Linear(n, r, generator, scale=math.sqrt(3)) for n, r in pairwise(sizes))
 
     def forward(self, c: Tensor) -> Tensor:
         for layer in self.layers[:-1]:
@@ -45,10 +44,10 @@ class FixedSlope(nn.Module):
 
     def __init__(self, alpha: float, size: int):
         super().__init__()
-        self.register_buffer("alpha", torch.full((size,), alpha))
+        self.alpha, self.size = alpha, size
 
     def forward(self, signal: Tensor) -> Tensor:
-        return self.alpha
+        return signal.new_full((self.size,), self.alpha)
 
 
 class ModulatedSlope(nn.Module):

@@ -11,13 +11,14 @@ from romkit.types import Value
 
 
 class Subspace(Maps):
-    """z = Vᵀ y and y = V z."""
+    """z = (VᵀV)⁻¹ Vᵀ y and y = V z: modes that were rounded to float32 still give a projection in float64."""
 
     def __init__(self, modes: Tensor):
         self.modes = modes
+        self.dual = torch.linalg.solve_ex(modes.mT @ modes, modes.mT).result.mT
 
     def encode(self, y: Tensor) -> Tensor:
-        return matmul(y, self.modes)
+        return matmul(y, self.dual)
 
     def decode(self, z: Tensor) -> Tensor:
         return matmul(z, self.modes.mT)
@@ -39,6 +40,7 @@ class POD(Projection):
     """
 
     name = "pod"
+    exact = True
 
     def __init__(self, frame: Frame, generator: torch.Generator, *, latent_dim: int):
         super().__init__(frame, {"latent_dim": latent_dim})

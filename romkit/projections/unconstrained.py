@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple, Protocol
 
 import torch
@@ -166,7 +167,7 @@ class FilmHead(nn.Module):
 
 
 def _linears(sizes: Sequence[int], generator: torch.Generator) -> nn.ModuleList:
-    pairs = zip(sizes[:-1], sizes[1:], strict=True)
+    pairs = pairwise(sizes)
     return nn.ModuleList(Linear(n, r, generator, scale=math.sqrt(3)) for n, r in pairs)
 
 

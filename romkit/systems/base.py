@@ -130,6 +130,10 @@ class System(abc.ABC):
         span = torch.linspace(0, self.transient, 101, dtype=x0.dtype)
         return self.simulate(x0, context, span, label="transient").state[..., -1, :]
 
+    def trajectories(self, contexts: Tensor, rng: np.random.Generator | None, times: Tensor) -> Motion:
+        """The motion from the system's own initial states at contexts (C, p): what a dataset records."""
+        return self.simulate(self.settled_state(contexts, rng), contexts, times)
+
     def dataset(
         self, split: str | None = None, *, seed: int = 0, duration: float | None = None, **context: object
     ) -> xr.Dataset:
@@ -147,7 +151,7 @@ class System(abc.ABC):
         duration = self.duration if duration is None else checks.positive("duration", duration, unit=self.time_units)
         contexts, rng = self._contexts(split, seed, context)
         times = torch.arange(round(duration / self.dt), dtype=torch.float64) * self.dt
-        motion = self.simulate(self.settled_state(contexts, rng), contexts, times)
+        motion = self.trajectories(contexts, rng, times)
         return self.annotate(
             make_dataset(
                 {name: _numpy(getattr(motion, name)) for name in ("state", "velocity", "acceleration")},

@@ -66,6 +66,11 @@ class MechanicalSystem(System):
         with torch.inference_mode():
             return self._simulate(initial_state, v0, context, times, label)
 
+    def trajectories(self, contexts: Tensor, rng: np.random.Generator | None, times: Tensor) -> Motion:
+        """The motion from the system's own initial states and velocities at contexts (C, p)."""
+        velocity = self.initial_velocity(contexts, rng)
+        return self.simulate(self.settled_state(contexts, rng), contexts, times, initial_velocity=velocity)
+
     def _simulate(self, q0: Tensor, v0: Tensor, context: Tensor, times: Tensor, label: str) -> Motion:
         first_order = super().field(context)
         _, states, status = RK4(self.dt, label=label)(first_order, torch.cat([q0, v0], dim=-1), times)

@@ -1,0 +1,130 @@
+"""The contract of a projection, for romkit's tests and for projections of your own.
+
+romkit.testing.check_projection(projection)   # raises AssertionError with the first law that fails
+
+Each law is also a function that returns a `Verdict`, so that a failure can be looked at.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.projections import Operator, Projection
+
+TOLERANCE = 1e-10
+"""Largest relative error allowed in float64."""
+
+
+class Verdict(NamedTuple):
+    """Whether a law holds, and by how much it was missed."""
+
+    ok: bool
+    reason: str
+
+
+class Probe(NamedTuple):
+    """Random points to test a projection at: its operator, states x and directions v (B, n), contexts c (B, p)."""
+
+    projection: Projection
+    operator: Operator
+    x: Tensor
+    v: Tensor
+    c: Tensor
+
+
+def probe(projection: Projection, *, batch: int = 16, spread: float = 1.0, seed: int = 0) -> Probe:
+    """A float64 copy of `projection` with random states and contexts.
+
+    Args:
+        projection: a single model (unstack a stack first).
+        batch: number of points.
+        spread: contexts are uniform over `spread` times the training range, so 10 reaches far outside it.
+        seed: of the random points.
+    """
+    double = copy.deepcopy(projection).cpu().double()
+    frame = double.frame
+    draw = torch.Generator().manual_seed(seed)
+    x, v = (
+        torch.randn(batch, len(frame.state_shift), generator=draw, dtype=torch.float64) * frame.state_scale
+        for _ in range(2)
+    )
+    relative = 2 * torch.rand(batch, len(frame.context_shift), generator=draw, dtype=torch.float64) - 1
+    c = frame.context_shift + spread * relative * frame.context_scale
+    return Probe(double, double(c), x + frame.state_shift, v, c)
+
+
+def left_inverse(p: Probe) -> Verdict:
+    """ρ(φ(z)) = z at latents z of the data."""
+    z = p.operator.encode(p.x)
+    return _close("ρ(φ(z)) = z", p.operator.encode(p.operator.decode(z)), z)
+
+
+def idempotency(p: Probe) -> Verdict:
+    """P(P(x)) = P(x)."""
+    once = p.operator(p.x)
+    return _close("P(P(x)) = P(x)", p.operator(once), once)
+
+
+def tangents(p: Probe) -> Verdict:
+    """The hand-written tangents of encoder, decoder and P equal torch.func.jvp."""
+    z, dz = p.operator.encode_jvp(p.x, p.v)
+    for name, function, own, point, direction in (
+        ("encode_jvp", p.operator.encode, (z, dz), p.x, p.v),
+        ("decode_jvp", p.operator.decode, p.operator.decode_jvp(z, dz), z, dz),
+        ("jvp", p.operator, p.operator.jvp(p.x, p.v), p.x, p.v),
+    ):
+        oracle = torch.func.jvp(function, (point,), (direction,))
+        for part, a, b in zip(("value", "tangent"), own, oracle, strict=True):
+            verdict = _close(f"{part} of {name} = torch.func.jvp", a, b)
+            if not verdict.ok:
+                return verdict
+    return verdict
+
+
+def jacobian(p: Probe) -> Verdict:
+    """decode_jacobian equals torch.func.jacfwd, point by point."""
+    z = p.operator.encode(p.x)
+    _, own = p.operator.decode_jacobian(z)
+    loop = [torch.func.jacfwd(p.projection(c).decode)(point) for c, point in zip(p.c, z, strict=True)]
+    return _close("decode_jacobian = torch.func.jacfwd", own, torch.stack(loop))
+
+
+def batching(p: Probe) -> Verdict:
+    """A batch of contexts equals a loop over them, also where each context has several states."""
+    loop = torch.stack([p.projection(c)(x) for c, x in zip(p.c, p.x, strict=True)])
+    verdict = _close("batch of contexts = loop", p.operator(p.x), loop)
+    several = p.x.unsqueeze(1).expand(-1, 3, -1)
+    return verdict if not verdict.ok else _close("states (C, T, n) = loop", p.operator(several)[:, 2], loop)
+
+
+LAWS: tuple[Callable[[Probe], Verdict], ...] = (tangents, jacobian, batching)
+"""Laws of every projection."""
+
+EXACT_LAWS: tuple[Callable[[Probe], Verdict], ...] = (left_inverse, idempotency)
+"""Further laws of those that declare `exact`."""
+
+
+def check_projection(projection: Projection, *, spreads: tuple[float, ...] = (1.0, 10.0)) -> None:
+    """Raise AssertionError with law, error and tolerance if `projection` breaks a law of its kind.
+
+    Args:
+        projection: a single model, trained or not; it is copied and tested in float64.
+        spreads: contexts are drawn from each of these multiples of the training range.
+    """
+    laws = LAWS + EXACT_LAWS if projection.exact else LAWS
+    for spread in spreads:
+        points = probe(projection, spread=spread)
+        for law in laws:
+            ok, reason = law(points)
+            if not ok:
+                raise AssertionError(f"{projection.name}, contexts over {spread:g} x the training range: {reason}")
+
+
+def _close(law: str, a: Tensor, b: Tensor) -> Verdict:
+    if a.shape != b.shape:
+        return Verdict(False, f"{law}: shapes {tuple(a.shape)} and {tuple(b.shape)} differ")
+    error = ((a - b).abs().max() / b.abs().max().clamp(min=1.0)).item()
+    return Verdict(error <= TOLERANCE, f"{law}: relative error {error:.1e}, tolerance {TOLERANCE:.0e}")
