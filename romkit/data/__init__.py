@@ -2,6 +2,7 @@
 
 from romkit.data.context import ContextParameter, context_array, context_names
 from romkit.data.schema import DIMS, check_dataset, make_dataset
+from romkit.data.storage import open_dataset, save_dataset
 from romkit.data.tensors import Snapshots, context_matrix, snapshots
 
 __all__ = [
@@ -13,5 +14,7 @@ __all__ = [
     "context_matrix",
     "context_names",
     "make_dataset",
+    "open_dataset",
+    "save_dataset",
     "snapshots",
 ]

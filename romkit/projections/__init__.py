@@ -4,14 +4,11 @@ from romkit.projections.architectures import architecture
 from romkit.projections.base import Maps, Operator, Projection
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.frame import Frame, Signature
+from romkit.projections.methods import METHODS
 from romkit.projections.pod import POD
 from romkit.projections.stacking import stack, unstack
+from romkit.projections.storage import load, pretrained, save
 from romkit.projections.unconstrained import AE, ContextAE, FilmAE
-
-METHODS: dict[str, type[Projection]] = {
-    method.name: method for method in (POD, AE, ContextAE, FilmAE, CAE, ContextCAE, SoftNcAE, NcAE, BiasNcAE, SlopeNcAE)
-}
-"""Every method by the name that `romkit.fit` takes."""
 
 __all__ = [
     "AE",
@@ -31,6 +28,9 @@ __all__ = [
     "SlopeNcAE",
     "SoftNcAE",
     "architecture",
+    "load",
+    "pretrained",
+    "save",
     "stack",
     "unstack",
 ]

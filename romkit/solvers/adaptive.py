@@ -10,7 +10,7 @@ from romkit import checks
 from romkit.solvers.base import Solver, inside
 from romkit.types import Field
 
-METHODS = ("dopri5", "dopri8", "bosh3", "tsit5", "fehlberg2", "adaptive_heun")
+METHODS = ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
 
 
 @dataclass(frozen=True)

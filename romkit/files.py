@@ -1,0 +1,80 @@
+"""Writing files so that a reader finds the old content or the new one, never half of either."""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from romkit.errors import FileError
+
+
+@contextlib.contextmanager
+def atomic(path: str | os.PathLike) -> Iterator[Path]:
+    """A temporary name in the folder of `path`; what the block writes there becomes `path` when the block ends.
+
+    If the block raises, the temporary file is removed and an earlier `path` stays. A process that is killed
+    leaves `path` as it was, and perhaps a file `<name>.<8 digits>.tmp` beside it, which can be deleted.
+
+    Raises:
+        FileError: the folder does not exist, `path` is a folder, or the system refuses to write (disk full, ...).
+    """
+    # A link is followed, so that the file it points to is replaced and not the link.
+    target = Path(os.path.realpath(Path(path).expanduser()))
+    if not target.parent.is_dir():
+        raise FileError(path, problem="its folder does not exist", fix=f"make it first: mkdir -p {target.parent}")
+    if target.is_dir():
+        raise FileError(path, problem="is a folder", fix="add a file name")
+    temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        _flush(temporary)
+        temporary.replace(target)
+    except FileError:
+        raise
+    except OSError as error:
+        raise FileError(path, problem=f"cannot be written ({reason(error)})", fix="check free space and permissions") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    _flush_folder(target.parent)
+
+
+def existing(path: str | os.PathLike) -> Path:
+    """`path`, with ~ expanded, if it is a file.
+
+    Raises:
+        FileError: it is not.
+    """
+    file = Path(path).expanduser()
+    if file.is_file():
+        return file
+    problem = "is a folder" if file.is_dir() else "no such file"
+    raise FileError(path, problem=problem, fix="check the path")
+
+
+def reason(error: BaseException) -> str:
+    """What an exception of another library says, on one line of bearable length."""
+    text = " ".join((getattr(error, "strerror", None) or str(error)).split())
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def _flush(path: Path) -> None:
+    """Before the rename: a rename that reaches the disk ahead of the content would leave an empty file."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Makes the rename itself last. Windows cannot open a folder and does not need it."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError:  # some network file systems refuse to sync a folder; the file is complete all the same
+        pass
+    finally:
+        os.close(descriptor)
