@@ -33,10 +33,21 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
     except FileError:
         raise
     except OSError as error:
-        raise FileError(path, problem=f"cannot be written ({reason(error)})", fix="check free space and permissions") from error
+        problem = f"cannot be written ({reason(error)})"
+        raise FileError(path, problem=problem, fix="check free space and permissions") from error
     finally:
         temporary.unlink(missing_ok=True)
     _flush_folder(target.parent)
+
+
+def reserve(file: Path, size: int) -> None:
+    """Make `file` with `size` bytes of disk, which raises OSError at once where disk or quota lack them.
+
+    For libraries that do not survive a full disk: HDF5 leaves a file it can neither write nor close, and crashes later.
+    """
+    with file.open("wb") as stream:
+        if size > 0 and hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(stream.fileno(), 0, size)
 
 
 def existing(path: str | os.PathLike) -> Path:

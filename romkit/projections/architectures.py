@@ -62,6 +62,13 @@ def architecture(
         if name not in accepted:
             fix = f"{method.name} takes {', '.join(sorted({*accepted, 'layers', 'latent_dim'}))}"
             raise InputError(name, expected="an architecture setting", got="an unknown name", fix=fix)
+    if "embedding" in accepted and not signature.context_names:
+        raise InputError(
+            "data",
+            expected=f"a context for {method.name}: a floating-point coordinate along trajectory",
+            got="none",
+            fix="add the coordinate, or fit a method without context such as 'cae'",
+        )
     n = len(signature.state_names)
     known = PAPER.get((signature.system, method.name), {})
     if layers is None and latent_dim is None and _fits(known, n):

@@ -1,5 +1,6 @@
-"""Projections as safetensors files: parameters as tensors, everything else as JSON in the header. Nothing is unpickled."""
+"""Projections as safetensors files: parameters as tensors, all else as JSON in the header. Nothing is unpickled."""
 
+import difflib
 import hashlib
 import importlib.metadata
 import importlib.resources
@@ -12,7 +13,6 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from romkit import checks
 from romkit.errors import FileError, InputError
 from romkit.files import atomic, existing, reason
 from romkit.projections.base import Projection
@@ -21,7 +21,7 @@ from romkit.projections.methods import METHODS
 from romkit.projections.stacking import stack
 
 FORMAT = 1
-"""Version of the header; a reader refuses files of a later one."""
+"""Version of the header; a reader refuses every other."""
 
 PRETRAINED = Path(str(importlib.resources.files("romkit"))) / "pretrained"
 
@@ -124,7 +124,8 @@ def _is_column_major(tensor: Tensor) -> bool:
 
 def _rebuild(header: dict[str, object], tensors: dict[str, Tensor]) -> Projection:
     frame = Frame(Signature.from_json(header["signature"]))
-    projection = METHODS[header["method"]](frame, torch.Generator(), **header["config"])
+    with torch.random.fork_rng(devices=[]):  # a method that draws from the global generator must not advance it here
+        projection = METHODS[header["method"]](frame, torch.Generator(), **header["config"])
     if header["seeds"] is not None:
         projection = stack([projection] * header["seeds"])
     columns = {name: tensors[name].mT.contiguous().mT for name in header["column_major"]}
@@ -134,19 +135,15 @@ def _rebuild(header: dict[str, object], tensors: dict[str, Tensor]) -> Projectio
 
 
 def _find(path: str | os.PathLike) -> Path:
-    names = pretrained()
-    if str(path) in names and not Path(path).is_file():
-        return PRETRAINED / f"{path}.safetensors"
-    try:
+    names, plain = pretrained(), len(Path(path).parts) == 1 and not Path(path).suffix
+    if not plain or Path(path).is_file():
         return existing(path)
-    except FileError as error:
-        if Path(path).suffix or len(Path(path).parts) != 1:
-            raise
-        try:
-            checks.one_of("name", str(path), names)
-        except InputError as unknown:
-            raise FileError(path, problem="neither a file nor a pretrained projection", fix=str(unknown)) from error
-        raise
+    if str(path) in names:
+        return PRETRAINED / f"{path}.safetensors"
+    near = difflib.get_close_matches(str(path), names, n=1)
+    ship = f"romkit ships {', '.join(names) or 'none'}"
+    fix = f"did you mean {near[0]!r}? {ship}" if near else f"check the path; {ship}"
+    raise FileError(path, problem="neither a file nor a pretrained projection", fix=fix)
 
 
 def _read(file: Path) -> tuple[dict[str, object], dict[str, Tensor]]:
@@ -164,11 +161,12 @@ def _read(file: Path) -> tuple[dict[str, object], dict[str, Tensor]]:
     except (KeyError, ValueError, AttributeError, TypeError) as error:
         fix = "give a file by romkit.save, restored from a copy if this is one"
         raise FileError(file, problem="has no romkit header, or a damaged one", fix=fix) from error
+    if header.get("format") != FORMAT:
+        problem = f"is of format {header.get('format')!r}, this romkit reads {FORMAT}"
+        raise FileError(file, problem=problem, fix="update romkit")
     if digest != _sha256(header, tensors):
         problem, fix = "has changed since romkit wrote it (checksum)", "restore it from a copy, or save it again"
         raise FileError(file, problem=problem, fix=fix)
-    if header["format"] > FORMAT:
-        raise FileError(file, problem=f"was saved by romkit {header['romkit']}, which is newer", fix="update romkit")
     return header, tensors
 
 

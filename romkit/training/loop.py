@@ -50,7 +50,12 @@ def train(stacked: Projection, data: Batchable, recipe: Recipe, seeds: Sequence[
     """
     started = time.perf_counter()
     flat = FlatParameters(stacked)
-    objective = Objective(stacked, velocity_weight=recipe.velocity_weight, penalty_weight=recipe.penalty_weight)
+    objective = Objective(
+        stacked,
+        velocity_weight=recipe.velocity_weight,
+        penalty_weight=recipe.penalty_weight,
+        balance=recipe.balance,
+    )
     step = make_step(flat.bind(objective), clip=recipe.clip, weight_decay=recipe.weight_decay)
     if compiled:
         step = torch.compile(step, dynamic=False)

@@ -9,22 +9,26 @@ class Objective(nn.Module):
     """L = mean over the batch of ‖y - P(y)‖² + w ‖ẏ - DP(y) ẏ‖², plus μ times the method's own penalty.
 
     y is the state in network coordinates (see `romkit.projections.frame`), so the weights mean the same for
-    every system. Source: Adriaens et al. (2026), appendix "Training objective", with w = 1.
+    every system. Component i counts (scale / σᵢ)^(2 balance) in both norms, σᵢ its standard deviation.
+    Source: Adriaens et al. (2026), appendix "Training objective", with w = 1 and balance = 0.
 
     Args:
         projection: a stack; the loss has one entry per seed.
         velocity_weight: w.
         penalty_weight: μ.
+        balance: 0 for physical errors, 1 for errors relative to each component's own standard deviation.
     """
 
-    def __init__(self, projection: Projection, *, velocity_weight: float, penalty_weight: float):
+    def __init__(self, projection: Projection, *, velocity_weight: float, penalty_weight: float, balance: float):
         super().__init__()
         self.projection = projection
+        frame = projection.frame
+        self.register_buffer("importance", (frame.state_scale / frame.state_std) ** (2 * balance))
         self.velocity_weight, self.penalty_weight = velocity_weight, penalty_weight
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
         """(S,) loss of each seed on its batch: y and dy (S, B, n), c (S, B, p)."""
         maps = self.projection.bind(c)
         reconstruction, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
-        error = (y - reconstruction).square().sum(-1) + self.velocity_weight * (dy - velocity).square().sum(-1)
-        return error.mean(-1) + self.penalty_weight * self.projection.penalty()
+        error = (y - reconstruction).square() + self.velocity_weight * (dy - velocity).square()
+        return (error @ self.importance).mean(-1) + self.penalty_weight * self.projection.penalty()

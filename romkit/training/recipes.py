@@ -17,6 +17,8 @@ class Recipe:
         learning_rate: peak of the schedule (linear warm-up over 1 % of the steps, then a cosine to zero).
         velocity_weight: w of the velocity term; 0 trains on positions alone.
         penalty_weight: weight of the method's own penalty (‖Φ - Ψ‖² for exact pairs, ‖Ψᵀ Φ - I‖² for SoftNcAE).
+        balance: 0 weighs all components of one unit by their physical error, as the paper does; 1 by the error
+            relative to their own standard deviation, as NRMSE does.
         clip: largest norm of a seed's gradient.
         weight_decay: L2 coefficient.
         every: take each `every`-th time of the dataset.
@@ -27,6 +29,7 @@ class Recipe:
     learning_rate: float = 1e-2
     velocity_weight: float = 1.0
     penalty_weight: float = 1e-3
+    balance: float = 0.0
     clip: float = 10.0
     weight_decay: float = 0.0
     every: int = 1

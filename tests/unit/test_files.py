@@ -1,0 +1,115 @@
+"""`romkit.files`: a write is complete or did not happen."""
+
+import errno
+import multiprocessing
+import os
+import time
+
+import pytest
+
+from romkit.errors import FileError
+from romkit.files import atomic, existing, reason, reserve
+
+
+def test_writes_and_replaces(tmp_path):
+    target = tmp_path / "a.txt"
+    for text in ("first", "second"):
+        with atomic(target) as temporary:
+            assert temporary.parent == tmp_path
+            temporary.write_text(text)
+        assert target.read_text() == text
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize("failure", [ValueError("x"), KeyboardInterrupt()])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, failure):
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+    with pytest.raises(type(failure)), atomic(target) as temporary:  # noqa: PT012
+        temporary.write_text("half")
+        raise failure
+    assert target.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+def fill_the_disk(target):
+    with atomic(target) as temporary:
+        temporary.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_an_error_of_the_system_is_a_file_error_on_one_line(tmp_path):
+    with pytest.raises(FileError, match=r"cannot be written \(No space left on device\); check free space") as caught:
+        fill_the_disk(tmp_path / "a.txt")
+    assert "\n" not in str(caught.value)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_writer_that_wrote_nothing_is_an_error(tmp_path):
+    with pytest.raises(FileError, match="cannot be written"), atomic(tmp_path / "a.txt"):
+        pass
+
+
+def test_a_missing_folder_and_a_folder_as_target(tmp_path):
+    with pytest.raises(FileError, match="folder does not exist; make it first: mkdir -p"), atomic(tmp_path / "b" / "a"):
+        pass
+    with pytest.raises(FileError, match="is a folder; add a file name"), atomic(tmp_path):
+        pass
+
+
+def test_a_link_is_followed(tmp_path):
+    real, link = tmp_path / "real", tmp_path / "link"
+    real.write_text("old")
+    link.symlink_to(real)
+    with atomic(link) as temporary:
+        temporary.write_text("new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path):
+    (tmp_path / "usual").write_text("")
+    with atomic(tmp_path / "a") as temporary:
+        temporary.write_text("")
+    assert (tmp_path / "a").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+def test_reserve_takes_the_space_and_may_take_none(tmp_path):
+    for size in (0, 12345):
+        reserve(tmp_path / "a", size)
+        assert (tmp_path / "a").stat().st_size == (size if hasattr(os, "posix_fallocate") else 0)
+
+
+def test_existing(tmp_path):
+    (tmp_path / "a").write_text("")
+    assert existing(tmp_path / "a") == tmp_path / "a"
+    for missing, problem in ((tmp_path / "b", "no such file"), (tmp_path, "is a folder")):
+        with pytest.raises(FileError, match=f"{problem}; check the path"):
+            existing(missing)
+
+
+def test_reason_is_one_short_line():
+    assert reason(ValueError("a\n  b")) == "a b"
+    assert len(reason(ValueError("x" * 1000))) == 200
+
+
+def _write_forever(target):
+    for k in range(10**9):
+        with atomic(target) as temporary:
+            temporary.write_bytes(bytes([k % 256]) * 2_000_000)
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs fork")
+def test_a_killed_writer_never_leaves_half_a_file(tmp_path):
+    target = tmp_path / "a"
+    for k in range(12):
+        writer = multiprocessing.get_context("fork").Process(target=_write_forever, args=(target,))
+        writer.start()
+        while not target.exists():
+            time.sleep(0.001)
+        time.sleep(0.0037 * k)
+        writer.kill()
+        writer.join()
+        content = target.read_bytes()
+        assert len(content) == 2_000_000
+        assert len(set(content)) == 1
