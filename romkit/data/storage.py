@@ -3,8 +3,8 @@
 A file is plain netCDF-4 (HDF5), every numeric array with a fletcher32 checksum, that any netCDF tool reads. Behind
 its end stand 80 bytes: the SHA-256 of everything before. HDF5 ignores them, and drops them when another program
 changes the file. `open_dataset` compares them before HDF5 sees the file, so neither names, text nor metadata can be
-altered unnoticed. Arrays are not compressed: a dataset of the pendulum would be 16 % smaller
-and take ten times longer to save.
+altered unnoticed. Arrays are not compressed: a dataset of the pendulum would be 16 % smaller and take ten times longer
+to save.
 """
 
 import hashlib
@@ -52,7 +52,7 @@ def save_dataset(data: xr.Dataset, path: str | os.PathLike) -> Path:
         seal = _SEAL + _sha256(temporary, temporary.stat().st_size) + b"\n"
         with temporary.open("ab") as file:
             file.write(seal)
-    return Path(path)
+    return Path(path).expanduser()
 
 
 def open_dataset(path: str | os.PathLike) -> xr.Dataset:
@@ -82,7 +82,8 @@ def _prepared(data: xr.Dataset) -> xr.Dataset:
     if not isinstance(data, xr.Dataset):
         got = type(data).__name__
         raise InputError("data", expected="an xarray.Dataset", got=got, fix="call save_dataset(data, path)")
-    prepared = data.drop_encoding()  # packing or a dtype left over from another file would round the values
+    # Packing or a dtype left over from another file would round the values.
+    prepared = _numpy_text(data).drop_encoding()
     prepared.attrs = {key: _attribute(f"data.attrs[{key!r}]", value) for key, value in data.attrs.items()}
     for name, variable in prepared.variables.items():
         _check_variable(name, variable)
@@ -92,7 +93,7 @@ def _prepared(data: xr.Dataset) -> xr.Dataset:
 
 
 def _check_variable(name: str, variable: xr.Variable) -> None:
-    if variable.dtype.kind not in "fiubU" and not _is_text(variable):
+    if variable.dtype.kind not in "fiubU":
         fix = "convert it, for example dates to numbers of seconds"
         raise InputError(f"data[{name!r}]", expected="numbers or text", got=f"dtype {variable.dtype}", fix=fix)
     for key in _PACKING:
@@ -102,7 +103,7 @@ def _check_variable(name: str, variable: xr.Variable) -> None:
 
 
 def _is_text(variable: xr.Variable) -> bool:
-    """Whether an array of Python objects holds text alone; xarray would write None among text as "" and nan."""
+    """Whether this is an array of Python strings; xarray would write None among them as ""."""
     return variable.dtype.kind == "O" and all(isinstance(text, str) for text in variable.values.flat)
 
 
@@ -177,5 +178,10 @@ def _plain(data: xr.Dataset) -> xr.Dataset:
             key: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
             for key, value in holder.attrs.items()
         }
-    text = {name: data[name].astype(str) for name, variable in data.variables.items() if _is_text(variable)}
-    return data.assign(text) if text else data
+    return _numpy_text(data)
+
+
+def _numpy_text(data: xr.Dataset) -> xr.Dataset:
+    """Arrays of Python strings as arrays of numpy's."""
+    text = {name: variable for name, variable in data.variables.items() if _is_text(variable)}
+    return data.assign({name: (v.dims, v.values.astype(str), v.attrs) for name, v in text.items()})

@@ -1,9 +1,27 @@
 """How well a projection reproduces states and velocities."""
 
+from typing import NamedTuple
+
 from torch import Tensor
 
+from romkit.types import ProjectionOperator
 
-def rmse(reference: Tensor, value: Tensor, *, dims: int | tuple[int, ...] | None = None) -> Tensor:
-    """Root mean square of reference - value, over all axes or over `dims`."""
-    square = (reference - value).square()
-    return (square.mean() if dims is None else square.mean(dims)).sqrt()
+
+class Reconstruction(NamedTuple):
+    """Root mean square errors of positions and of velocities, in physical units."""
+
+    position: Tensor
+    velocity: Tensor
+
+
+def reconstruction_rmse(P: ProjectionOperator, x: Tensor, v: Tensor) -> Reconstruction:
+    """RMSE of P(x) against x and of DP(x) v against v, over time and components: (..., T, n) -> (...).
+
+    The mean over trajectories is a root mean square too: `rmse.square().mean().sqrt()`.
+    Source: Adriaens et al. (2026), section 4.1, "Metrics".
+    """
+    value, tangent = P.jvp(x, v)
+    return Reconstruction(
+        (x - value).square().mean((-1, -2)).sqrt(),
+        (v - tangent).square().mean((-1, -2)).sqrt(),
+    )

@@ -59,7 +59,7 @@ def save(projection: Projection, path: str | os.PathLike) -> Path:
     content = safetensors.torch.save(contiguous, {"romkit": json.dumps(header)})
     with atomic(path) as temporary:
         temporary.write_bytes(content)
-    return Path(path)
+    return Path(path).expanduser()
 
 
 def load(path: str | os.PathLike) -> Projection:

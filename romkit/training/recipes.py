@@ -45,7 +45,7 @@ PRESETS: dict[str, dict[str, Recipe]] = {
     "quick": {
         "": Recipe(),
         "lorenz96": Recipe(),
-        "pendulum": Recipe(epochs=1300, batch_size=1024, learning_rate=5e-3, every=10),
+        "pendulum": Recipe(epochs=1300, batch_size=512, every=20),
     },
 }
 """Preset -> system -> recipe; the entry "" is for every other system."""

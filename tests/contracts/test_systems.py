@@ -1,0 +1,113 @@
+"""What every system must do, and the facts about each that its class promises."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.data import DIMS, check_dataset
+from romkit.errors import InputError
+from romkit.systems import SYSTEMS, Lorenz96, MechanicalSystem, Pendulum
+
+INSTANCES = (Lorenz96(transient=2.0), Lorenz96(n=12, transient=1.0), Pendulum())
+
+
+@pytest.fixture(params=INSTANCES, ids=lambda system: f"{system.name}-{system.state_size}", scope="module")
+def system(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def data(system):
+    middle = {p.name: [0.6 * p.low + 0.4 * p.high, p.high] for p in system.context}
+    return system.dataset(**middle, duration=0.3)
+
+
+def test_every_system_has_an_instance_here():
+    assert {type(system) for system in INSTANCES} == set(SYSTEMS.values())
+
+
+def test_datasets_follow_the_schema(system, data):
+    assert check_dataset(data) is data
+    assert data.state.dims == data.velocity.dims == DIMS
+    assert data.sizes == {"trajectory": 2, "time": round(0.3 / system.dt), "component": system.state_size}
+    assert ("acceleration" in data) == isinstance(system, MechanicalSystem)
+    assert list(data.component.values) == list(system.state_names)
+    for name in (*data.data_vars, *system.context_names, "time"):
+        assert {"units", "long_name"} <= set(data[name].attrs), name
+    assert data.attrs["system"] == system.name
+    assert json.loads(data.attrs["versions"])["torch"] == torch.__version__
+
+
+def test_the_highest_derivative_is_the_field(system, data):
+    c = torch.from_numpy(np.stack([data[name].values for name in system.context_names], axis=-1))
+    variables = [torch.from_numpy(data[name].values) for name in ("state", "velocity", "acceleration") if name in data]
+    field = system.field(c)(torch.zeros(()), *variables[:-1])
+    assert torch.allclose(field, variables[-1], rtol=1e-9, atol=1e-9)
+
+
+def test_velocities_are_the_derivative_of_states(system, data):
+    central = (data.state.values[:, 2:] - data.state.values[:, :-2]) / (2 * system.dt)
+    error = np.abs(central - data.velocity.values[:, 1:-1]).max()
+    assert error < 20 * system.dt**2 * np.abs(data.velocity.values).max() * 50
+
+
+def test_contexts_in_a_batch_equal_a_loop(system, data):
+    for k in range(2):
+        alone = system.dataset(**{n: data[n].values[k] for n in system.context_names}, duration=0.3)
+        assert np.allclose(alone.state.values[0], data.state.values[k], atol=1e-10)
+
+
+def test_float32_and_leading_axes(system, data):
+    f = system.field(**{p.name: p.low for p in system.context})
+    x = torch.from_numpy(data.state.values[0, :6]).float().reshape(2, 3, -1)
+    arguments = (x, 0.1 * x) if isinstance(system, MechanicalSystem) else (x,)
+    batched = f(torch.zeros(()), *arguments)
+    assert batched.dtype == torch.float32
+    assert torch.allclose(batched[1, 2], f(torch.zeros(()), *(a[1, 2] for a in arguments)), atol=1e-4)
+
+
+def test_bad_requests_are_named_in_one_line(system):
+    name = system.context_names[0]
+    for arguments, message in (
+        ({"split": "trian"}, "split: expected one of test, train, got 'trian'; did you mean 'train'?"),
+        ({"split": "train", name: 0.5}, "split: expected a split or contexts by name"),
+        ({}, f"{name}: expected a value for this context parameter, got none"),
+        ({"nothing": 1.0}, "nothing: expected a context parameter"),
+        ({"split": "test", "duration": -1.0}, "duration: expected a positive number"),
+    ):
+        with pytest.raises(InputError) as caught:
+            system.dataset(**arguments)
+        assert str(caught.value).startswith(message)
+        assert "\n" not in str(caught.value)
+
+
+def test_lorenz_splits_are_those_of_the_paper():
+    system = Lorenz96(transient=0.1)
+    train, test = system.dataset("train", seed=3, duration=0.02), system.dataset("test", duration=0.02)
+    assert train.sizes["trajectory"] == 18
+    assert 3.133 <= train.F.min() <= train.F.max() <= 3.193
+    assert np.allclose(test.F, np.linspace(3.133, 3.193, 10))
+    again = system.dataset("train", seed=3, duration=0.02)
+    assert train.identical(again)
+    assert not np.allclose(train.F, system.dataset("train", seed=4, duration=0.02).F)
+
+
+def test_lorenz_changes_its_wave_number_where_it_should():
+    """Must hold: wave number 8 up to F = 3.163 and 7 from 3.167 on, after the default transient."""
+    data = Lorenz96().dataset(F=[3.133, 3.15, 3.16, 3.163, 3.167, 3.175, 3.193], duration=1.0)
+    assert data.wave_number.values.tolist() == [8, 8, 8, 8, 7, 7, 7]
+
+
+def test_lorenz_attractor_statistics():
+    data = Lorenz96(transient=50.0).dataset(F=[3.14, 3.19], duration=10.0)
+    assert data.state.std().item() == pytest.approx(1.5, abs=0.1)
+    assert data.velocity.std().item() == pytest.approx(3.9, abs=0.4)
+
+
+def test_systems_are_exported():
+    assert romkit.systems.Lorenz96 is Lorenz96
+    with pytest.raises(InputError, match="n: expected an integer >= 4, got 3"):
+        Lorenz96(n=3)
