@@ -92,6 +92,13 @@ def jacobian(p: Probe) -> Verdict:
     return _close("decode_jacobian = torch.func.jacfwd", own, torch.stack(loop))
 
 
+def curvature(p: Probe) -> Verdict:
+    """decode_curvature is the derivative of decode_jvp along its own direction."""
+    z, w = p.operator.encode_jvp(p.x, p.v)
+    oracle = torch.func.jvp(lambda point: p.operator.decode_jvp(point, w).tangent, (z,), (w,))[1]
+    return _close("decode_curvature = torch.func.jvp of decode_jvp", p.operator.decode_curvature(z, w), oracle)
+
+
 def batching(p: Probe) -> Verdict:
     """A batch of contexts equals a loop over them, also where each context has several states."""
     loop = torch.stack([p.projection(c)(x) for c, x in zip(p.c, p.x, strict=True)])
@@ -100,7 +107,7 @@ def batching(p: Probe) -> Verdict:
     return verdict if not verdict.ok else _close("states (C, T, n) = loop", p.operator(several)[:, 2], loop)
 
 
-LAWS: tuple[Callable[[Probe], Verdict], ...] = (tangents, jacobian, batching)
+LAWS: tuple[Callable[[Probe], Verdict], ...] = (tangents, jacobian, curvature, batching)
 """Laws of every projection."""
 
 EXACT_LAWS: tuple[Callable[[Probe], Verdict], ...] = (left_inverse, idempotency)

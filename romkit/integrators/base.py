@@ -35,11 +35,6 @@ def tangent_bundle_field(acceleration: SecondOrderField) -> Field:
     return g
 
 
-def curvature(P: ProjectionOperator, z: Tensor, dz: Tensor) -> Tensor:
-    """κ = D²φ(z)(ż, ż) (..., n): the acceleration of a point that moves at constant ż in latent coordinates."""
-    return torch.func.jvp(lambda point: P.decode_jvp(point, dz).tangent, (z,), (dz,))[1]
-
-
 def solve(matrix: Tensor, vector: Tensor) -> Tensor:
     """matrix⁻¹ vector for a batch; a singular member gives non-finite numbers, not an exception."""
     return torch.linalg.solve_ex(matrix, vector.unsqueeze(-1)).result.squeeze(-1)

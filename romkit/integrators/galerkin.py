@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from romkit.integrators.base import LatentDynamics, curvature, solve
+from romkit.integrators.base import LatentDynamics, solve
 from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
 
 
@@ -29,7 +29,7 @@ class Galerkin(LatentDynamics):
     def latent_acceleration(self, P: ProjectionOperator, f: SecondOrderField, mass: Mass) -> SecondOrderField:
         def h(t: Tensor, z: Tensor, dz: Tensor) -> Tensor:
             q, J = P.decode_jacobian(z)
-            residual = f(t, q, (J @ dz.unsqueeze(-1)).squeeze(-1)) - curvature(P, z, dz)
+            residual = f(t, q, (J @ dz.unsqueeze(-1)).squeeze(-1)) - P.decode_curvature(z, dz)
             MJ = mass(q) @ J
             return solve(J.mT @ MJ, _transposed_product(MJ, residual))
 
@@ -56,7 +56,7 @@ class PetrovGalerkin(LatentDynamics):
     def latent_acceleration(self, P: ProjectionOperator, f: SecondOrderField, mass: Mass) -> SecondOrderField:
         def h(t: Tensor, z: Tensor, dz: Tensor) -> Tensor:
             q, dq = P.decode_jvp(z, dz)
-            return P.encode_jvp(q, f(t, q, dq) - curvature(P, z, dz)).tangent
+            return P.encode_jvp(q, f(t, q, dq) - P.decode_curvature(z, dz)).tangent
 
         return h
 

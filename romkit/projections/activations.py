@@ -34,6 +34,14 @@ class Hyperbola(NamedTuple):
         value = torch.addcmul(torch.addcmul(offset, gain, x), bend, root)
         return value, torch.addcmul(gain, 2 * bend, u / root)
 
+    def value_slope_and_bend(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """σ(x), σ'(x) and σ''(x)."""
+        gain, offset, bend, shift, floor = self._aligned(x)
+        u = torch.add(shift, x, alpha=2)
+        root = torch.sqrt(torch.addcmul(floor, u, u))
+        value = torch.addcmul(torch.addcmul(offset, gain, x), bend, root)
+        return value, torch.addcmul(gain, 2 * bend, u / root), 4 * bend * floor / root**3
+
     def _aligned(self, x: Tensor) -> tuple[Tensor, ...]:
         return tuple(align(coefficient, x) for coefficient in self)
 

@@ -33,6 +33,10 @@ class Maps(abc.ABC):
     def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
         """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1."""
 
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        """D²φ(z)(w, w), by forward differentiation of `decode_jvp`; override where that is too slow."""
+        return torch.func.jvp(lambda point: self.decode_jvp(point, w).tangent, (z,), (w,))[1]
+
 
 class Operator:
     """P = φ ∘ ρ at a fixed context, in physical units. The hyper-network has run; calls are cheap.
@@ -88,6 +92,12 @@ class Operator:
         directions = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device).expand(*z.shape, -1)
         x, columns = self.decode_jvp(z.unsqueeze(-2), directions)
         return Value(x.squeeze(-2), columns.mT)
+
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""
+        self._check("z", z, self.latent_dim)
+        self._check("w", w, self.latent_dim)
+        return self._maps.decode_curvature(z, w) * self._frame.state_scale
 
     def _check(self, name: str, tensor: Tensor, size: int) -> None:
         if tensor.shape[-1:] != (size,):

@@ -46,6 +46,12 @@ class LayerPair(NamedTuple):
         x = matmul(value, self.phi_t)
         return Value(x + align(self.beta, x), matmul(slope * w, self.phi_t))
 
+    def decode_jet(self, z: Tensor, w: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """φ along a curve with position z, velocity w and acceleration a."""
+        value, slope, bend = self.plus.value_slope_and_bend(z)
+        x = matmul(value, self.phi_t)
+        return x + align(self.beta, x), matmul(slope * w, self.phi_t), matmul(slope * a + bend * w * w, self.phi_t)
+
 
 class LayerPairs(Maps):
     """ρ = ρ⁽¹⁾ ∘ ... ∘ ρ⁽ᴸ⁾ and φ = φ⁽ᴸ⁾ ∘ ... ∘ φ⁽¹⁾."""
@@ -72,6 +78,12 @@ class LayerPairs(Maps):
         for pair in self.pairs:
             z, w = pair.decode_jvp(z, w)
         return Value(z, w)
+
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        a = torch.zeros_like(w)
+        for pair in self.pairs:
+            z, w, a = pair.decode_jet(z, w, a)
+        return a
 
 
 class Constrained(Projection):

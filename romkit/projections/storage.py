@@ -163,7 +163,7 @@ def _read(file: Path) -> tuple[dict[str, object], dict[str, Tensor]]:
         raise FileError(file, problem="has no romkit header, or a damaged one", fix=fix) from error
     if header.get("format") != FORMAT:
         problem = f"is of format {header.get('format')!r}, this romkit reads {FORMAT}"
-        raise FileError(file, problem=problem, fix="update romkit")
+        raise FileError(file, problem=problem, fix="update romkit, or restore the file from a copy")
     if digest != _sha256(header, tensors):
         problem, fix = "has changed since romkit wrote it (checksum)", "restore it from a copy, or save it again"
         raise FileError(file, problem=problem, fix=fix)

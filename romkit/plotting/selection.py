@@ -1,0 +1,127 @@
+"""What a figure of a rollout shows: members, stretches of time, components, titles."""
+
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from romkit.metrics import VALID_THRESHOLD
+
+FIELD_SIZE = 24
+"""States of at least this many components of one unit are shown as a field, smaller ones as curves."""
+
+MAX_COLUMNS = 4
+"""Most contexts that one figure shows."""
+
+MAX_CURVES = 4
+"""Most components that one figure shows as curves."""
+
+PERIODS = 6
+"""How many periods of the dominant oscillation a window shows: more of them blur into a texture."""
+
+
+class Column(NamedTuple):
+    """One column of panels: a context, a stretch of time, and what stands above it."""
+
+    trajectory: int
+    times: slice
+    title: str
+
+
+def members(run: xr.Dataset) -> xr.Dataset:
+    """The run with all its dimensions, also those of length one that `romkit.rollout` leaves out."""
+    for dim in ("trajectory", "seed"):
+        if dim not in run.dims:
+            parameters = [name for name, coord in run.coords.items() if coord.ndim == 0]
+            run = run.expand_dims(dim)
+            if dim == "trajectory":
+                run = run.assign_coords({name: run[name].expand_dims("trajectory") for name in parameters})
+    for name in ("truth", "rom", "nrmse", "nrmse_projected"):
+        run[name] = run[name].transpose("seed", "trajectory", "time", ..., missing_dims="ignore")
+    return run
+
+
+def median_seed(run: xr.Dataset) -> int:
+    order = np.argsort(run["valid_time"].mean("trajectory").values, kind="stable")
+    return int(order[(len(order) - 1) // 2])
+
+
+def is_field(run: xr.Dataset) -> bool:
+    return run.sizes["component"] >= FIELD_SIZE and run["truth"].attrs.get("units") != "mixed"
+
+
+def columns_of(run: xr.Dataset) -> list[Column]:
+    time = run["time"].values
+    window = _window(time, run["truth"].isel(seed=0, missing_dims="ignore").values)
+    whole, last = slice(0, len(time)), slice(len(time) - window, len(time))
+    length = f"{time[window - 1] - time[0]:.3g} {unit(run['time'], '{}') or 'time units'}"
+    if run.sizes["trajectory"] > 1:
+        extent = "" if window == len(time) else f"\nlast {length}"
+        return [Column(k, last, _context(run, k, varying=True) + extent) for k in range(run.sizes["trajectory"])]
+    if window == len(time):
+        return [Column(0, whole, "")]
+    return [Column(0, slice(0, window), f"first {length}"), Column(0, last, f"last {length}")]
+
+
+def _window(time: np.ndarray, truth: np.ndarray) -> int:
+    """Number of samples of a stretch that can be read, all of them where two such stretches cover most of the run."""
+    states = np.nan_to_num(truth - truth.mean(-2, keepdims=True))
+    power = np.square(np.abs(np.fft.rfft(states, axis=-2))).sum((0, -1)).cumsum()
+    median = np.searchsorted(power, power[-1] / 2)  # in cycles per run: half the power is slower, half is faster
+    span = time[-1] - time[0]
+    readable = _round(PERIODS * span / max(1, median))
+    return int(np.searchsorted(time - time[0], readable)) + 1 if span > 2.5 * readable else len(time)
+
+
+def _round(length: float) -> float:
+    """The next larger of ..., 1, 2, 2.5, 5, 10, ..., so that the axes begin and end at round numbers."""
+    decade = 10.0 ** np.floor(np.log10(length)) if length > 0 else 1.0
+    return next(decade * m for m in (1, 2, 2.5, 5, 10) if decade * m >= length * (1 - 1e-9))
+
+
+def _context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
+    """The context parameters of a trajectory that differ between trajectories, or those that do not."""
+    values = []
+    for name, coord in run.coords.items():
+        if coord.dims == ("trajectory",) and np.issubdtype(coord.dtype, np.floating):
+            differs = len(np.unique(coord.values)) > 1
+            if differs == varying:
+                values.append(f"{name} = {coord.values[trajectory]:.4g}{unit(coord, ' {}')}")
+    return ",\n".join(", ".join(values[k : k + 4]) for k in range(0, len(values), 4))
+
+
+def title(run: xr.Dataset, seed: int, shown: xr.Dataset) -> str:
+    system, method, dynamics = (run.attrs.get(key, "?") for key in ("system", "projection", "dynamics"))
+    context = _context(run, 0, varying=False)
+    at = f" at {context}" if context else ""
+    sizes = f"{run.sizes['latent_component']} of {run.sizes['component']} dimensions"
+    contexts, seeds = run.sizes["trajectory"], run.sizes["seed"]
+    notes = []
+    if contexts > shown.sizes["trajectory"]:
+        notes.append(f"the first {shown.sizes['trajectory']} of {contexts} contexts")
+    if seeds > 1:
+        notes.append(f"of {seeds} seeds, the one with the median valid time (thin lines: the others)")
+    if not is_field(run) and run.sizes["component"] > MAX_CURVES:
+        notes.append(f"the {MAX_CURVES} components with the largest relative error")
+    return "\n".join([f"{system}{at}: {method} with {sizes}, {dynamics}", *notes])
+
+
+def unit(variable: xr.DataArray, pattern: str) -> str:
+    units = variable.attrs.get("units", "1")
+    return "" if units in ("1", "", "mixed") else pattern.format(units)
+
+
+def worst_components(run: xr.Dataset, count: int) -> list[int]:
+    """Those with the largest error relative to their own variation, in the order of the state."""
+    error = (run["rom"] - run["truth"]).std(("trajectory", "time"))
+    relative = (error / run["truth"].std(("trajectory", "time")).clip(1e-12)).fillna(0.0).values
+    return sorted(np.argsort(-relative, kind="stable")[:count].tolist())
+
+
+def error_limits(run: xr.Dataset) -> tuple[float, float]:
+    """The range of the error axis: a floor that single good instants do not drag down, room above the threshold."""
+    values = np.concatenate([run[name].values.ravel() for name in ("nrmse", "nrmse_projected")])
+    values = values[np.isfinite(values) & (values > 0)]
+    if len(values) == 0:
+        return VALID_THRESHOLD / 10, VALID_THRESHOLD * 10
+    return min(np.quantile(values, 0.005), VALID_THRESHOLD) / 2, min(max(1.0, values.max()), 10.0) * 1.6
