@@ -25,7 +25,6 @@ _STYLE = {
     "lines.linewidth": 1.1,
     "xtick.major.width": 0.6,
     "ytick.major.width": 0.6,
-    "savefig.dpi": 200,
 }
 
 
@@ -42,18 +41,18 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         curves; then NRMSE over the whole run, of the reduced model and of the projection of the full model,
         with the valid prediction time. Grey means diverged.
 
-        Long runs show the first and last `PERIODS` periods, shaded in the error panel. Several contexts stand
-        side by side, at most `MAX_COLUMNS`. Of several seeds, the one with the median valid prediction time is
-        shown; the others are thin lines in the error panel.
+        Long runs show the first and last few periods, shaded in the error panel. Several contexts stand side by
+        side, at most four. Of several seeds, the one with the median valid prediction time is shown; the others
+        are thin lines in the error panel.
     """
     members = selection.members(run)
     seed = selection.median_seed(members)
-    shown = members.isel(trajectory=slice(MAX_COLUMNS))
+    shown = members.isel(trajectory=slice(selection.MAX_COLUMNS))
     columns = selection.columns_of(shown)
     field = selection.is_field(shown)
-    rows = 3 if field else min(MAX_CURVES, shown.sizes["component"])
+    rows = 3 if field else min(selection.MAX_CURVES, shown.sizes["component"])
     with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(max(7.2, 2.3 * len(columns)), 1.15 * rows + 2.7), layout="constrained")
+        figure = Figure(figsize=(max(7.2, 2.3 * len(columns)), 1.15 * rows + 2.7), layout="constrained", dpi=200)
         figure.get_layout_engine().set(wspace=0.03)
         grid = figure.add_gridspec(rows + 1, len(columns), height_ratios=[*[1] * rows, 1.5])
         panels = np.array([[figure.add_subplot(grid[r, c]) for c in range(len(columns))] for r in range(rows)])
@@ -62,7 +61,7 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         errors = _draw_errors(figure, grid, shown, seed, columns)
         labelled = [line for panel in (panels[0, 0], errors) for line in panel.get_legend_handles_labels()[0]]
         figure.legend(handles=labelled, loc="outside lower center", ncols=len(labelled), frameon=False)
-        figure.suptitle(selection.title(members, seed, shown))
+        figure.suptitle(selection.title(members, shown))
     return figure
 
 

@@ -36,21 +36,22 @@ def members(run: xr.Dataset) -> xr.Dataset:
             run = run.expand_dims(dim)
             if dim == "trajectory":
                 run = run.assign_coords({name: run[name].expand_dims("trajectory") for name in parameters})
-    for name in ("truth", "rom", "nrmse", "nrmse_projected"):
-        run[name] = run[name].transpose("seed", "trajectory", "time", ..., missing_dims="ignore")
-    return run
+    return run.transpose("seed", "trajectory", "time", ..., missing_dims="ignore")
 
 
 def median_seed(run: xr.Dataset) -> int:
+    """The seed whose valid prediction time, averaged over the contexts, is the (lower) median."""
     order = np.argsort(run["valid_time"].mean("trajectory").values, kind="stable")
     return int(order[(len(order) - 1) // 2])
 
 
 def is_field(run: xr.Dataset) -> bool:
+    """Whether the state is shown as a field: many components of one unit."""
     return run.sizes["component"] >= FIELD_SIZE and run["truth"].attrs.get("units") != "mixed"
 
 
 def columns_of(run: xr.Dataset) -> list[Column]:
+    """One column per context; for a single context the whole run, or its beginning and its end."""
     time = run["time"].values
     window = _window(time, run["truth"].isel(seed=0, missing_dims="ignore").values)
     whole, last = slice(0, len(time)), slice(len(time) - window, len(time))
@@ -90,7 +91,8 @@ def _context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
     return ",\n".join(", ".join(values[k : k + 4]) for k in range(0, len(values), 4))
 
 
-def title(run: xr.Dataset, seed: int, shown: xr.Dataset) -> str:
+def title(run: xr.Dataset, shown: xr.Dataset) -> str:
+    """What was run, and a line for everything that the figure leaves out."""
     system, method, dynamics = (run.attrs.get(key, "?") for key in ("system", "projection", "dynamics"))
     context = _context(run, 0, varying=False)
     at = f" at {context}" if context else ""
@@ -107,6 +109,7 @@ def title(run: xr.Dataset, seed: int, shown: xr.Dataset) -> str:
 
 
 def unit(variable: xr.DataArray, pattern: str) -> str:
+    """The variable's unit put into `pattern`; nothing where it has none."""
     units = variable.attrs.get("units", "1")
     return "" if units in ("1", "", "mixed") else pattern.format(units)
 

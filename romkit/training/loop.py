@@ -12,9 +12,9 @@ from torch import Tensor
 from romkit.errors import DivergenceWarning
 from romkit.progress import track
 from romkit.projections import Projection
-from romkit.training.adam import State, make_step
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
+from romkit.training.optimizers import Adam, State
 from romkit.training.order import batches
 from romkit.training.recipes import Recipe
 
@@ -56,10 +56,11 @@ def train(stacked: Projection, data: Batchable, recipe: Recipe, seeds: Sequence[
         penalty_weight=recipe.penalty_weight,
         balance=recipe.balance,
     )
-    step = make_step(flat.bind(objective), clip=recipe.clip, weight_decay=recipe.weight_decay)
+    optimizer = Adam(clip=recipe.clip, weight_decay=recipe.weight_decay)
+    step = optimizer.make_step(flat.bind(objective), flat)
     if compiled:
         step = torch.compile(step, dynamic=False)
-    state = State.start(flat.read())
+    state = optimizer.start(flat.read(), flat)
     per_epoch = max(1, len(data.y) // recipe.batch_size)
     losses = []
     progress = track(range(recipe.epochs), f"training {stacked.name}")

@@ -1,0 +1,78 @@
+"""What every optimizer of a stack gives: a state of tensors, and a pure function that makes one step for all seeds."""
+
+import abc
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.training.flat import FlatParameters
+
+Loss = Callable[..., Tensor]
+"""(theta (S, P), *batch) -> loss of each seed (S,)."""
+
+
+class State(NamedTuple):
+    """Everything that a step changes.
+
+    Attributes:
+        theta: (S, P) parameters.
+        moments: tensors of the optimizer's own, each with a leading seed axis.
+        count: () steps taken.
+        alive: (S, 1) whether loss and gradient of a seed have been finite so far.
+    """
+
+    theta: Tensor
+    moments: tuple[Tensor, ...]
+    count: Tensor
+    alive: Tensor
+
+
+Step = Callable[..., tuple[State, Tensor]]
+"""(state, learning rates (S, 1), *batch) -> (state, losses (S,))."""
+
+
+class Optimizer(abc.ABC):
+    """A first-order method for all seeds at once. Rows of theta never mix, and a seed that diverges freezes alone."""
+
+    @abc.abstractmethod
+    def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
+        """The optimizer's own tensors before the first step."""
+
+    @abc.abstractmethod
+    def update(
+        self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """New theta and moments from a finite gradient (S, P); `state.count` already counts this step."""
+
+    def start(self, theta: Tensor, flat: FlatParameters) -> State:
+        """The state before the first step."""
+        alive = torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device)
+        return State(theta, self.moments(theta, flat), theta.new_zeros(()), alive)
+
+    def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
+        """The function that makes one step. A seed whose loss or gradient is not finite keeps its last parameters."""
+
+        def total(theta: Tensor, *batch: Tensor) -> tuple[Tensor, Tensor]:
+            losses = loss(theta, *batch)
+            return losses.sum(), losses
+
+        def step(state: State, lr: Tensor, *batch: Tensor) -> tuple[State, Tensor]:
+            gradient, losses = torch.func.grad(total, has_aux=True)(state.theta, *batch)
+            alive = state.alive & gradient.isfinite().all(1, keepdim=True) & losses.isfinite().unsqueeze(1)
+            state = state._replace(count=state.count + 1, alive=alive)
+            theta, moments = self.update(state, gradient, lr, flat)
+            kept = [_where(alive, new, old) for new, old in zip(moments, state.moments, strict=True)]
+            return state._replace(theta=_where(alive, theta, state.theta), moments=tuple(kept)), losses
+
+        return step
+
+
+def clipped(gradient: Tensor, largest: float) -> Tensor:
+    """Each seed's gradient (S, P), shortened to at most `largest` in Euclidean norm."""
+    return gradient * (largest / gradient.norm(dim=1, keepdim=True)).clamp(max=1.0)
+
+
+def _where(alive: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    return torch.where(alive.reshape(len(alive), *(1,) * (new.ndim - 1)), new, old)
