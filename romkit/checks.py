@@ -28,6 +28,17 @@ def positive(argument: str, value: float, *, unit: str = "") -> float:
     raise InputError(argument, expected=f"a positive number{unit}", got=repr(value), fix=f"give {argument} > 0")
 
 
+def not_negative(argument: str, value: float) -> float:
+    """`value` as a float, if it is a finite number that is not negative."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if math.isfinite(number) and number >= 0:
+        return number
+    raise InputError(argument, expected="a number that is not negative", got=repr(value), fix=f"give {argument} >= 0")
+
+
 def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) -> None:
     """The last axis of an array of this shape must have `size` entries."""
     if len(shape) == 0 or shape[-1] != size:

@@ -58,7 +58,7 @@ def columns_of(run: xr.Dataset) -> list[Column]:
     length = f"{time[window - 1] - time[0]:.3g} {unit(run['time'], '{}') or 'time units'}"
     if run.sizes["trajectory"] > 1:
         extent = "" if window == len(time) else f"\nlast {length}"
-        return [Column(k, last, _context(run, k, varying=True) + extent) for k in range(run.sizes["trajectory"])]
+        return [Column(k, last, context(run, k, varying=True) + extent) for k in range(run.sizes["trajectory"])]
     if window == len(time):
         return [Column(0, whole, "")]
     return [Column(0, slice(0, window), f"first {length}"), Column(0, last, f"last {length}")]
@@ -80,7 +80,7 @@ def _round(length: float) -> float:
     return next(decade * m for m in (1, 2, 2.5, 5, 10) if decade * m >= length * (1 - 1e-9))
 
 
-def _context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
+def context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
     """The context parameters of a trajectory that differ between trajectories, or those that do not."""
     values = []
     for name, coord in run.coords.items():
@@ -91,21 +91,25 @@ def _context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
     return ",\n".join(", ".join(values[k : k + 4]) for k in range(0, len(values), 4))
 
 
-def title(run: xr.Dataset, shown: xr.Dataset) -> str:
-    """What was run, and a line for everything that the figure leaves out."""
+def headline(run: xr.Dataset) -> str:
+    """What was run, on one line."""
     system, method, dynamics = (run.attrs.get(key, "?") for key in ("system", "projection", "dynamics"))
-    context = _context(run, 0, varying=False)
-    at = f" at {context}" if context else ""
+    shared = context(run, 0, varying=False).replace("\n", " ")
     sizes = f"{run.sizes['latent_component']} of {run.sizes['component']} dimensions"
+    return f"{system}{' at ' if shared else ''}{shared}: {method} with {sizes}, {dynamics}"
+
+
+def title(run: xr.Dataset, shown: xr.Dataset) -> str:
+    """The headline, and a line for everything that the figure leaves out."""
     contexts, seeds = run.sizes["trajectory"], run.sizes["seed"]
-    notes = []
+    lines = [headline(run)]
     if contexts > shown.sizes["trajectory"]:
-        notes.append(f"the first {shown.sizes['trajectory']} of {contexts} contexts")
+        lines.append(f"the first {shown.sizes['trajectory']} of {contexts} contexts")
     if seeds > 1:
-        notes.append(f"of {seeds} seeds, the one with the median valid time (thin lines: the others)")
+        lines.append(f"of {seeds} seeds, the one with the median valid time (thin lines: the others)")
     if not is_field(run) and run.sizes["component"] > MAX_CURVES:
-        notes.append(f"the {MAX_CURVES} components with the largest relative error")
-    return "\n".join([f"{system}{at}: {method} with {sizes}, {dynamics}", *notes])
+        lines.append(f"the {MAX_CURVES} components with the largest relative error")
+    return "\n".join(lines)
 
 
 def unit(variable: xr.DataArray, pattern: str) -> str:

@@ -56,4 +56,4 @@ def orthonormal(rows: int, columns: int, generator: torch.Generator) -> Tensor:
     """(rows, columns) matrix with orthonormal columns, uniformly distributed."""
     gaussian = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
     q, r = torch.linalg.qr(gaussian)
-    return (q * r.diagonal().sign()).to(torch.get_default_dtype())
+    return (q * r.diagonal().sign()).to(torch.get_default_dtype()).contiguous()

@@ -1,8 +1,10 @@
 """`romkit.fit`: from a method's name and a dataset to a trained projection."""
 
 import dataclasses
+import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 import torch
 import xarray as xr
@@ -11,8 +13,13 @@ from torch import Tensor
 from romkit import checks, provenance
 from romkit.data import check_dataset, snapshots
 from romkit.projections import METHODS, Frame, Projection, architecture, stack, unstack
-from romkit.training.loop import Batchable, History, train
+from romkit.training.checkpoint import Checkpoint, digest
+from romkit.training.loop import train
+from romkit.training.pipeline import Rows
 from romkit.training.recipes import SETTINGS, Recipe, recipe
+
+CACHE_ROWS = 10_000
+"""Rows (seeds x batch size) of a step that still fit the cache of a CPU core."""
 
 LONG_RUN = 10_000_000
 """Rows (steps x seeds x batch size) from which compiling the step pays for the half minute that it takes."""
@@ -27,6 +34,7 @@ def fit(
     preset: str = "quick",
     device: torch.device | str | None = None,
     compile: bool | None = None,
+    checkpoint: str | os.PathLike | None = None,
     **settings: object,
 ) -> Projection:
     """Train a projection on a dataset.
@@ -39,6 +47,8 @@ def fit(
         preset: a name from `romkit.training.PRESETS`.
         device: "cpu" or "cuda"; a GPU is used where there is one.
         compile: whether to compile the training step; None decides by the length of the run.
+        checkpoint: folder where the run is saved as it goes; a run that was interrupted resumes from there, bit for
+            bit when eager on a CPU.
         **settings: values that override the preset (`epochs=2`, `batch_size=512`, ... see `Recipe`) or the
             architecture (`latent_dim=3`, `layers=(3, 12, 36)`, ... see `romkit.projections.architecture`).
 
@@ -57,56 +67,85 @@ def fit(
     plan = recipe(preset, frame.signature.system, method, overrides)
     numbers = [seed] if seeds is None else list(seeds)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    batchable = _batchable(data, frame, plan, device)
-    stacked = _initial_stack(METHODS[method], frame, numbers, sizes, batchable.y).to(device)
-    if any(parameter.requires_grad for parameter in stacked.parameters()):
-        compiled = _worth_compiling(plan, len(batchable.y), len(numbers)) if compile is None else compile
-        history = train(stacked, batchable, plan, numbers, compiled=compiled)
-        outcomes = _outcomes(history, len(numbers))
-    else:
-        outcomes = [{"diverged": False}] * len(numbers)
-    common = _common_report(data, preset, plan, device)
-    stacked.report = {"seeds": [{"seed": s, **outcome, **common} for s, outcome in zip(numbers, outcomes, strict=True)]}
-    stacked.cpu()
-    return stacked if seeds is not None else unstack(stacked)[0]
+    rows = _rows(data, frame, plan, device)
+    arguments = architecture(METHODS[method], frame.signature, **sizes)
+    common = {"preset": preset, **_provenance(data, plan, device)}
+    models = []
+    for chunk in _chunks(numbers, plan, device):
+        stacked = _initial_stack(METHODS[method], frame, chunk, arguments, rows.y).to(device)
+        outcomes = _train(stacked, rows, plan, chunk, compile, checkpoint)
+        reports = [{"seed": s, **outcome, **common} for s, outcome in zip(chunk, outcomes, strict=True)]
+        stacked.report = {"seeds": reports}
+        models += unstack(stacked.cpu())
+    return stack(models) if seeds is not None else models[0]
+
+
+def _chunks(seeds: Sequence[int], plan: Recipe, device: torch.device) -> Iterator[Sequence[int]]:
+    """Stacks that fit the cache of a CPU; one stack of all seeds on a GPU."""
+    size = len(seeds) if device.type == "cuda" else max(1, CACHE_ROWS // plan.batch_size)
+    for start in range(0, len(seeds), size):
+        yield seeds[start : start + size]
 
 
 def _initial_stack(
-    method: type[Projection], frame: Frame, seeds: Sequence[int], sizes: dict[str, object], y: Tensor
+    method: type[Projection], frame: Frame, seeds: Sequence[int], arguments: dict[str, object], y: Tensor
 ) -> Projection:
-    arguments = architecture(method, frame.signature, **sizes)
     models = [method(frame, torch.Generator().manual_seed(seed), **arguments) for seed in seeds]
     for model in models:
         model.initialise(y.cpu())
     return stack(models)
 
 
-def _batchable(data: xr.Dataset, frame: Frame, plan: Recipe, device: torch.device) -> Batchable:
+def _rows(data: xr.Dataset, frame: Frame, plan: Recipe, device: torch.device) -> Rows:
     state, velocity, context = (tensor.to(frame.state_scale) for tensor in snapshots(data, every=plan.every))
     rows = (frame.to_network(state), velocity / frame.state_scale, frame.context_to_network(context))
-    return Batchable(*(tensor.to(device) for tensor in rows))
+    return Rows(*(tensor.to(device) for tensor in rows))
+
+
+def _train(
+    stacked: Projection,
+    rows: Rows,
+    plan: Recipe,
+    seeds: Sequence[int],
+    compile: bool | None,
+    folder: str | os.PathLike | None,
+) -> list[dict[str, object]]:
+    """Trains the stack and says how it went, seed by seed; POD and its like have nothing to train."""
+    if not any(parameter.requires_grad for parameter in stacked.parameters()):
+        return [{"diverged": False}] * len(seeds)
+    compiled = _worth_compiling(plan, len(rows.y), len(seeds)) if compile is None else compile
+    saved = None if folder is None else _checkpoint(Path(folder), stacked, rows, plan, seeds)
+    history = train(stacked, rows, plan, seeds, compiled=compiled, checkpoint=saved)
+    return [
+        {
+            "diverged": not bool(history.alive[k]),
+            "losses": history.losses[:, k].tolist(),
+            "seconds": history.seconds,
+            "seeds_in_stack": len(seeds),
+            "compiled": compiled,
+        }
+        for k in range(len(seeds))
+    ]
 
 
 def _worth_compiling(plan: Recipe, n: int, seeds: int) -> bool:
     return plan.epochs * n * seeds >= LONG_RUN and shutil.which("c++") is not None
 
 
-def _outcomes(history: History, seeds: int) -> list[dict[str, object]]:
-    return [
-        {
-            "diverged": not bool(history.alive[k]),
-            "losses": history.losses[:, k].tolist(),
-            "seconds": history.seconds,
-            "seeds_in_stack": seeds,
-        }
-        for k in range(seeds)
-    ]
+def _checkpoint(folder: Path, stacked: Projection, rows: Rows, plan: Recipe, seeds: Sequence[int]) -> Checkpoint:
+    identity = {
+        "method": stacked.name,
+        "config": stacked.config,
+        "recipe": dataclasses.asdict(plan),
+        "seeds": list(seeds),
+        "data": digest(rows),
+    }
+    return Checkpoint(folder / f"{stacked.name}-seeds-{seeds[0]}-{seeds[-1]}.safetensors", identity)
 
 
-def _common_report(data: xr.Dataset, preset: str, plan: Recipe, device: torch.device) -> dict[str, object]:
+def _provenance(data: xr.Dataset, plan: Recipe, device: torch.device) -> dict[str, object]:
     source = {key: data.attrs[key] for key in ("system", "parameters", "split", "seed") if key in data.attrs}
     return {
-        "preset": preset,
         "recipe": dataclasses.asdict(plan),
         "data": {key: value if isinstance(value, str) else int(value) for key, value in source.items()},
         "device": provenance.device_name(device),

@@ -1,6 +1,5 @@
 """The training loop: one stack of seeds, one functional step, top to bottom."""
 
-import math
 import time
 import warnings
 from collections.abc import Sequence
@@ -12,22 +11,12 @@ from torch import Tensor
 from romkit.errors import DivergenceWarning
 from romkit.progress import track
 from romkit.projections import Projection
+from romkit.training.checkpoint import Checkpoint, Snapshot
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
-from romkit.training.optimizers import Adam, State
-from romkit.training.order import batches
+from romkit.training.pipeline import Rows, batches, batches_per_epoch
 from romkit.training.recipes import Recipe
-
-WARMUP = 0.01
-"""Share of the steps over which the learning rate rises to its peak."""
-
-
-class Batchable(NamedTuple):
-    """Snapshots in network coordinates on the training device: states y and velocities dy (N, n), contexts c (N, p)."""
-
-    y: Tensor
-    dy: Tensor
-    c: Tensor
+from romkit.training.schedules import SCHEDULES, Plateaus
 
 
 class History(NamedTuple):
@@ -38,60 +27,59 @@ class History(NamedTuple):
     seconds: float
 
 
-def train(stacked: Projection, data: Batchable, recipe: Recipe, seeds: Sequence[int], *, compiled: bool) -> History:
+def train(
+    stacked: Projection,
+    rows: Rows,
+    recipe: Recipe,
+    seeds: Sequence[int],
+    *,
+    compiled: bool,
+    checkpoint: Checkpoint | None,
+) -> History:
     """Trains all seeds of `stacked` in place.
 
     Args:
         stacked: projection with a leading seed axis of len(seeds).
-        data: all snapshots; each seed draws its own batches from them.
+        rows: all snapshots; each seed draws its own batches from them.
         recipe: settings.
         seeds: seed s determines the order of its data, whatever its neighbours are.
         compiled: run the step through torch.compile, which takes about half a minute to start.
+        checkpoint: where the run is saved, and resumed from if it was interrupted.
     """
     started = time.perf_counter()
     flat = FlatParameters(stacked)
-    objective = Objective(
-        stacked,
-        velocity_weight=recipe.velocity_weight,
-        penalty_weight=recipe.penalty_weight,
-        balance=recipe.balance,
-    )
-    optimizer = Adam(clip=recipe.clip, weight_decay=recipe.weight_decay)
+    objective = Objective(stacked, recipe.velocity_weight, recipe.penalty_weight, recipe.balance)
+    optimizer, schedule, noise = recipe.make_optimizer(), SCHEDULES[recipe.schedule], recipe.make_noise(stacked.frame)
     step = optimizer.make_step(flat.bind(objective), flat)
     if compiled:
         step = torch.compile(step, dynamic=False)
-    state = optimizer.start(flat.read(), flat)
-    per_epoch = max(1, len(data.y) // recipe.batch_size)
-    losses = []
-    progress = track(range(recipe.epochs), f"training {stacked.name}")
+    theta = flat.read()
+    run = Snapshot(optimizer.start(theta, flat), Plateaus.start(theta), theta.new_zeros(0, len(seeds)))
+    if checkpoint is not None:
+        run = checkpoint.load(run)
+    state, plateaus, losses = run
+    per_epoch = batches_per_epoch(len(rows.y), recipe.batch_size)
+    progress = track(range(len(losses), recipe.epochs), f"training {stacked.name}")
     for epoch in progress:
-        total = 0.0
-        for index, batch in enumerate(batches(seeds, epoch, len(data.y), recipe.batch_size)):
-            batch = batch.to(data.y.device)
-            lr = _learning_rate(recipe, epoch * per_epoch + index, recipe.epochs * per_epoch)
-            state, loss = step(state, data.y.new_tensor(lr), *(tensor[batch] for tensor in data))
+        alive, total = state.alive, torch.zeros_like(plateaus.best)
+        for index, batch in enumerate(batches(rows, seeds, epoch, recipe.batch_size, noise)):
+            factors = schedule.factors((epoch + index / per_epoch) / recipe.epochs, plateaus)
+            state, loss = step(state, recipe.learning_rate * factors, *batch)
             total = total + loss
-        losses.append(total / per_epoch)
-        _report_divergence(state, seeds, epoch, losses)
+        plateaus = schedule.observe(plateaus, total / per_epoch)
+        losses = torch.cat([losses, total.unsqueeze(0) / per_epoch])
+        _report_divergence(alive & ~state.alive, seeds, epoch)
         progress.set_postfix(loss=f"{losses[-1].median().item():.3g}", refresh=False)
+        if checkpoint is not None:
+            checkpoint.save_if_due(Snapshot(state, plateaus, losses))
+    if checkpoint is not None:
+        checkpoint.save(Snapshot(state, plateaus, losses))
     flat.write(state.theta)
-    return History(torch.stack(losses).cpu(), state.alive.squeeze(1).cpu(), time.perf_counter() - started)
+    return History(losses.cpu(), state.alive.squeeze(1).cpu(), time.perf_counter() - started)
 
 
-def _learning_rate(recipe: Recipe, step: int, steps: int) -> float:
-    rise = max(1, round(WARMUP * steps))
-    if step < rise:
-        return recipe.learning_rate * (step + 1) / rise
-    return recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * (step - rise) / max(1, steps - rise)))
-
-
-def _report_divergence(state: State, seeds: Sequence[int], epoch: int, losses: list[Tensor]) -> None:
-    now = ~losses[-1].isfinite()
-    new = now if len(losses) == 1 else now & losses[-2].isfinite()
-    if bool(new.any()):
-        lost = ", ".join(str(seed) for seed, gone in zip(seeds, new.tolist(), strict=True) if gone)
-        warnings.warn(
-            f"seed {lost} diverged in epoch {epoch}; its last finite parameters are kept",
-            DivergenceWarning,
-            stacklevel=3,
-        )
+def _report_divergence(newly: Tensor, seeds: Sequence[int], epoch: int) -> None:
+    lost = [str(seed) for seed, gone in zip(seeds, newly.squeeze(1).tolist(), strict=True) if gone]
+    if lost:
+        message = f"seed {', '.join(lost)} diverged in epoch {epoch}; its last finite parameters are kept"
+        warnings.warn(message, DivergenceWarning, stacklevel=3)

@@ -19,7 +19,7 @@ class Objective(nn.Module):
         balance: 0 for physical errors, 1 for errors relative to each component's own standard deviation.
     """
 
-    def __init__(self, projection: Projection, *, velocity_weight: float, penalty_weight: float, balance: float):
+    def __init__(self, projection: Projection, velocity_weight: float, penalty_weight: float, balance: float):
         super().__init__()
         self.projection = projection
         frame = projection.frame

@@ -3,8 +3,16 @@
 import dataclasses
 from dataclasses import dataclass
 
+import torch
+
 from romkit import checks
 from romkit.errors import InputError
+from romkit.projections import Frame
+from romkit.training.optimizers import OPTIMIZERS, Optimizer
+from romkit.training.pipeline import Noise
+from romkit.training.schedules import SCHEDULES
+
+NOISE_UNITS = ("scale", "physical")
 
 
 @dataclass(frozen=True)
@@ -14,7 +22,9 @@ class Recipe:
     Attributes:
         epochs: passes over the training set.
         batch_size: snapshots per step; the whole set where it is smaller.
-        learning_rate: peak of the schedule (linear warm-up over 1 % of the steps, then a cosine to zero).
+        learning_rate: highest rate of the schedule.
+        optimizer: a name from `romkit.training.optimizers.OPTIMIZERS`.
+        schedule: a name from `romkit.training.schedules.SCHEDULES`.
         velocity_weight: w of the velocity term; 0 trains on positions alone.
         penalty_weight: weight of the method's own penalty (‖Φ - Ψ‖² for exact pairs, ‖Ψᵀ Φ - I‖² for SoftNcAE).
         balance: 0 weighs all components of one unit by their physical error, as the paper does; 1 by the error
@@ -22,23 +32,51 @@ class Recipe:
         clip: largest norm of a seed's gradient.
         weight_decay: L2 coefficient.
         every: take each `every`-th time of the dataset.
+        state_noise, context_noise: standard deviation of Gaussian noise drawn anew for every batch.
+        noise_unit: what they multiply: "scale" (deviation of the states; half the training range of the context) or
+            "physical" (the units of states and contexts).
     """
 
     epochs: int = 400
     batch_size: int = 128
     learning_rate: float = 1e-2
+    optimizer: str = "adam"
+    schedule: str = "cosine"
     velocity_weight: float = 1.0
     penalty_weight: float = 1e-3
     balance: float = 0.0
     clip: float = 10.0
     weight_decay: float = 0.0
     every: int = 1
+    state_noise: float = 0.0
+    context_noise: float = 0.0
+    noise_unit: str = "scale"
 
     def __post_init__(self):
         for name in ("epochs", "batch_size", "every"):
             checks.at_least(name, getattr(self, name), 1)
         for name in ("learning_rate", "clip"):
             checks.positive(name, getattr(self, name))
+        for name in ("velocity_weight", "penalty_weight", "balance", "weight_decay", "state_noise", "context_noise"):
+            checks.not_negative(name, getattr(self, name))
+        checks.one_of("optimizer", self.optimizer, OPTIMIZERS)
+        checks.one_of("schedule", self.schedule, SCHEDULES)
+        checks.one_of("noise_unit", self.noise_unit, NOISE_UNITS)
+
+    def make_optimizer(self) -> Optimizer:
+        """The optimizer with this recipe's settings."""
+        return OPTIMIZERS[self.optimizer](clip=self.clip, weight_decay=self.weight_decay)
+
+    def make_noise(self, frame: Frame) -> Noise | None:
+        """The noise in network coordinates, None if there is none."""
+        if self.state_noise == 0 and self.context_noise == 0:
+            return None
+        state, context = (
+            (frame.state_scale, frame.context_scale)
+            if self.noise_unit == "physical"
+            else (torch.ones_like(frame.state_scale), torch.ones_like(frame.context_scale))
+        )
+        return Noise(self.state_noise / state, self.context_noise / context)
 
 
 PRESETS: dict[str, dict[str, Recipe]] = {

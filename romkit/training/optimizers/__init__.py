@@ -3,4 +3,7 @@
 from romkit.training.optimizers.adam import Adam
 from romkit.training.optimizers.base import Optimizer, State
 
-__all__ = ["Adam", "Optimizer", "State"]
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam}
+"""Optimizers by the name that a recipe gives."""
+
+__all__ = ["OPTIMIZERS", "Adam", "Optimizer", "State"]

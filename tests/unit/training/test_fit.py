@@ -6,9 +6,12 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.errors import DivergenceWarning, InputError
+from romkit.errors import DivergenceWarning, FileError, InputError
 from romkit.projections import METHODS, unstack
+from romkit.training import Recipe
 from romkit.training.optimizers import Adam
+from romkit.training.pipeline import Rows, batches
+from romkit.training.schedules import Plateau, Plateaus
 
 
 def parameters(model):
@@ -139,3 +142,70 @@ def test_bad_data_are_named_in_one_line(own_data):
         romkit.fit("ncae", own_data)
     with pytest.raises(InputError, match="data: expected a context"):
         romkit.fit("ncae", own_data.drop_vars("speed"), latent_dim=2)
+
+
+def test_an_interrupted_run_resumes_bit_for_bit(lorenz_data, tmp_path, monkeypatch):
+    from romkit.training.checkpoint import Checkpoint
+
+    whole = romkit.fit("ncae", lorenz_data, seeds=[1, 2], epochs=6)
+    monkeypatch.setattr("romkit.training.checkpoint.SHARE", 1e9)  # save after every epoch
+    save, saves = Checkpoint.save, []
+
+    def interrupted(self, snapshot):
+        save(self, snapshot)
+        saves.append(len(snapshot.losses))
+        if len(saves) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Checkpoint, "save", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        romkit.fit("ncae", lorenz_data, seeds=[1, 2], epochs=6, checkpoint=tmp_path)
+    monkeypatch.setattr(Checkpoint, "save", save)
+    assert 0 < saves[-1] < 6
+    resumed = romkit.fit("ncae", lorenz_data, seeds=[1, 2], epochs=6, checkpoint=tmp_path)
+    assert torch.equal(parameters(whole), parameters(resumed))
+    assert [r["losses"] for r in whole.report["seeds"]] == [r["losses"] for r in resumed.report["seeds"]]
+    with pytest.raises(FileError, match="belongs to a run with other settings"):
+        romkit.fit("ncae", lorenz_data, seeds=[1, 2], epochs=7, checkpoint=tmp_path)
+
+
+def test_plateaus_equal_torch(lorenz_data):
+    """Per-seed ReduceLROnPlateau against torch.optim.lr_scheduler on random loss curves."""
+    schedule = Plateau(patience=3, factor=0.5)
+    losses = torch.rand(60, 4, generator=torch.Generator().manual_seed(0)) + torch.linspace(1, 0, 60).unsqueeze(1)
+    plateaus = Plateaus.start(losses.T)
+    optimizers = [torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0) for _ in range(4)]
+    oracles = [torch.optim.lr_scheduler.ReduceLROnPlateau(o, patience=3, factor=0.5) for o in optimizers]
+    for epoch in losses:
+        plateaus = schedule.observe(plateaus, epoch)
+        for oracle, loss in zip(oracles, epoch.tolist(), strict=True):
+            oracle.step(loss)
+        assert schedule.factors(0.5, plateaus).squeeze(1).tolist() == [o.param_groups[0]["lr"] for o in optimizers]
+    assert plateaus.factor.max() < 1
+
+
+def test_noise_depends_on_seed_and_epoch_alone_and_has_the_stated_scale(lorenz_data):
+    frame = romkit.projections.Frame.from_dataset(lorenz_data)
+    rows = Rows(torch.zeros(4000, 36), torch.zeros(4000, 36), torch.zeros(4000, 1))
+    for unit, state, context in (
+        ("scale", 0.1, 0.2),
+        ("physical", 0.1 / frame.state_scale[0], 0.2 / frame.context_scale[0]),
+    ):
+        noise = Recipe(state_noise=0.1, context_noise=0.2, noise_unit=unit).make_noise(frame)
+        together = next(batches(rows, [3, 4], 5, 4000, noise))
+        alone = next(batches(rows, [4], 5, 4000, noise))
+        assert all(torch.equal(a[1], b[0]) for a, b in zip(together, alone, strict=True))
+        assert together.y.std() == pytest.approx(state, rel=0.02)
+        assert together.c.std() == pytest.approx(context, rel=0.05)
+        assert together.dy.abs().max() == 0
+    assert Recipe().make_noise(frame) is None
+    model = romkit.fit("ncae", lorenz_data, epochs=1, state_noise=0.1)
+    assert not torch.equal(parameters(model), parameters(romkit.fit("ncae", lorenz_data, epochs=1)))
+
+
+def test_stacks_larger_than_the_cache_are_trained_in_chunks(lorenz_data, monkeypatch):
+    one = romkit.fit("ncae", lorenz_data, seeds=range(3), epochs=1)
+    monkeypatch.setattr("romkit.training.fit.CACHE_ROWS", 256)
+    chunked = romkit.fit("ncae", lorenz_data, seeds=range(3), epochs=1)
+    assert torch.equal(parameters(one), parameters(chunked))
+    assert [r["seeds_in_stack"] for r in chunked.report["seeds"]] == [2, 2, 1]

@@ -1,0 +1,148 @@
+"""Systems, datasets, models and the whole of romkit in plain text."""
+
+import inspect
+import itertools
+import json
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from romkit import provenance
+from romkit.data import context_names
+from romkit.integrators import DYNAMICS
+from romkit.projections import METHODS, Projection, pretrained
+from romkit.systems import SYSTEMS, System
+from romkit.training import PRESETS
+
+
+def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:
+    """Rows of text in aligned columns."""
+    rows = [list(row) for row in rows]
+    widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
+    lines = ["  ".join(map(str.ljust, row, widths)) for row in rows]
+    return "\n".join(indent + line.rstrip() for line in lines)
+
+
+def describe_everything() -> str:
+    """Systems with their context, methods, presets, dynamics, pretrained models and versions."""
+    sections = {
+        "systems": [(name, f"{s.state_size} components", _context(s)) for name, s in _systems().items()],
+        "methods": [(name, _first_line(method)) for name, method in METHODS.items()],
+        "dynamics": [(name, _first_line(dynamics)) for name, dynamics in DYNAMICS.items()],
+        "presets": [
+            (name, "settings for " + ", ".join(sorted(filter(None, PRESETS[name]))) + ", others") for name in PRESETS
+        ],
+        "pretrained models": [(name,) for name in pretrained()],
+        "versions": list(provenance.versions().items()),
+    }
+    return "\n\n".join(f"{title}\n{table(rows) if rows else '  none'}" for title, rows in sections.items())
+
+
+def describe_system(system: System) -> str:
+    """Its equation (the docstring), state, context with ranges, and times."""
+    unit = "time units" if system.time_units == "1" else system.time_units
+    facts = {
+        "state": f"{system.state_size} components, {system.state_names[0]} ... {system.state_names[-1]}",
+        "context": _context(system),
+        "dataset": f"{system.duration:g} {unit} per trajectory, every {system.dt:g}; transient {system.transient:g}",
+        "rollout": f"{system.horizon:g} {unit} by default",
+    }
+    return f"{inspect.getdoc(type(system))}\n\n{table(facts.items())}"
+
+
+def describe_dataset(data: xr.Dataset) -> str:
+    """Its dimensions, variables, context and provenance."""
+    sizes = ", ".join(f"{size} {dim}" for dim, size in data.sizes.items())
+    variables = [
+        (str(name), f"({', '.join(map(str, variable.dims))})", _with_unit("", variable), _meaning(variable))
+        for name, variable in data.data_vars.items()
+    ]
+    sections = [f"dataset: {sizes}", f"variables\n{table(variables)}"]
+    context = [(name, _range(data[name])) for name in context_names(data)]
+    if context:
+        sections.append(f"context\n{table(context)}")
+    attrs = [(str(key), _text(value)) for key, value in data.attrs.items() if value != ""]
+    if attrs:
+        sections.append(f"attributes\n{table(attrs)}")
+    return "\n\n".join(sections)
+
+
+def describe_model(projection: Projection) -> str:
+    """Method, sizes, what it was made for, and how it was trained."""
+    signature, reports = projection.frame.signature, projection.report.get("seeds", [projection.report])
+    frame = projection.frame
+    low, high = (frame.context_shift - frame.context_scale, frame.context_shift + frame.context_scale)
+    context = ", ".join(
+        f"{name} {a:.4g} ... {b:.4g}{'' if unit in ('', '1') else ' ' + unit}"
+        for name, unit, a, b in zip(
+            signature.context_names, signature.context_units, low.tolist(), high.tolist(), strict=True
+        )
+    )
+    facts = {
+        "method": f"{projection.name}: {_first_line(type(projection))}",
+        "system": signature.system or "data without a system",
+        "dimensions": f"{projection.latent_dim} latent, {len(signature.state_names)} state components",
+        "context": context or "none",
+        "config": _pairs(projection.config),
+        "parameters": str(sum(p.numel() for p in projection.parameters())),
+    }
+    lines = [table(facts.items(), indent="")]
+    lines += [f"seed {report['seed']}\n{table(_training(report))}" for report in reports if "seed" in report]
+    return "\n\n".join(lines)
+
+
+def _training(report: Mapping[str, object]) -> list[tuple[str, str]]:
+    losses = report.get("losses", [])
+    rows = [
+        ("data", _pairs(report.get("data", {}))),
+        ("recipe", f"{report.get('preset', '')}: {_pairs(report.get('recipe', {}))}"),
+        ("training", f"{report.get('seconds', 0.0):.3g} s on {report.get('device', 'an unknown device')}"),
+        ("loss", f"{losses[-1]:.3g} at the end" if losses else "none to minimise"),
+    ]
+    return [*rows, ("warning", "diverged: the parameters are the last finite ones")] if report["diverged"] else rows
+
+
+def _systems() -> dict[str, System]:
+    return {name: system() for name, system in SYSTEMS.items()}
+
+
+def _context(system: System) -> str:
+    return ", ".join(
+        f"{p.name} in [{p.low:g}, {p.high:g}]{'' if p.units == '1' else ' ' + p.units}" for p in system.context
+    )
+
+
+def _range(coord: xr.DataArray) -> str:
+    values = np.unique(coord.values)
+    shown = ", ".join(f"{v:.6g}" for v in values) if len(values) <= 4 else f"{values[0]:.6g} ... {values[-1]:.6g}"
+    return f"{_with_unit(shown, coord)} ({len(values)} values)" if len(values) > 4 else _with_unit(shown, coord)
+
+
+def _with_unit(text: str, variable: xr.DataArray) -> str:
+    unit = variable.attrs.get("units", "1")
+    return text if unit in ("", "1") else f"{text} {unit}".strip()
+
+
+def _meaning(variable: xr.DataArray) -> str:
+    return str(variable.attrs.get("long_name", ""))
+
+
+def _pairs(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{key}={_text(value)}" for key, value in values.items())
+
+
+def _text(value: object) -> str:
+    """A value as text; mappings, which files hold as JSON, as pairs."""
+    if isinstance(value, str) and value.startswith("{"):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return value
+    return f"({_pairs(value)})" if isinstance(value, Mapping) else str(value)
+
+
+def _first_line(documented: type) -> str:
+    line = (inspect.getdoc(documented) or "").partition("\n")[0].rstrip(".:")
+    return textwrap.shorten(line, 100, placeholder=" ...")

@@ -1,0 +1,85 @@
+"""`romkit fit`: train a projection and write it to a file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from romkit import checks
+from romkit.cli.app import app
+from romkit.cli.options import settings, system_named, writable
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@app.command()
+def fit(
+    method: Annotated[
+        str, typer.Argument(metavar="METHOD", help="Name of a method; `romkit info` lists them.", show_default=False)
+    ],
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is.", show_default=False
+        ),
+    ],
+    seed: Annotated[int, typer.Option(help="Seed of the initial parameters and the order of the data.")] = 0,
+    preset: Annotated[str, typer.Option(help="Settings to start from; `romkit info` lists them.")] = "quick",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Override a setting; give it as often as you need.", metavar="NAME=VALUE"),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; a GPU is used where there is one.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; runs/METHOD-DATA.safetensors by default.", show_default=False)
+    ] = None,
+) -> None:
+    """Train a projection: an encoder and a decoder.
+
+    The dataset is a file by `romkit dataset` or your own: dimensions trajectory, time, component; variables state and
+    velocity; context parameters as coordinates along trajectory.
+
+    \b
+    Examples:
+      romkit fit ncae lorenz96
+      romkit fit ncae-bias lorenz96 --seed 1 --set epochs=100 --set batch_size=512
+      romkit fit pod my.nc --set latent_dim=4 --out pod.safetensors
+
+    Writes a file that `romkit rollout --model` and romkit.projections.load read.
+    """  # noqa: D301, typer keeps the lines after \b as they are
+    overrides = settings(set_ or [])
+
+    import romkit
+    from romkit.cli.describe import describe_model
+    from romkit.projections import METHODS, save
+
+    checks.one_of("method", method, METHODS)
+    checks.one_of("preset", preset, romkit.training.PRESETS)
+    target = writable(out or Path("runs") / f"{method}-{Path(data).stem}.safetensors")
+    projection = romkit.fit(method, _read(data), seed=seed, preset=preset, device=_device(device), **overrides)
+    print(describe_model(projection))
+    print(f"\nwrote {save(projection, target)}")
+
+
+def _read(data: str) -> "xr.Dataset":
+    from romkit.data import open_dataset
+    from romkit.systems import SYSTEMS
+
+    if data in SYSTEMS:
+        return system_named(data).dataset("train")
+    if not Path(data).suffix and not Path(data).exists():
+        checks.one_of("data", data, SYSTEMS)
+    return open_dataset(data)
+
+
+def _device(name: str | None) -> str | None:
+    import torch
+
+    from romkit.errors import InputError
+
+    if name is not None:
+        checks.one_of("device", name, ("cpu", "cuda"))
+    if name == "cuda" and not torch.cuda.is_available():
+        raise InputError("device", expected="a GPU that torch can use", got="none", fix="leave --device out")
+    return name

@@ -1,0 +1,44 @@
+"""`romkit info`: what there is, or what is in a file."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from romkit import checks
+from romkit.cli.app import app
+
+
+@app.command()
+def info(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="A dataset file, a model file, a pretrained model or a system.", show_default=False
+        ),
+    ] = None,
+) -> None:
+    """Show what romkit offers, or what a file holds.
+
+    \b
+    Examples:
+      romkit info                          systems, methods, models, versions
+      romkit info lorenz96                 the equation and context of a system
+      romkit info ncae-lorenz96            how a model was trained
+      romkit info runs/lorenz96-train.nc   what a dataset holds
+    """  # noqa: D301, typer keeps the lines after \b as they are
+    from romkit.cli import describe
+    from romkit.data import open_dataset
+    from romkit.projections import load, pretrained
+    from romkit.systems import SYSTEMS
+
+    if name is None:
+        print(describe.describe_everything())
+    elif name in SYSTEMS:
+        print(describe.describe_system(SYSTEMS[name]()))
+    elif name in pretrained() or Path(name).suffix == ".safetensors":
+        print(describe.describe_model(load(name)))
+    else:
+        if not Path(name).suffix and not Path(name).exists():
+            checks.one_of("name", name, [*SYSTEMS, *pretrained()])
+        print(describe.describe_dataset(open_dataset(name)))

@@ -1,0 +1,111 @@
+"""What commands take beside their declared options: context parameters by name, settings, names of systems."""
+
+import itertools
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from typer.core import TyperCommand
+
+from romkit import checks
+from romkit.errors import FileError, InputError
+
+if TYPE_CHECKING:
+    from romkit.systems import System
+
+_CONTEXT = "romkit.context"
+
+
+class ContextCommand(TyperCommand):
+    """A command that takes context parameters as options named after them: `--F 3.14,3.15`.
+
+    Which parameters there are depends on the system, an argument of the same command, so options that are not the
+    command's own are set aside here and checked by `context_values`.
+    """
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+        own = {option: parameter for parameter in self.get_params(ctx) for option in parameter.opts}
+        kept, context = [], {}
+        tokens = iter(args)
+        for token in tokens:
+            option, equals, value = token.partition("=")
+            if option.startswith("--") and option not in own:
+                context.setdefault(option, []).append(value if equals else next(tokens, ""))
+                continue
+            kept.append(token)
+            if option in own and not equals and not getattr(own[option], "is_flag", False):
+                kept.extend(itertools.islice(tokens, 1))
+        ctx.meta[_CONTEXT] = context
+        return super().parse_args(ctx, kept)
+
+
+def context_values(ctx: typer.Context, system: "System") -> dict[str, object]:
+    """The context parameters on the command line, as the keyword arguments that Python takes.
+
+    Raises:
+        InputError: an option that is neither the command's nor a parameter of the system, or not a number.
+    """
+    own = [option for parameter in ctx.command.params for option in parameter.opts if option.startswith("--")]
+    known = [*(f"--{name}" for name in system.context_names), *own]
+    values = {}
+    for option, texts in ctx.meta[_CONTEXT].items():
+        checks.one_of("option", option, known)
+        numbers = [_number(option, entry) for text in texts for entry in text.split(",")]
+        values[option.removeprefix("--")] = numbers[0] if len(numbers) == 1 else numbers
+    return values
+
+
+def system_named(name: str) -> "System":
+    """The system of that name with its default parameters."""
+    from romkit.systems import SYSTEMS
+
+    return SYSTEMS[checks.one_of("system", name, SYSTEMS)]()
+
+
+def settings(pairs: Iterable[str]) -> dict[str, object]:
+    """`name=value` of `--set` as keyword arguments: numbers, sizes like 2,18,36, or text.
+
+    Raises:
+        InputError: no `=`, or text where the recipe has a number.
+    """
+    from romkit.training import Recipe
+
+    defaults, values = vars(Recipe()), {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise InputError("--set", expected="name=value", got=repr(pair), fix="write --set epochs=2")
+        values[name] = _value(text)
+        if isinstance(values[name], str) and not isinstance(defaults.get(name), str):
+            raise InputError(f"--set {name}", expected="a number or sizes", got=repr(text), fix="write --set epochs=2")
+    return values
+
+
+def writable(path: Path) -> Path:
+    """`path`, with its folder made: before a long computation, not after it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileError(path, problem=f"its folder cannot be made ({error.strerror})", fix="check --out") from error
+    return path
+
+
+def _number(option: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        got = repr(text) if text else "none"
+        fix = f"write {option} 3.14 or {option} 3.14,3.15"
+        raise InputError(option, expected="a number, or several with commas between", got=got, fix=fix) from error
+
+
+def _value(text: str) -> object:
+    if "," in text:
+        return tuple(_value(part) for part in text.split(",") if part)
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
