@@ -161,9 +161,10 @@ def _reduced_model(
     c = contexts.expand(*lead, -1)
     x0 = start.state.expand(*lead, -1)
     if not isinstance(system, MechanicalSystem):
-        return solver(dynamics.latent_field(P, system.field(c)), P.encode(x0), times)
-    acceleration = dynamics.latent_acceleration(P, system.field(c), system.mass_matrix(c))
-    w0 = torch.cat(P.encode_jvp(x0, start.velocity.expand(*lead, -1)), dim=-1)
+        return solver(dynamics.latent_field(P, system.field(c)), dynamics.latent_state(P, x0), times)
+    mass = system.mass_matrix(c)
+    acceleration = dynamics.latent_acceleration(P, system.field(c), mass)
+    w0 = torch.cat(dynamics.latent_motion(P, x0, start.velocity.expand(*lead, -1), mass), dim=-1)
     times, w, status = solver(tangent_bundle_field(acceleration), w0, times)
     return Solution(times, w[..., : P.latent_dim], status)
 

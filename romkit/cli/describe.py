@@ -10,7 +10,6 @@ import numpy as np
 import xarray as xr
 
 from romkit import provenance
-from romkit.data import context_names
 from romkit.integrators import DYNAMICS
 from romkit.projections import METHODS, Projection, pretrained
 from romkit.systems import SYSTEMS, System
@@ -60,7 +59,11 @@ def describe_dataset(data: xr.Dataset) -> str:
         for name, variable in data.data_vars.items()
     ]
     sections = [f"dataset: {sizes}", f"variables\n{table(variables)}"]
-    context = [(name, _range(data[name])) for name in context_names(data)]
+    context = [
+        (str(name), _range(coord))
+        for name, coord in data.coords.items()
+        if coord.dims in ((), ("trajectory",)) and np.issubdtype(coord.dtype, np.floating)
+    ]
     if context:
         sections.append(f"context\n{table(context)}")
     attrs = [(str(key), _text(value)) for key, value in data.attrs.items() if value != ""]

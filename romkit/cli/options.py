@@ -1,6 +1,6 @@
 """What commands take beside their declared options: context parameters by name, settings, names of systems."""
 
-import itertools
+from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,15 +27,17 @@ class ContextCommand(TyperCommand):
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
         own = {option: parameter for parameter in self.get_params(ctx) for option in parameter.opts}
         kept, context = [], {}
-        tokens = iter(args)
-        for token in tokens:
+        tokens = deque(args)
+        while tokens:
+            token = tokens.popleft()
             option, equals, value = token.partition("=")
             if option.startswith("--") and option not in own:
-                context.setdefault(option, []).append(value if equals else next(tokens, ""))
+                follows = tokens and not tokens[0].startswith("--")
+                context.setdefault(option, []).append(value if equals else tokens.popleft() if follows else "")
                 continue
             kept.append(token)
-            if option in own and not equals and not getattr(own[option], "is_flag", False):
-                kept.extend(itertools.islice(tokens, 1))
+            if option in own and not equals and not getattr(own[option], "is_flag", False) and tokens:
+                kept.append(tokens.popleft())
         ctx.meta[_CONTEXT] = context
         return super().parse_args(ctx, kept)
 

@@ -10,11 +10,19 @@ import abc
 import torch
 from torch import Tensor
 
-from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
+from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField, Value
 
 
 class LatentDynamics(abc.ABC):
     """A way to turn the full-order field into a latent one."""
+
+    def latent_state(self, P: ProjectionOperator, x: Tensor) -> Tensor:
+        """z (..., m) that a trajectory from x (..., n) starts at: the encoded state, unless a method knows better."""
+        return P.encode(x)
+
+    def latent_motion(self, P: ProjectionOperator, q: Tensor, v: Tensor, mass: Mass) -> Value:
+        """z and ż, each (..., m), that a mechanical trajectory from q and q̇ (..., n) starts at."""
+        return P.encode_jvp(q, v)
 
     @abc.abstractmethod
     def latent_field(self, P: ProjectionOperator, f: Field) -> Field:

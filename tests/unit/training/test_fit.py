@@ -189,14 +189,14 @@ def test_noise_depends_on_seed_and_epoch_alone_and_has_the_stated_scale(lorenz_d
     rows = Rows(torch.zeros(4000, 36), torch.zeros(4000, 36), torch.zeros(4000, 1))
     for unit, state, context in (
         ("scale", 0.1, 0.2),
-        ("physical", 0.1 / frame.state_scale[0], 0.2 / frame.context_scale[0]),
+        ("physical", 0.1 / frame.state_scale[0].item(), 0.2 / frame.context_scale[0].item()),
     ):
         noise = Recipe(state_noise=0.1, context_noise=0.2, noise_unit=unit).make_noise(frame)
         together = next(batches(rows, [3, 4], 5, 4000, noise))
         alone = next(batches(rows, [4], 5, 4000, noise))
         assert all(torch.equal(a[1], b[0]) for a, b in zip(together, alone, strict=True))
-        assert together.y.std() == pytest.approx(state, rel=0.02)
-        assert together.c.std() == pytest.approx(context, rel=0.05)
+        assert together.y.std().item() == pytest.approx(state, rel=0.02)
+        assert together.c.std().item() == pytest.approx(context, rel=0.05)
         assert together.dy.abs().max() == 0
     assert Recipe().make_noise(frame) is None
     model = romkit.fit("ncae", lorenz_data, epochs=1, state_noise=0.1)
