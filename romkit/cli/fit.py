@@ -31,6 +31,10 @@ def fit(
         typer.Option("--set", help="Override a setting; give it as often as you need.", metavar="NAME=VALUE"),
     ] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; a GPU is used where there is one.")] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Folder to save progress in; the same command then resumes.", show_default=False),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="File to write; runs/METHOD-DATA.safetensors by default.", show_default=False)
     ] = None,
@@ -57,7 +61,9 @@ def fit(
     checks.one_of("method", method, METHODS)
     checks.one_of("preset", preset, romkit.training.PRESETS)
     target = writable(out or Path("runs") / f"{method}-{Path(data).stem}.safetensors")
-    projection = romkit.fit(method, _read(data), seed=seed, preset=preset, device=_device(device), **overrides)
+    projection = romkit.fit(
+        method, _read(data), seed=seed, preset=preset, device=_device(device), checkpoint=checkpoint, **overrides
+    )
     print(describe_model(projection))
     print(f"\nwrote {save(projection, target)}")
 

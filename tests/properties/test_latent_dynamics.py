@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from romkit.integrators import Galerkin, PetrovGalerkin, tangent_bundle_field
+from romkit.integrators.galerkin import nearest
 from romkit.testing import probe
 from tests.properties.test_projection_laws import make
 
@@ -94,3 +95,26 @@ def test_galerkin_in_the_mass_metric_does_not_see_massless_components(points):
 
     h = [Galerkin().latent_acceleration(P, field(spike), mass)(T0, z, dz) for spike in (0.0, 1e6)]
     assert torch.equal(*h)
+
+
+def test_a_galerkin_trajectory_starts_at_the_nearest_point(points):
+    P, eye = points.operator, torch.eye(points.operator.state_size, dtype=torch.float64)
+    on_manifold = P(points.x)
+    assert torch.allclose(nearest(P, on_manifold, eye), P.encode(on_manifold), atol=1e-10)
+    near = on_manifold + 0.01 * points.v  # far away the nearest point is not unique
+    z = nearest(P, near, eye, steps=50)
+    x, J = P.decode_jacobian(z)
+    assert torch.allclose((J.mT @ (near - x).unsqueeze(-1)).squeeze(-1), torch.zeros_like(z), atol=1e-7)
+    assert bool(((near - x).norm(dim=-1) <= (near - P(near)).norm(dim=-1) + 1e-12).all())
+
+
+def test_a_mechanical_galerkin_start_matches_the_components_that_have_inertia(points):
+    """As many components with inertia as latent ones: positions and velocities of those are met exactly."""
+    P = points.operator
+    m, n = P.latent_dim, P.state_size
+    M = torch.diag(torch.tensor([1.0, 2.0] + [0.0] * (n - m), dtype=torch.float64))
+    q, v = P.decode_jvp(*P.encode_jvp(points.x, points.v))
+    z, dz = Galerkin().latent_motion(P, q, v, lambda q: M.expand(*q.shape, n))
+    reached, velocity = P.decode_jvp(z, dz)
+    assert torch.allclose(reached[..., :m], q[..., :m], atol=1e-8)
+    assert torch.allclose(velocity[..., :m], v[..., :m], atol=1e-8)

@@ -1,5 +1,7 @@
 """`romkit.fit`: what it learns, records and refuses, and that seeds in a stack do not know of each other."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -205,7 +207,7 @@ def test_noise_depends_on_seed_and_epoch_alone_and_has_the_stated_scale(lorenz_d
 
 def test_stacks_larger_than_the_cache_are_trained_in_chunks(lorenz_data, monkeypatch):
     one = romkit.fit("ncae", lorenz_data, seeds=range(3), epochs=1)
-    monkeypatch.setattr("romkit.training.fit.CACHE_ROWS", 256)
+    monkeypatch.setattr(sys.modules["romkit.training.fit"], "CACHE_ROWS", 256)
     chunked = romkit.fit("ncae", lorenz_data, seeds=range(3), epochs=1)
     assert torch.equal(parameters(one), parameters(chunked))
     assert [r["seeds_in_stack"] for r in chunked.report["seeds"]] == [2, 2, 1]
