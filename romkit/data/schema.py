@@ -91,7 +91,7 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
     for name in ("state", "velocity"):
         if name not in data.data_vars:
             fix = (
-                "differentiate the states (romkit.data.differentiate) or record velocities"
+                'add it: data["velocity"] = data["state"].differentiate("time")'
                 if name == "velocity"
                 else "rename your state variable to 'state'"
             )

@@ -10,6 +10,7 @@ Every result is added to results.json as soon as it is there; a result that is t
 import json
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -100,9 +101,9 @@ def covered(system_name: str, train: xr.Dataset, test: xr.Dataset) -> np.ndarray
         return np.ones(test.sizes["trajectory"], dtype=bool)
     F, known = test.F.values, np.sort(train.F.values)
     away = np.abs(F - SWITCH) >= MARGIN
-    for low, high in zip(known[:-1], known[1:], strict=True):
+    for low, high in pairwise(known):
         if high - low > WIDE:
-            away &= (F <= low) | (F >= high)
+            away &= (low >= F) | (high <= F)
     return away
 
 
