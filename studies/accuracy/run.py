@@ -60,12 +60,13 @@ def measure(system_name: str, method: str, *, seeds: list[int] | range, data_see
         return
     system = SYSTEMS[system_name]()
     train = system.dataset("train", seed=data_seed)
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), time.process_time()
     stacked = romkit.fit(method, train, seeds=seeds)
-    seconds = time.perf_counter() - started
+    seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu
     test = system.dataset("test").isel(time=slice(None, None, 1 if system_name == "lorenz96" else 10))
     result = {
         "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
         "diverged": [r["diverged"] for r in stacked.report["seeds"]],
         "recipe": stacked.report["seeds"][0]["recipe"],
         "final_loss": [r["losses"][-1] for r in stacked.report["seeds"]],

@@ -1,0 +1,201 @@
+"""The biorthogonal manifold for geoopt: the only file that imports it."""
+
+import torch
+from geoopt import ManifoldTensor
+from geoopt.manifolds.base import Manifold
+from geoopt.utils import size2shape
+from torch import Tensor
+
+from romkit.projections import geometry
+from romkit.projections.geometry import EuclideanMetric, Fractional, Metric, Retraction
+
+SMALLEST_COSINE = 1e-2
+"""`projx` turns Ψ until no principal angle between the ranges of Φ and Ψ has a smaller cosine."""
+
+
+class BiorthogonalManifold(Manifold):
+    """Pairs Φ, Ψ (n, r) with Ψᵀ Φ = I, as points (..., 2n, r) with Φ above Ψ; leading axes are independent points.
+
+        pair = geoopt.ManifoldParameter(manifold.random(2 * n, r), manifold=manifold)
+        optimizer = geoopt.optim.RiemannianAdam([pair], lr=1e-2)
+
+    RiemannianAdam keeps one second moment per point, ‖gradient‖² in the metric, not one per entry. With the default
+    metric and retraction this is the training of the paper. `romkit.training.optimizers.RiemannianAdam` makes the
+    same steps for a stack of seeds, compiled.
+
+    Args:
+        metric: `EuclideanMetric` or `InvariantMetric`.
+        retraction: `Fractional` or `Cayley`.
+
+    Source: Friedl et al. (2025), "A Riemannian framework for learning reduced-order Lagrangian dynamics", for the
+    Euclidean metric and the fractional retraction; `romkit.projections.geometry` has the formulas.
+    """
+
+    name = "Biorthogonal"
+    ndim = 2
+    reversible = False
+
+    def __init__(self, metric: Metric | None = None, retraction: Retraction | None = None):
+        super().__init__()
+        self.metric = EuclideanMetric() if metric is None else metric
+        self.retraction = Fractional() if retraction is None else retraction
+
+    def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False) -> Tensor:
+        """⟨u, v⟩ at x, one value per point: (...), or (..., 1, 1) with `keepdim`. v = None stands for u."""
+        x, u, v = torch.broadcast_tensors(x, u, u if v is None else v)
+        inner = self.metric.inner(_halves(x), _halves(u), _halves(v))
+        return inner[..., None, None] if keepdim else inner
+
+    def proju(self, x: Tensor, u: Tensor) -> Tensor:
+        """The tangent vector at x nearest to u in the metric."""
+        return _joined(self.metric.project(_halves(x), _halves(u)))
+
+    def egrad2rgrad(self, x: Tensor, u: Tensor) -> Tensor:
+        """The gradient in the metric from the gradient u of autograd."""
+        return _joined(self.metric.gradient(_halves(x), _halves(u)))
+
+    def projx(self, x: Tensor) -> Tensor:
+        """A point of the manifold near x: x itself, bit for bit, where it is one to rounding already.
+
+        Φ <- Φ (Ψᵀ Φ)⁻¹ keeps the range of Φ and Ψ. Far away Ψᵀ Φ may be singular; there Ψ is first turned towards Φ,
+        so that any pair of full rank ends on the manifold.
+        """
+        pair = _halves(x)
+        error = self._error(pair)
+        far = error > 0.5
+        # The host looks once, so that the singular values are not computed near the manifold, where optimizers call.
+        if bool(far.any()):
+            pair = torch.where(far, _turned(torch.where(far, pair, _origin_like(pair))), pair)
+        restored = geometry.restore(geometry.restore(pair))
+        return _joined(torch.where(error <= _rounding(pair), pair, restored))
+
+    def retr(self, x: Tensor, u: Tensor) -> Tensor:
+        """The point reached from x along u, equal to x + u to first order."""
+        return _joined(self.retraction.retract(_halves(x), _halves(u)))
+
+    def expmap(self, x: Tensor, u: Tensor) -> Tensor:
+        """`retr`: geodesics have no closed form here."""
+        return self.retr(x, u)
+
+    def transp(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
+        """v projected onto the tangent space at y: a retraction's own transport needs the vector that led from x to y."""
+        return self.proju(y, v)
+
+    def retr_transp(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """The point y reached from x along u, and v carried to y by the retraction's transport."""
+        y, w = self.retraction.retract_and_transport(*map(_halves, (x, u, v)), self.metric)
+        return _joined(y), _joined(w)
+
+    def expmap_transp(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """`retr_transp`."""
+        return self.retr_transp(x, u, v)
+
+    def transp_follow_retr(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+        """The second result of `retr_transp`."""
+        return self.retr_transp(x, u, v)[1]
+
+    def transp_follow_expmap(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+        """The second result of `retr_transp`."""
+        return self.retr_transp(x, u, v)[1]
+
+    def random(
+        self,
+        *size: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+        generator: torch.Generator | None = None,
+    ) -> ManifoldTensor:
+        """A point (..., 2n, r) around a random orthonormal Φ = Ψ, with condition numbers of a few units."""
+        shape = tuple(size2shape(*size))
+        self._assert_check_shape(shape, "x")
+        n, r = shape[-2] // 2, shape[-1]
+        # Drawn in float64, so that a generator means the same point in every precision.
+        noise = torch.randn(*shape[:-2], 3, n, r, dtype=torch.float64, device=device, generator=generator)
+        pair = torch.linalg.qr(noise[..., :1, :, :]).Q + 0.5 / n**0.5 * noise[..., 1:, :, :]
+        point = self.projx(_joined(pair).to(dtype or torch.get_default_dtype()))
+        return ManifoldTensor(point, manifold=self)
+
+    def origin(
+        self,
+        *size: int,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+        seed: int | None = 42,
+    ) -> ManifoldTensor:
+        """Φ = Ψ = the first r columns of the identity; `seed` is not used."""
+        shape = tuple(size2shape(*size))
+        self._assert_check_shape(shape, "x")
+        zeros = torch.zeros(*shape[:-2], 2, shape[-2] // 2, shape[-1], dtype=dtype, device=device)
+        return ManifoldTensor(_joined(_origin_like(zeros)), manifold=self)
+
+    def extra_repr(self) -> str:
+        return f"metric={self.metric}, retraction={self.retraction}"
+
+    def _check_shape(self, shape: tuple[int, ...], name: str) -> tuple[bool, str | None]:
+        if len(shape) >= 2 and shape[-2] % 2 == 0 and shape[-2] >= 2 * shape[-1] > 0:
+            return True, None
+        return (
+            False,
+            f"{name}: expected shape (..., 2n, r) with n >= r > 0, got {tuple(shape)}; stack Φ (n, r) on Ψ (n, r)",
+        )
+
+    def _check_point_on_manifold(self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> tuple[bool, str | None]:
+        pair = _halves(x)
+        eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
+        error = (geometry.overlap(pair) - eye).abs()
+        return _verdict("Ψᵀ Φ - I", error, atol + rtol * geometry.overlap(pair.abs()), "project with projx")
+
+    def _check_vector_on_tangent(
+        self, x: Tensor, u: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5
+    ) -> tuple[bool, str | None]:
+        pair, vector = _halves(x), _halves(u)
+        error = geometry.constraint(pair, vector)[..., 0, :, :].abs()
+        size = geometry.constraint(pair.abs(), vector.abs())[..., 0, :, :]
+        return _verdict("Yᵀ Φ + Ψᵀ X", error, atol + rtol * size, "project with proju")
+
+    def _error(self, pair: Tensor) -> Tensor:
+        """Largest entry of |Ψᵀ Φ - I| (..., 1, 1, 1)."""
+        eye = torch.eye(pair.shape[-1], dtype=pair.dtype, device=pair.device)
+        return (geometry.overlap(pair) - eye).abs().amax((-2, -1), keepdim=True).unsqueeze(-3)
+
+
+def _halves(x: Tensor) -> Tensor:
+    """(..., 2n, r) -> (..., 2, n, r)."""
+    return x.unflatten(-2, (2, -1))
+
+
+def _joined(pair: Tensor) -> Tensor:
+    """(..., 2, n, r) -> (..., 2n, r)."""
+    return pair.flatten(-3, -2)
+
+
+def _origin_like(pair: Tensor) -> Tensor:
+    return torch.eye(*pair.shape[-2:], dtype=pair.dtype, device=pair.device).expand_as(pair)
+
+
+def _rounding(pair: Tensor) -> Tensor:
+    """What rounding alone may make of |Ψᵀ Φ - I| (..., 1, 1, 1)."""
+    size = geometry.overlap(pair.abs()).amax((-2, -1), keepdim=True).unsqueeze(-3)
+    return 4 * torch.finfo(pair.dtype).eps * size
+
+
+def _turned(pair: Tensor) -> Tensor:
+    """The pair with Ψ moved towards Φ along the principal vectors whose cosine is below `SMALLEST_COSINE`."""
+    q, triangle = torch.linalg.qr(pair)
+    left, cosines, right = torch.linalg.svd(geometry.overlap(q))
+    lift = (SMALLEST_COSINE - cosines).clamp(min=0).unsqueeze(-2)
+    phi, psi = pair.unbind(-3)
+    turn = q[..., 0, :, :] @ (right.mT * lift) @ left.mT @ triangle[..., 1, :, :]
+    return torch.stack([phi, psi + turn], -3)
+
+
+def _verdict(what: str, error: Tensor, tolerance: Tensor, fix: str) -> tuple[bool, str | None]:
+    """(ok, reason) of a matrix (..., r, r) that should vanish; NaN does not pass."""
+    excess = torch.where(error <= tolerance, -torch.inf, error)
+    if not bool((excess > -torch.inf).any() | excess.isnan().any()):
+        return True, None
+    worst = excess.nan_to_num(torch.inf).flatten().argmax()
+    return False, (
+        f"|{what}| reaches {error.flatten()[worst]:.1e}, over the tolerance {tolerance.flatten()[worst]:.1e}, "
+        f"in points of shape {tuple(error.shape[:-2])}, r = {error.shape[-1]}; {fix}"
+    )
