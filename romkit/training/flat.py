@@ -1,11 +1,13 @@
 """All parameters of a stack as one (S, P) tensor: the optimizer is then a handful of operations for all seeds."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from romkit.projections import Projection
+from romkit.projections.biorthogonal import BiorthogonalPair
 
 
 class FlatParameters:
@@ -17,6 +19,7 @@ class FlatParameters:
         self.names = list(parameters)
         self.shapes = [p.shape for p in parameters.values()]
         self.sizes = [p[0].numel() for p in parameters.values()]
+        self._blocks = self._find_blocks()
 
     def read(self) -> Tensor:
         """theta (S, P), a copy."""
@@ -29,6 +32,21 @@ class FlatParameters:
         for name, value in self._split(theta).items():
             parameters[name].data.copy_(value)
 
+    def split(self, theta: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Cuts theta (S, P) into the biorthogonal pairs (S, 2, n, r), Φ before Ψ, and the rest (S, Q)."""
+        pieces = theta.split([math.prod(block) for block in self._blocks], dim=1)
+        cut = list(zip(pieces, self._blocks, strict=True))
+        pairs = [piece.unflatten(1, block) for piece, block in cut if len(block) == 3]
+        return pairs, torch.cat([theta[:, :0], *(piece for piece, block in cut if len(block) == 1)], dim=1)
+
+    def join(self, pairs: Sequence[Tensor], rest: Tensor) -> Tensor:
+        """Puts together what `split` cut."""
+        others = iter(rest.split([block[0] for block in self._blocks if len(block) == 1], dim=1))
+        points = iter(pairs)
+        return torch.cat(
+            [next(points).flatten(1) if len(block) == 3 else next(others) for block in self._blocks], dim=1
+        )
+
     def bind(self, objective: nn.Module) -> Callable[..., Tensor]:
         """`objective`, whose attribute `projection` is the stack, as a function of (theta, *batch)."""
 
@@ -37,6 +55,18 @@ class FlatParameters:
             return torch.func.functional_call(objective, views, batch)
 
         return loss
+
+    def _find_blocks(self) -> list[tuple[int, ...]]:
+        """Shapes, without the seed axis, of the columns of theta in order: (2, n, r) of a pair, (size,) of others."""
+        pairs = {name for name, module in self.stacked.named_modules() if isinstance(module, BiorthogonalPair)}
+        blocks: list[tuple[int, ...]] = []
+        for name, shape, size in zip(self.names, self.shapes, self.sizes, strict=True):
+            owner, _, leaf = name.rpartition(".")
+            if owner in pairs and leaf == "psi" and f"{owner}.phi" in self.names:
+                blocks[-1] = (2, *shape[1:])  # a module's parameters are neighbours, so the last block is its Φ
+            else:
+                blocks.append((size,))
+        return blocks
 
     def _split(self, theta: Tensor) -> dict[str, Tensor]:
         blocks = theta.split(self.sizes, dim=1)

@@ -2,8 +2,6 @@
 
 from romkit.training.optimizers.adam import Adam
 from romkit.training.optimizers.base import Optimizer, State
+from romkit.training.optimizers.riemannian_adam import RiemannianAdam
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam}
-"""Optimizers by the name that a recipe gives."""
-
-__all__ = ["OPTIMIZERS", "Adam", "Optimizer", "State"]
+__all__ = ["Adam", "Optimizer", "RiemannianAdam", "State"]

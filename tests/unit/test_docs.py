@@ -1,0 +1,53 @@
+"""The Python blocks of README.md and docs/guide.md run, each page as one script, with smaller settings."""
+
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+import romkit
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/guide.md")
+
+
+def blocks(page):
+    """Each block as (line number in the page, source)."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return [
+        (text[: match.start(1)].count("\n"), match.group(1))
+        for match in re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    ]
+
+
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    """Short transients and rollouts, two epochs whatever the page says, files in a temporary folder."""
+    lorenz = partial(romkit.systems.Lorenz96, transient=2.0, duration=0.5, horizon=0.5)
+    fit, rollout = romkit.fit, romkit.rollout
+    monkeypatch.setattr(romkit.systems, "Lorenz96", lorenz)
+    monkeypatch.setattr(romkit, "fit", lambda *args, **more: fit(*args, **more | {"epochs": 2}))
+    monkeypatch.setattr(romkit, "rollout", lambda *args, **more: rollout(*args, **more | {"duration": 0.5}))
+    monkeypatch.setattr("romkit.projections.METHODS", romkit.projections.METHODS)
+    monkeypatch.chdir(tmp_path)
+    before = dict(romkit.projections.METHODS)
+    yield
+    romkit.projections.METHODS.clear()
+    romkit.projections.METHODS.update(before)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_blocks_run(page, small):
+    namespace = {"__name__": "page"}
+    for line, source in blocks(page):
+        code = compile("\n" * line + source, ROOT / page, "exec")
+        exec(code, namespace)
+    assert torch.isfinite(torch.from_numpy(namespace["run"].truth.values)).all()
+
+
+def test_relative_links_lead_somewhere():
+    for page in (*PAGES, "CONTRIBUTING.md", "docs/notation.md", "docs/design.md"):
+        for link in re.findall(r"\]\((?!http)([^)#]+)", (ROOT / page).read_text(encoding="utf-8")):
+            assert (ROOT / page).parent.joinpath(link).exists(), f"{page}: {link}"
