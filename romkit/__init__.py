@@ -7,7 +7,20 @@ run = romkit.rollout(system, ncae, F=3.15)            # truth, reduced model, er
 """
 
 from romkit import data, integrators, metrics, projections, solvers, systems, training
+from romkit.projections import load, save
 from romkit.rollout import rollout
 from romkit.training import fit
 
-__all__ = ["data", "fit", "integrators", "metrics", "projections", "rollout", "solvers", "systems", "training"]
+__all__ = [
+    "data",
+    "fit",
+    "integrators",
+    "load",
+    "metrics",
+    "projections",
+    "rollout",
+    "save",
+    "solvers",
+    "systems",
+    "training",
+]

@@ -6,7 +6,8 @@ read with the halves exchanged (`swap`) gives the other, and both are computed a
 Everything here is a pure function of tensors that neither synchronises a GPU nor raises because of one bad point.
 
 Sources: Otto, Macchio, Rowley (2023), "Learning nonlinear projections for reduced-order modeling of dynamical systems
-using constrained autoencoders"; Absil, Mahony, Sepulchre (2008), "Optimization algorithms on matrix manifolds", ch. 3, 4, 8.
+using constrained autoencoders", for the manifold; Absil, Mahony, Sepulchre (2008), "Optimization algorithms on matrix
+manifolds", chapters 3, 4 and 8, for metrics, retractions and transports.
 """
 
 import abc

@@ -78,7 +78,7 @@ class BiorthogonalManifold(Manifold):
         return self.retr(x, u)
 
     def transp(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
-        """v projected onto the tangent space at y: a retraction's own transport needs the vector that led from x to y."""
+        """v projected onto the tangent space at y; the transport of a retraction needs its u, see `retr_transp`."""
         return self.proju(y, v)
 
     def retr_transp(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

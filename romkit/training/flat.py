@@ -35,9 +35,9 @@ class FlatParameters:
     def split(self, theta: Tensor) -> tuple[list[Tensor], Tensor]:
         """Cuts theta (S, P) into the biorthogonal pairs (S, 2, n, r), Φ before Ψ, and the rest (S, Q)."""
         pieces = theta.split([math.prod(block) for block in self._blocks], dim=1)
-        cut = list(zip(pieces, self._blocks, strict=True))
-        pairs = [piece.unflatten(1, block) for piece, block in cut if len(block) == 3]
-        return pairs, torch.cat([theta[:, :0], *(piece for piece, block in cut if len(block) == 1)], dim=1)
+        pairs = [p.unflatten(1, block) for p, block in zip(pieces, self._blocks, strict=True) if len(block) == 3]
+        others = [p for p, block in zip(pieces, self._blocks, strict=True) if len(block) == 1]
+        return pairs, torch.cat([theta[:, :0], *others], dim=1)  # Q = 0 where there is nothing else
 
     def join(self, pairs: Sequence[Tensor], rest: Tensor) -> Tensor:
         """Puts together what `split` cut."""
@@ -57,13 +57,20 @@ class FlatParameters:
         return loss
 
     def _find_blocks(self) -> list[tuple[int, ...]]:
-        """Shapes, without the seed axis, of the columns of theta in order: (2, n, r) of a pair, (size,) of others."""
-        pairs = {name for name, module in self.stacked.named_modules() if isinstance(module, BiorthogonalPair)}
+        """Shapes, without the seed axis, of the columns of theta in order: (2, n, r) of a pair, (size,) between pairs."""
+        pairs = {
+            name
+            for name, module in self.stacked.named_modules()
+            if isinstance(module, BiorthogonalPair) and all(p.requires_grad for p in module.parameters())
+        }
         blocks: list[tuple[int, ...]] = []
         for name, shape, size in zip(self.names, self.shapes, self.sizes, strict=True):
             owner, _, leaf = name.rpartition(".")
-            if owner in pairs and leaf == "psi" and f"{owner}.phi" in self.names:
-                blocks[-1] = (2, *shape[1:])  # a module's parameters are neighbours, so the last block is its Φ
+            if owner in pairs:
+                if leaf == "phi":  # Ψ is the next parameter and belongs to the same block
+                    blocks.append((2, *shape[1:]))
+            elif blocks and len(blocks[-1]) == 1:
+                blocks[-1] = (blocks[-1][0] + size,)
             else:
                 blocks.append((size,))
         return blocks

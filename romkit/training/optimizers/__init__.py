@@ -1,7 +1,10 @@
-"""Optimizers of a stack of seeds. One file each."""
+"""Optimizers of a stack of seeds. One file each; `OPTIMIZERS` lists them."""
 
 from romkit.training.optimizers.adam import Adam
 from romkit.training.optimizers.base import Optimizer, State
 from romkit.training.optimizers.riemannian_adam import RiemannianAdam
 
-__all__ = ["Adam", "Optimizer", "RiemannianAdam", "State"]
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "riemannian-adam": RiemannianAdam}
+"""Optimizers by the name that a recipe gives."""
+
+__all__ = ["OPTIMIZERS", "Adam", "Optimizer", "RiemannianAdam", "State"]

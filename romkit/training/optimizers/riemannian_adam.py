@@ -1,7 +1,7 @@
 """Adam along the biorthogonal manifold, for a stack of seeds."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -33,8 +33,8 @@ class RiemannianAdam(Optimizer):
     Source: Bécigneul & Ganea (2019), "Riemannian adaptive optimization methods", with one factor per pair.
     """
 
-    metric: Metric = EuclideanMetric()
-    retraction: Retraction = Fractional()
+    metric: Metric = field(default_factory=EuclideanMetric)
+    retraction: Retraction = field(default_factory=Fractional)
     clip: float = math.inf
     weight_decay: float = 0.0
     beta1: float = 0.9
