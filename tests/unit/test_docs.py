@@ -30,7 +30,6 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(romkit.systems, "Lorenz96", lorenz)
     monkeypatch.setattr(romkit, "fit", lambda *args, **more: fit(*args, **more | {"epochs": 2}))
     monkeypatch.setattr(romkit, "rollout", lambda *args, **more: rollout(*args, **more | {"duration": 0.5}))
-    monkeypatch.setattr("romkit.projections.METHODS", romkit.projections.METHODS)
     monkeypatch.chdir(tmp_path)
     before = dict(romkit.projections.METHODS)
     yield

@@ -1,0 +1,191 @@
+"""The command line: what it prints and writes, and how it refuses."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import romkit
+from romkit.cli import app
+from romkit.data import open_dataset, save_dataset
+from romkit.projections import load, save
+from romkit.systems import SYSTEMS, Lorenz96
+
+
+@pytest.fixture(autouse=True)
+def _quick_systems(monkeypatch, tmp_path):
+    """Lorenz96 with a short transient, in an empty folder."""
+    monkeypatch.setitem(SYSTEMS, "lorenz96", lambda: Lorenz96(transient=2.0, duration=0.5, horizon=1.0))
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def model(lorenz_data, tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "ncae.safetensors"
+    return str(save(romkit.fit("ncae", lorenz_data, epochs=2), path))
+
+
+@pytest.fixture(scope="session")
+def data_file(lorenz_data, tmp_path_factory):
+    return str(save_dataset(lorenz_data, tmp_path_factory.mktemp("data") / "lorenz.nc"))
+
+
+def romkit_command(*words):
+    result = CliRunner().invoke(app, [str(word) for word in words], prog_name="romkit")
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+def refusal(*words):
+    """The one line on stderr of a command that must be refused."""
+    result = romkit_command(*words)
+    assert result.exit_code == 2
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("romkit: ")
+    return lines[0]
+
+
+def test_rollout_prints_errors_and_writes_run_and_picture(model):
+    result = romkit_command("rollout", "lorenz96", "--F", "3.15", "--model", model, "--duration", "0.5")
+    assert result.exit_code == 0
+    for words in ("lorenz96 at F = 3.15", "NRMSE", "valid for", "completed", "idempotency error", "cost"):
+        assert words in result.stdout
+    run = open_dataset("runs/rollout-lorenz96.nc")
+    assert float(run.time[-1]) == pytest.approx(0.5)
+    assert Path("runs/rollout-lorenz96.png").read_bytes().startswith(b"\x89PNG")
+    assert "wrote runs/rollout-lorenz96.nc" in result.stdout
+    assert "wrote runs/rollout-lorenz96.png" in result.stdout
+
+
+def test_several_contexts_and_options_in_any_order(model):
+    words = ("rollout", "--F=3.14,3.18", "--dt", "0.02", "lorenz96", "--dynamics", "petrov-galerkin")
+    result = romkit_command(*words, "--duration", "0.2", "--model", model, "--out", "here/and/there")
+    assert result.exit_code == 0
+    assert "F = 3.14" in result.stdout
+    assert "F = 3.18" in result.stdout
+    run = open_dataset("here/and/there/rollout-lorenz96.nc")
+    assert run.F.values.tolist() == [3.14, 3.18]
+    assert float(run.time[1]) == pytest.approx(0.02)
+    assert run.attrs["dynamics"] == "PetrovGalerkin"
+
+
+@pytest.mark.skipif("ncae-lorenz96" not in romkit.projections.pretrained(), reason="no pretrained model here")
+def test_the_default_model_is_the_pretrained_one():
+    result = romkit_command("rollout", "lorenz96", "--F", "3.15", "--duration", "0.1")
+    assert result.exit_code == 0
+
+
+def test_dataset_writes_what_python_makes():
+    result = romkit_command("dataset", "lorenz96", "--F", "3.14,3.15", "--duration", "0.2", "--out", "mine.nc")
+    assert result.exit_code == 0
+    assert "wrote mine.nc" in result.stdout
+    same = Lorenz96(transient=2.0).dataset(F=[3.14, 3.15], duration=0.2)
+    assert (open_dataset("mine.nc").state.values == same.state.values).all()
+
+
+def test_dataset_is_the_training_set_by_default():
+    assert romkit_command("dataset", "lorenz96", "--duration", "0.1", "--seed", "3").exit_code == 0
+    data = open_dataset("runs/lorenz96-train.nc")
+    assert (data.attrs["split"], data.attrs["seed"]) == ("train", 3)
+
+
+def test_fit_from_a_file_passes_settings_on(data_file):
+    settings = ("--set", "epochs=1", "--set", "batch_size=64", "--set", "layers=3,12,36", "--set", "optimizer=adam")
+    result = romkit_command("fit", "ncae", data_file, "--seed", "7", *settings, "--out", "my.safetensors")
+    assert result.exit_code == 0
+    projection = load("my.safetensors")
+    assert projection.latent_dim == 3
+    assert projection.report["seed"] == 7
+    assert projection.report["recipe"]["batch_size"] == 64
+
+
+def test_fit_from_a_system_takes_its_training_set():
+    result = romkit_command("fit", "pod", "lorenz96")
+    assert result.exit_code == 0
+    assert load("runs/pod-lorenz96.safetensors").report["data"]["split"] == "train"
+
+
+def test_info_lists_what_there_is():
+    text = romkit_command("info").stdout
+    for name in (*SYSTEMS, *romkit.projections.METHODS, *romkit.integrators.DYNAMICS, *romkit.training.PRESETS):
+        assert name in text
+    assert "F in [3.133, 3.193]" in text
+    assert "l1 in [0.35, 0.65] m" in text
+
+
+def test_info_describes_files_and_systems(model, data_file):
+    assert "36 state components" in romkit_command("info", model).stdout
+    assert "F  3.14, 3.15, 3.18" in romkit_command("info", data_file).stdout
+    assert "indices modulo n" in romkit_command("info", "lorenz96").stdout
+
+
+@pytest.mark.parametrize("command", ["rollout", "fit", "dataset", "info"])
+def test_help_has_an_example(command):
+    result = romkit_command(command, "--help")
+    assert result.exit_code == 0
+    assert f"romkit {command} " in result.stdout.partition("Examples:")[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("rollout lorenz69 --F 3.15", "did you mean 'lorenz96'?"),
+        ("rollout lorenz96", "add F=..."),
+        ("rollout lorenz96 --F", "--F: expected a number"),
+        ("rollout lorenz96 --F --dt 0.1", "--F: expected a number"),
+        ("rollout lorenz96 --F high", "got 'high'"),
+        ("rollout lorenz96 --F nan", "expected finite numbers"),
+        ("rollout lorenz96 --G 3.15", "did you mean '--F'?"),
+        ("rollout lorenz96 --F 3.15 --duraton 5", "did you mean '--duration'?"),
+        ("rollout lorenz96 --F 3.15 --duration -5", "duration: expected a positive number"),
+        ("rollout lorenz96 --F 3.15 --duration long", "--duration"),
+        ("rollout lorenz96 --F 3.15 --dynamics galerkn", "did you mean 'galerkin'?"),
+        ("rollout lorenz96 --F 3.15 --model nowhere.safetensors", "no such file"),
+        ("rollout --F 3.15", "Missing argument 'SYSTEM'"),
+        ("dataset lorenz96 --split trian", "did you mean 'train'?"),
+        ("dataset lorenz96 --split test --F 3.15", "a split or contexts by name"),
+        ("fit ncea lorenz96", "did you mean 'ncae'?"),
+        ("fit ncae lorenz", "did you mean 'lorenz96'?"),
+        ("fit ncae nowhere.nc", "no such file"),
+        ("fit ncae lorenz96 --set epochs", "expected name=value"),
+        ("fit ncae lorenz96 --set epochs=none", "epochs: expected an integer"),
+        ("fit ncae lorenz96 --set epoch=2", "epoch: "),
+        ("fit ncae lorenz96 --preset slow", "preset: "),
+        ("fit ncae lorenz96 --device abacus", "device: "),
+        ("info nowhere.nc", "no such file"),
+        ("info lorenz", "did you mean 'lorenz96'?"),
+        ("frobnicate", "No such command"),
+    ],
+)
+def test_bad_input_is_one_line(words, reason):
+    assert reason in refusal(*words.split())
+
+
+def test_a_model_of_another_system_is_refused(model):
+    lengths = [word for k in range(1, 5) for word in (f"--l{k}", "0.5")]
+    assert "projection of this system" in refusal("rollout", "pendulum", *lengths, "--model", model)
+
+
+def test_a_folder_that_cannot_be_made_is_refused_before_the_work(data_file):
+    Path("taken").touch()
+    assert "its folder cannot be made" in refusal("fit", "ncae", data_file, "--out", "taken/my.safetensors")
+
+
+def test_interruption_ends_with_130(monkeypatch, model):
+    def interrupted(*args, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(romkit, "rollout", interrupted)
+    assert romkit_command("rollout", "lorenz96", "--F", "3.15", "--model", model).exit_code == 130
+
+
+def test_the_installed_command_keeps_stdout_clean():
+    command = [Path(sys.executable).parent / "romkit", "info", "nowhere.nc"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith("romkit: nowhere.nc: no such file")
+    assert result.stderr.count("\n") == 1
