@@ -30,9 +30,7 @@ def describe_everything() -> str:
         "systems": [(name, f"{s.state_size} components", _context(s)) for name, s in _systems().items()],
         "methods": [(name, _first_line(method)) for name, method in METHODS.items()],
         "dynamics": [(name, _first_line(dynamics)) for name, dynamics in DYNAMICS.items()],
-        "presets": [
-            (name, "settings for " + ", ".join(sorted(filter(None, PRESETS[name]))) + ", others") for name in PRESETS
-        ],
+        "presets": [(name, _first_line(preset)) for name, preset in PRESETS.items()],
         "pretrained models": [(name,) for name in pretrained()],
         "versions": list(provenance.versions().items()),
     }
@@ -146,6 +144,6 @@ def _text(value: object) -> str:
     return f"({_pairs(value)})" if isinstance(value, Mapping) else str(value)
 
 
-def _first_line(documented: type) -> str:
+def _first_line(documented: object) -> str:
     line = (inspect.getdoc(documented) or "").partition("\n")[0].rstrip(".:")
     return textwrap.shorten(line, 100, placeholder=" ...")

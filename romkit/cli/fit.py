@@ -50,13 +50,13 @@ def fit(
       romkit fit ncae-bias lorenz96 --seed 1 --set epochs=100 --set batch_size=512
       romkit fit pod my.nc --set latent_dim=4 --out pod.safetensors
 
-    Writes a file that `romkit rollout --model` and romkit.projections.load read.
+    Writes a file that `romkit rollout --model` and romkit.load read.
     """  # noqa: D301, typer keeps the lines after \b as they are
     overrides = settings(set_ or [])
 
     import romkit
     from romkit.cli.describe import describe_model
-    from romkit.projections import METHODS, save
+    from romkit.projections import METHODS
 
     checks.one_of("method", method, METHODS)
     checks.one_of("preset", preset, romkit.training.PRESETS)
@@ -65,7 +65,7 @@ def fit(
         method, _read(data), seed=seed, preset=preset, device=_device(device), checkpoint=checkpoint, **overrides
     )
     print(describe_model(projection))
-    print(f"\nwrote {save(projection, target)}")
+    print(f"\nwrote {romkit.save(projection, target)}")
 
 
 def _read(data: str) -> "xr.Dataset":

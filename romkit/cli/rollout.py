@@ -1,16 +1,13 @@
 """`romkit rollout`: the full and the reduced model from one initial state, as numbers, a file and a picture."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from romkit import checks
 from romkit.cli.app import app
 from romkit.cli.options import ContextCommand, context_values, system_named, writable
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 @app.command(cls=ContextCommand)
@@ -43,8 +40,8 @@ def rollout(
       romkit rollout lorenz96 --F 3.15 --dynamics petrov-galerkin
       romkit rollout lorenz96 --F 3.15 --model runs/pod-lorenz96.safetensors
 
-    Prints the normalised error over time (NRMSE) beside that of the projected full model, the best that the model's
-    manifold can do. Writes rollout-SYSTEM.nc (all trajectories) and rollout-SYSTEM.png to the --out folder.
+    Prints the normalised error over time (NRMSE) beside that of the projection alone: the full model, encoded and
+    decoded. Writes rollout-SYSTEM.nc (all trajectories) and rollout-SYSTEM.png to the --out folder.
     """  # noqa: D301, typer keeps the lines after \b as they are
     full_model = system_named(system)
     context = context_values(ctx, full_model)
@@ -53,21 +50,12 @@ def rollout(
     from romkit.cli.summary import summarise
     from romkit.data import save_dataset
     from romkit.integrators import DYNAMICS
-    from romkit.plotting import plot_rollout
-    from romkit.projections import load
+    from romkit.plotting import plot_rollout, save_figure
 
     latent = DYNAMICS[checks.one_of("dynamics", dynamics, DYNAMICS)]()
     target = writable(out / f"rollout-{system}.nc")
-    projection = load(model or f"ncae-{system}")
+    projection = romkit.load(model or f"ncae-{system}")
     run = romkit.rollout(full_model, projection, duration=duration, dt=dt, dynamics=latent, **context)
     print(summarise(run))
     print(f"\nwrote {save_dataset(run, target)}")
-    print(f"wrote {_save_picture(plot_rollout(run), target.with_suffix('.png'))}")
-
-
-def _save_picture(figure: "Figure", path: Path) -> Path:
-    from romkit.files import atomic
-
-    with atomic(path) as temporary:
-        figure.savefig(temporary, format="png")
-    return path
+    print(f"wrote {save_figure(plot_rollout(run), target.with_suffix('.png'))}")

@@ -16,7 +16,14 @@ def summarise(run: xr.Dataset) -> str:
     time = members["time"].values
     chosen = np.unique([round(share * (len(time) - 1)) for share in _SHARES])
     clock = selection.unit(members["time"], " {}")
-    rows = [["NRMSE at time" + clock, *(f"{time[k]:.3g}" for k in chosen), "valid for", "status"]]
+    rows = [
+        [
+            f"NRMSE at time{selection.unit(members['time'], ' ({})')}",
+            *(f"{time[k]:.3g}" for k in chosen),
+            "valid for",
+            "status",
+        ]
+    ]
     for trajectory in range(members.sizes["trajectory"]):
         member = members.isel(trajectory=trajectory)
         label = selection.context(members, trajectory, varying=True)

@@ -1,9 +1,9 @@
 """Figures of rollouts. A figure is a value, never global state.
 
-figure = romkit.plotting.plot_rollout(run)
-figure.savefig("rollout.pdf")
+figure = plot_rollout(run)
+save_figure(figure, "rollout.pdf")
 """
 
-from romkit.plotting.rollout import plot_rollout
+from romkit.plotting.rollout import plot_rollout, save_figure
 
-__all__ = ["plot_rollout"]
+__all__ = ["plot_rollout", "save_figure"]

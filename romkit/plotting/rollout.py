@@ -1,4 +1,7 @@
-"""`plot_rollout`: the one file that imports matplotlib."""
+"""`plot_rollout` and `save_figure`: the one file that imports matplotlib."""
+
+import os
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -9,6 +12,8 @@ from matplotlib.gridspec import GridSpec
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
+from romkit import checks
+from romkit.files import atomic
 from romkit.metrics import VALID_THRESHOLD
 from romkit.plotting import selection
 from romkit.plotting.selection import Column
@@ -63,6 +68,21 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         figure.legend(handles=labelled, loc="outside lower center", ncols=len(labelled), frameon=False)
         figure.suptitle(selection.title(members, shown))
     return figure
+
+
+def save_figure(figure: Figure, path: str | os.PathLike) -> Path:
+    """Write a figure in the format of its ending (png, pdf, svg, ...), all of it or nothing at all.
+
+    Raises:
+        InputError: an ending that is not a format.
+        FileError: the file cannot be written.
+    """
+    path = Path(path)
+    ending = path.suffix.removeprefix(".")
+    checks.one_of("path", ending, figure.canvas.get_supported_filetypes())
+    with atomic(path) as temporary:
+        figure.savefig(temporary, format=ending)
+    return path
 
 
 def _draw_field(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:
@@ -124,13 +144,14 @@ def _draw_image(panel: Axes, values: np.ndarray, time: np.ndarray, colours: str,
 def _draw_curves(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:
     names, unit = run["component"].values, selection.unit(run["truth"], " ({})")
     for axes, k in zip(panels, selection.worst_components(run, len(panels)), strict=True):
+        for panel in axes[1:]:
+            panel.sharey(axes[0])  # before anything is drawn, so that the range covers all columns
         for panel, column in zip(axes, columns, strict=True):
             time = run["time"].values[column.times]
             truth, rom = (run[name].values[column.trajectory, column.times, k] for name in ("truth", "rom"))
             panel.plot(time, truth, color=_TRUTH, label="full model")
             panel.plot(time, rom, color=_ROM, linestyle=(0, (4, 2)))  # labelled in the error panel
             panel.set_xlim(time[0], time[-1])
-            panel.sharey(axes[0])
             panel.spines[["top", "right"]].set_visible(False)
         axes[0].set_ylabel(f"{names[k]}{unit}")
     _frame(panels, columns)

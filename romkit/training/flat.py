@@ -57,7 +57,7 @@ class FlatParameters:
         return loss
 
     def _find_blocks(self) -> list[tuple[int, ...]]:
-        """Shapes, without the seed axis, of the columns of theta in order: (2, n, r) of a pair, (size,) between pairs."""
+        """Shapes, without seeds, of the columns of theta in order: (2, n, r) of a pair, (size,) of what is between."""
         pairs = {
             name
             for name, module in self.stacked.named_modules()

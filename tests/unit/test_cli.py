@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 import romkit
 from romkit.cli import app
 from romkit.data import open_dataset, save_dataset
-from romkit.projections import load, save
 from romkit.systems import SYSTEMS, Lorenz96
 
 
@@ -24,7 +23,7 @@ def _quick_systems(monkeypatch, tmp_path):
 @pytest.fixture(scope="session")
 def model(lorenz_data, tmp_path_factory):
     path = tmp_path_factory.mktemp("models") / "ncae.safetensors"
-    return str(save(romkit.fit("ncae", lorenz_data, epochs=2), path))
+    return str(romkit.save(romkit.fit("ncae", lorenz_data, epochs=2), path))
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +96,7 @@ def test_fit_from_a_file_passes_settings_on(data_file):
     settings = ("--set", "epochs=1", "--set", "batch_size=64", "--set", "layers=3,12,36", "--set", "optimizer=adam")
     result = romkit_command("fit", "ncae", data_file, "--seed", "7", *settings, "--out", "my.safetensors")
     assert result.exit_code == 0
-    projection = load("my.safetensors")
+    projection = romkit.load("my.safetensors")
     assert projection.latent_dim == 3
     assert projection.report["seed"] == 7
     assert projection.report["recipe"]["batch_size"] == 64
@@ -106,7 +105,7 @@ def test_fit_from_a_file_passes_settings_on(data_file):
 def test_fit_from_a_system_takes_its_training_set():
     result = romkit_command("fit", "pod", "lorenz96")
     assert result.exit_code == 0
-    assert load("runs/pod-lorenz96.safetensors").report["data"]["split"] == "train"
+    assert romkit.load("runs/pod-lorenz96.safetensors").report["data"]["split"] == "train"
 
 
 def test_info_lists_what_there_is():

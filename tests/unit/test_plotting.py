@@ -6,7 +6,8 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.plotting import plot_rollout, selection
+from romkit.errors import InputError
+from romkit.plotting import plot_rollout, save_figure, selection
 from romkit.projections import stack
 
 
@@ -128,6 +129,21 @@ def test_small_states_are_curves():
     assert not any(axes.images for axes in figure.axes)
     assert len(panels(figure)) == 2 * selection.MAX_CURVES + 1
     assert "4 components with the largest relative error" in titles(figure)
+
+
+def test_curves_of_one_component_share_a_range_that_holds_them_all():
+    both = xr.concat([long_run(), 3 * long_run()], dim="trajectory").isel(component=slice(2))
+    both["status"] = ("trajectory", [0, 0])
+    figure = draw(both.assign_coords(F=("trajectory", [1.0, 2.0])))
+    left, right = panels(figure)[:2]
+    assert left.get_ylim() == right.get_ylim()
+    assert left.get_ylim()[1] >= 2.5
+
+
+def test_figures_are_saved_by_their_ending(run, tmp_path):
+    assert save_figure(plot_rollout(run), tmp_path / "run.pdf").read_bytes().startswith(b"%PDF")
+    with pytest.raises(InputError, match="did you mean 'png'"):
+        save_figure(plot_rollout(run), tmp_path / "run.pnk")
 
 
 def test_the_median_seed_is_shown():
