@@ -175,15 +175,13 @@ def sylvester(grams: Tensor, c: Tensor) -> Tensor:
     (Smith 1968, "Matrix equation XA + BX = C"). The shift 1 is the best one here: Ψᵀ Φ = I puts the eigenvalues of
     Φᵀ Φ and Ψᵀ Ψ between 1/M and M for the M = max(‖Φ‖², ‖Ψ‖²). Unlike with eigenvectors, no seed can fail another.
     """
-    inverse = torch.linalg.inv_ex(grams + _eye(grams)).inverse
+    inverse = torch.linalg.inv_ex(grams.reshape(-1, *grams.shape[-3:]).movedim(1, 0) + _eye(grams)).inverse
     factors = _eye(grams) - 2 * inverse
-    left, right = inverse.unbind(-3)
-    solution = 2 * (left @ c @ right)
+    solution = 2 * (inverse[0] @ c.reshape(inverse[0].shape) @ inverse[1])
     for _ in range(DOUBLINGS):
-        left, right = factors.unbind(-3)
-        solution = solution + left @ solution @ right
+        solution = torch.baddbmm(solution, factors[0] @ solution, factors[1])
         factors = factors @ factors
-    return solution
+    return solution.reshape(c.shape)
 
 
 def _eye(like: Tensor) -> Tensor:

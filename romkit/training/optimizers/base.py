@@ -54,12 +54,9 @@ class Optimizer(abc.ABC):
     def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
         """The function that makes one step. A seed whose loss or gradient is not finite keeps its last parameters."""
 
-        def total(theta: Tensor, *batch: Tensor) -> tuple[Tensor, Tensor]:
-            losses = loss(theta, *batch)
-            return losses.sum(), losses
-
+        @torch.no_grad()
         def step(state: State, lr: Tensor, *batch: Tensor) -> tuple[State, Tensor]:
-            gradient, losses = torch.func.grad(total, has_aux=True)(state.theta, *batch)
+            gradient, losses = _gradient_and_losses(loss, state.theta, batch)
             alive = state.alive & gradient.isfinite().all(1, keepdim=True) & losses.isfinite().unsqueeze(1)
             state = state._replace(count=state.count + 1, alive=alive)
             theta, moments = self.update(state, gradient, lr, flat)
@@ -67,6 +64,21 @@ class Optimizer(abc.ABC):
             return state._replace(theta=_where(alive, theta, state.theta), moments=tuple(kept)), losses
 
         return step
+
+
+def _gradient_and_losses(loss: Loss, theta: Tensor, batch: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """(S, P) gradient of each seed's loss with respect to its own row, and the losses (S,)."""
+
+    def total(theta: Tensor) -> tuple[Tensor, Tensor]:
+        losses = loss(theta, *batch)
+        return losses.sum(), losses
+
+    if torch.compiler.is_compiling():  # what Dynamo can trace into one graph is twice as slow in eager mode
+        return torch.func.grad(total, has_aux=True)(theta)
+    with torch.enable_grad():
+        variable = theta.detach().requires_grad_()
+        value, losses = total(variable)
+    return torch.autograd.grad(value, variable)[0], losses.detach()
 
 
 def clipped(gradient: Tensor, largest: float) -> Tensor:
