@@ -1,7 +1,9 @@
 """Where a result came from: versions and device, recorded in every file romkit writes."""
 
 import importlib.metadata
+import os
 import platform
+from pathlib import Path
 
 import torch
 
@@ -20,7 +22,17 @@ def versions() -> dict[str, str]:
 
 
 def device_name(device: torch.device | str) -> str:
-    """A name that a reader recognises: the GPU's, or the processor architecture and thread count."""
+    """A name that a reader recognises: the GPU's, or the processor's."""
     if torch.device(device).type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"{platform.machine()} CPU, {torch.get_num_threads()} torch threads"
+    return f"{_processor()}, {os.cpu_count()} cores"
+
+
+def _processor() -> str:
+    """The model name that Linux knows, elsewhere the architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()

@@ -18,6 +18,7 @@ from romkit.metrics import VALID_THRESHOLD, idempotency_error, nrmse, valid_time
 from romkit.projections import Projection
 from romkit.solvers import RK4, Solution, Solver, Status
 from romkit.systems import MechanicalSystem, Motion, System
+from romkit.threads import one_thread
 from romkit.types import ProjectionOperator
 
 
@@ -68,7 +69,8 @@ def rollout(
         reduced = lambda: _reduced_model(  # noqa: E731
             system, P, start, contexts, times, dynamics or Galerkin(), solver or RK4(dt, label="reduced model")
         )
-        latent, reduced_seconds = _timed(reduced)
+        with one_thread():
+            latent, reduced_seconds = _timed(reduced)
         run = _assemble(system, projection, P, truth, latent, times)
     run = _label(run, system, contexts)
     run.attrs |= _provenance(system, projection, dynamics or Galerkin(), dt) | {

@@ -16,6 +16,7 @@ from romkit.broadcast import align
 from romkit.data import ContextParameter, context_array, make_dataset
 from romkit.errors import InputError
 from romkit.solvers import RK4
+from romkit.threads import one_thread
 from romkit.types import Field
 
 SPLITS = ("train", "test")
@@ -117,7 +118,7 @@ class System(abc.ABC):
         """
         checks.last_axis("initial_state", initial_state.shape, self.state_size, f"the state of {self.name}")
         f = self.field(context)
-        with torch.inference_mode():
+        with torch.inference_mode(), one_thread():
             _, states, status = RK4(self.dt, label=label)(f, initial_state, times)
             velocity = f(times, states)
         return Motion(states, velocity, None, status)

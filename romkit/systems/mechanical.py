@@ -10,6 +10,7 @@ from romkit import checks
 from romkit.broadcast import align
 from romkit.solvers import RK4
 from romkit.systems.base import Motion, System
+from romkit.threads import one_thread
 from romkit.types import Mass, SecondOrderField
 
 
@@ -73,6 +74,7 @@ class MechanicalSystem(System):
 
     def _simulate(self, q0: Tensor, v0: Tensor, context: Tensor, times: Tensor, label: str) -> Motion:
         first_order = super().field(context)
-        _, states, status = RK4(self.dt, label=label)(first_order, torch.cat([q0, v0], dim=-1), times)
+        with one_thread():
+            _, states, status = RK4(self.dt, label=label)(first_order, torch.cat([q0, v0], dim=-1), times)
         q, v = states.chunk(2, dim=-1)
         return Motion(q, v, self.field(context)(times, q, v), status)

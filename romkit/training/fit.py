@@ -13,6 +13,7 @@ from torch import Tensor
 from romkit import checks, provenance
 from romkit.data import check_dataset, snapshots
 from romkit.projections import METHODS, Frame, Projection, architecture, stack, unstack
+from romkit.threads import one_thread
 from romkit.training.checkpoint import Checkpoint, digest
 from romkit.training.loop import train
 from romkit.training.pipeline import Rows
@@ -115,7 +116,8 @@ def _train(
         return [{"diverged": False}] * len(seeds)
     compiled = _worth_compiling(plan, len(rows.y), len(seeds)) if compile is None else compile
     saved = None if folder is None else _checkpoint(Path(folder), stacked, rows, plan, seeds)
-    history = train(stacked, rows, plan, seeds, compiled=compiled, checkpoint=saved)
+    with one_thread():
+        history = train(stacked, rows, plan, seeds, compiled=compiled, checkpoint=saved)
     return [
         {
             "diverged": not bool(history.alive[k]),

@@ -8,7 +8,7 @@ import romkit
 
 ROOT = Path(romkit.__file__).parent
 LAYERS = (
-    {"errors", "checks", "types", "broadcast", "progress", "provenance", "files"},
+    {"errors", "checks", "types", "broadcast", "progress", "provenance", "files", "threads"},
     {"data", "solvers"},
     {"systems", "projections", "integrators", "metrics"},
     {"training", "testing"},
