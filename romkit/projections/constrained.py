@@ -1,9 +1,9 @@
 """Constrained autoencoders: layer pairs that invert each other exactly, so that P is idempotent by construction."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -135,7 +135,7 @@ class CAE(Constrained):
         super().__init__(
             frame,
             {"layers": list(layers), "slope": slope},
-            weights=_biorthogonal(layers, generator),
+            weights=[BiorthogonalPair(n, r, generator) for r, n in pairwise(layers)],
             slopes=[FixedSlope(slope, r) for r in layers[:-1]],
             biases=[FixedBias(n) for n in layers[1:]],
             embedding=nn.Identity(),
@@ -160,12 +160,32 @@ class ContextCAE(CAE):
         return JointMaps(super().bind(c), c)
 
 
-class NcAE(Constrained):
-    """The neuromodulated constrained autoencoder: slopes and biases of every layer pair follow the context.
+class Modulated(Constrained):
+    """What the NcAE and its variants share: a subclass names the kinds of part that it is made of.
 
     Args:
         layers: sizes from the latent side to the state, (m, ..., n).
         embedding: sizes of the network that makes the signal s from the context, (p, ..., d).
+    """
+
+    weight: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = BiorthogonalPair
+    slope: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = ModulatedSlope
+    bias: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = ModulatedBias
+
+    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
+        signal = embedding[-1]
+        super().__init__(
+            frame,
+            {"layers": list(layers), "embedding": list(embedding)},
+            weights=[self.weight(n, r, generator) for r, n in pairwise(layers)],
+            slopes=[self.slope(signal, r, generator) for r in layers[:-1]],
+            biases=[self.bias(signal, n, generator) for n in layers[1:]],
+            embedding=Embedding(embedding, generator),
+        )
+
+
+class NcAE(Modulated):
+    """The neuromodulated constrained autoencoder: slopes and biases of every layer pair follow the context.
 
     Source: Adriaens et al. (2026), section 3.
     """
@@ -173,69 +193,31 @@ class NcAE(Constrained):
     name = "ncae"
     exact = True
 
-    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
-        super().__init__(
-            frame,
-            {"layers": list(layers), "embedding": list(embedding)},
-            weights=_biorthogonal(layers, generator),
-            slopes=[ModulatedSlope(embedding[-1], r, generator) for r in layers[:-1]],
-            biases=[ModulatedBias(embedding[-1], n, generator) for n in layers[1:]],
-            embedding=Embedding(embedding, generator),
-        )
 
-
-class BiasNcAE(Constrained):
-    """NcAE with the bias channel alone; slopes stay in the middle of their range. Arguments as for `NcAE`."""
+class BiasNcAE(Modulated):
+    """NcAE with the bias channel alone; slopes stay in the middle of their range."""
 
     name = "ncae-bias"
     exact = True
 
-    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
-        super().__init__(
-            frame,
-            {"layers": list(layers), "embedding": list(embedding)},
-            weights=_biorthogonal(layers, generator),
-            slopes=[FixedSlope(MIDDLE_SLOPE, r) for r in layers[:-1]],
-            biases=[ModulatedBias(embedding[-1], n, generator) for n in layers[1:]],
-            embedding=Embedding(embedding, generator),
-        )
+    @staticmethod
+    def slope(signal: int, size: int, generator: torch.Generator) -> FixedSlope:
+        return FixedSlope(MIDDLE_SLOPE, size)
 
 
-class SlopeNcAE(Constrained):
-    """NcAE with the slope channel alone; biases do not depend on the context. Arguments as for `NcAE`."""
+class SlopeNcAE(Modulated):
+    """NcAE with the slope channel alone; biases do not depend on the context."""
 
     name = "ncae-slope"
     exact = True
 
-    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
-        super().__init__(
-            frame,
-            {"layers": list(layers), "embedding": list(embedding)},
-            weights=_biorthogonal(layers, generator),
-            slopes=[ModulatedSlope(embedding[-1], r, generator) for r in layers[:-1]],
-            biases=[FixedBias(n) for n in layers[1:]],
-            embedding=Embedding(embedding, generator),
-        )
+    @staticmethod
+    def bias(signal: int, size: int, generator: torch.Generator) -> FixedBias:
+        return FixedBias(size)
 
 
-class SoftNcAE(Constrained):
-    """NcAE whose weights are free and only penalised by ‖Ψᵀ Φ - I‖², so idempotent only approximately.
-
-    Arguments as for `NcAE`.
-    """
+class SoftNcAE(Modulated):
+    """NcAE whose weights are free and only penalised by ‖Ψᵀ Φ - I‖², so idempotent only approximately."""
 
     name = "soft-ncae"
-
-    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
-        super().__init__(
-            frame,
-            {"layers": list(layers), "embedding": list(embedding)},
-            weights=[FreePair(n, r, generator) for r, n in pairwise(layers)],
-            slopes=[ModulatedSlope(embedding[-1], r, generator) for r in layers[:-1]],
-            biases=[ModulatedBias(embedding[-1], n, generator) for n in layers[1:]],
-            embedding=Embedding(embedding, generator),
-        )
-
-
-def _biorthogonal(layers: Sequence[int], generator: torch.Generator) -> list[BiorthogonalPair]:
-    return [BiorthogonalPair(n, r, generator) for r, n in pairwise(layers)]
+    weight = FreePair
