@@ -2,7 +2,7 @@
 
 import difflib
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from romkit.errors import InputError
 
@@ -24,8 +24,17 @@ def positive(argument: str, value: float, *, unit: str = "") -> float:
         number = math.nan
     if math.isfinite(number) and number > 0:
         return number
-    unit = f" (in {unit})" if unit else ""
+    unit = f" (in {unit})" if unit not in ("", "1") else ""
     raise InputError(argument, expected=f"a positive number{unit}", got=repr(value), fix=f"give {argument} > 0")
+
+
+def sizes(argument: str, value: object) -> tuple[int, ...]:
+    """`value` as a tuple, if it is a sequence of at least two positive integers."""
+    if isinstance(value, Sequence) and len(value) >= 2 and all(type(size) is int and size >= 1 for size in value):
+        return tuple(value)
+    raise InputError(
+        argument, expected="two or more positive integers", got=repr(value), fix=f"give {argument}=(2, 8, 36), say"
+    )
 
 
 def not_negative(argument: str, value: float) -> float:

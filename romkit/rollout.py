@@ -48,9 +48,9 @@ def rollout(
         **context: every context parameter by name, a scalar or an array: `F=3.15`, `F=[3.14, 3.15]`.
 
     Returns:
-        Dataset with `truth`, `rom` and `projected` (the projection of the truth, the best that the manifold can
-        do), each (time, component); `latent` (time, latent_component); `nrmse` and `nrmse_projected` (time);
-        `valid_time` and `status`. In front, `trajectory` if a context is an array and `seed` for a stack.
+        Dataset with `truth`, `rom` and `projected` (the projection P(x) of the truth), each (time, component);
+        `latent` (time, latent_component); `nrmse` and `nrmse_projected` (time); `valid_time` and `status`.
+        In front, `trajectory` if a context is an array and `seed` for a stack.
         A diverged member has status 1 and is NaN from there on.
 
     Raises:

@@ -7,7 +7,7 @@ import typer
 
 from romkit import checks
 from romkit.cli.app import app
-from romkit.cli.options import one_thread, settings, system_named, writable
+from romkit.cli.options import settings, system_named, writable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -60,7 +60,6 @@ def fit(
 
     checks.one_of("method", method, METHODS)
     checks.one_of("preset", preset, romkit.training.PRESETS)
-    one_thread()
     target = writable(out or Path("runs") / f"{method}-{Path(data).stem}.safetensors")
     projection = romkit.fit(
         method, _read(data), seed=seed, preset=preset, device=_device(device), checkpoint=checkpoint, **overrides

@@ -1,6 +1,5 @@
 """What commands take beside their declared options: context parameters by name, settings, names of systems."""
 
-import os
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
@@ -88,18 +87,6 @@ def writable(path: Path) -> Path:
     except OSError as error:
         raise FileError(path, problem=f"its folder cannot be made ({error.strerror})", fix="check --out") from error
     return path
-
-
-def one_thread() -> None:
-    """One torch thread, unless OMP_NUM_THREADS says otherwise.
-
-    The matrices of a reduced model are far too small to share: on a busy machine, threads that wait for each other
-    make every step many times slower.
-    """
-    import torch
-
-    if "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
 
 
 def _number(option: str, text: str) -> float:

@@ -7,7 +7,7 @@ import typer
 
 from romkit import checks
 from romkit.cli.app import app
-from romkit.cli.options import ContextCommand, context_values, one_thread, system_named, writable
+from romkit.cli.options import ContextCommand, context_values, system_named, writable
 
 
 @app.command(cls=ContextCommand)
@@ -52,7 +52,6 @@ def rollout(
     from romkit.integrators import DYNAMICS
     from romkit.plotting import plot_rollout, save_figure
 
-    one_thread()
     latent = DYNAMICS[checks.one_of("dynamics", dynamics, DYNAMICS)]()
     target = writable(out / f"rollout-{system}.nc")
     projection = romkit.load(model or f"ncae-{system}")

@@ -20,10 +20,11 @@ from romkit.errors import InputError
 
 DIMS = ("trajectory", "time", "component")
 _MEANING = {
-    "state": ("state", ""),
-    "velocity": ("time derivative of the state", " / {time}"),
-    "acceleration": ("second time derivative of the state", " / {time}2"),
+    "state": ("state", 0),
+    "velocity": ("time derivative of the state", 1),
+    "acceleration": ("second time derivative of the state", 2),
 }
+"""Long name of each variable, and how often it is differentiated by time."""
 
 
 def make_dataset(
@@ -120,5 +121,6 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
 
 
 def _describe(name: str, units: str, time_units: str) -> dict[str, str]:
-    long_name, per_time = _MEANING[name]
-    return {"units": (units + per_time.format(time=time_units)).strip(), "long_name": long_name}
+    long_name, order = _MEANING[name]
+    per_time = "" if order == 0 or time_units == "1" else f" {time_units}-{order}"
+    return {"units": units + per_time, "long_name": long_name}

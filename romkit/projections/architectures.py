@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Sequence
 
+from romkit import checks
 from romkit.errors import InputError
 from romkit.projections.base import Projection
 from romkit.projections.frame import Signature
@@ -69,6 +70,8 @@ def architecture(
             got="none",
             fix="add the coordinate, or fit a method without context such as 'cae'",
         )
+    if "embedding" in settings:
+        _check_embedding(settings["embedding"], len(signature.context_names))
     n = len(signature.state_names)
     known = PAPER.get((signature.system, method.name), {})
     if layers is None and latent_dim is None and _fits(known, n):
@@ -84,6 +87,16 @@ def architecture(
     return {**{name: size for name, size in sizes.items() if name in accepted}, **settings}
 
 
+def _check_embedding(embedding: Sequence[int], p: int) -> None:
+    if checks.sizes("embedding", embedding)[0] != p:
+        raise InputError(
+            "embedding",
+            expected=f"sizes that start with the {p} context parameters",
+            got=str(tuple(embedding)),
+            fix=f"give ({p}, ..., size of the signal)",
+        )
+
+
 def _fits(known: dict[str, object], n: int) -> bool:
     top = known.get("layers", known.get("decoder", (n,)))[-1]
     return bool(known) and top == n
@@ -97,9 +110,12 @@ def _chain(n: int, latent_dim: int | None, layers: Sequence[int] | None) -> tupl
             got="none",
             fix="add latent_dim=... (or layers=...)",
         )
-    m = layers[0] if layers is not None else latent_dim
-    chain = tuple(layers) if layers is not None else (m, min(n, max(2 * m, (m + n) // 2)), n)
-    if chain[-1] != n or list(chain) != sorted(chain) or chain[0] < 1:
+    if layers is None:
+        m = checks.at_least("latent_dim", latent_dim, 1)
+        chain = (m, min(n, max(2 * m, (m + n) // 2)), n)
+    else:
+        chain = checks.sizes("layers", layers)
+    if chain[-1] != n or list(chain) != sorted(chain):
         raise InputError(
             "latent_dim" if layers is None else "layers",
             expected=f"sizes that do not decrease from the latent side to n = {n}",

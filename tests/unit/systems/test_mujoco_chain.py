@@ -6,12 +6,12 @@ import mujoco
 import numpy as np
 import pytest
 import torch
-from test_chain import mjcf
 
 from romkit.errors import InputError
 from romkit.solvers import RK4
 from romkit.systems import chain
 from romkit.systems.mujoco_chain import compile_chain, simulate_chains
+from tests.unit.systems.test_chain import mjcf
 
 DT = 1e-3
 simulate = functools.partial(simulate_chains, dt=DT, threads=1, label="test")

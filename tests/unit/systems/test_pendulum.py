@@ -34,7 +34,7 @@ def test_dataset_shapes_units_and_provenance(data):
     assert dict(data.sizes) == {"trajectory": 3, "time": 3000, "component": 16}
     assert data["time"].values[-1] == pytest.approx(2.999)
     assert data["time"].attrs["units"] == "s"
-    assert [data[k].attrs["units"] for k in ("state", "velocity", "acceleration")] == ["rad", "rad / s", "rad / s2"]
+    assert [data[k].attrs["units"] for k in ("state", "velocity", "acceleration")] == ["rad", "rad s-1", "rad s-2"]
     assert [data[f"l{k}"].attrs["units"] for k in (1, 2, 3, 4)] == ["m"] * 4
     assert data["component"].values.tolist() == [f"q{k}" for k in range(1, 17)]
     assert data.attrs["solver"] == "MuJoCo RK4"

@@ -211,3 +211,18 @@ def test_stacks_larger_than_the_cache_are_trained_in_chunks(lorenz_data, monkeyp
     chunked = romkit.fit("ncae", lorenz_data, seeds=range(3), epochs=1)
     assert torch.equal(parameters(one), parameters(chunked))
     assert [r["seeds_in_stack"] for r in chunked.report["seeds"]] == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layers": 3}, "layers: expected two or more positive integers, got 3"),
+        ({"latent_dim": 2.5}, "latent_dim: expected an integer >= 1, got 2.5"),
+        ({"embedding": (3, 4)}, "embedding: expected sizes that start with the 1 context parameters"),
+        ({"optimizer": "sgd"}, "optimizer: expected one of"),
+        ({"state_noise": -0.1}, "state_noise: expected a number that is not negative"),
+    ],
+)
+def test_bad_sizes_and_recipes_are_named(lorenz_data, settings, message):
+    with pytest.raises(InputError, match=message):
+        romkit.fit("ncae", lorenz_data, **settings)
