@@ -366,7 +366,7 @@ def test_a_parameter_survives_copies_files_and_casts(manifold, tmp_path):
     fresh.pair.data = manifold.origin(2, 12, 3).data
     fresh.load_state_dict(module.state_dict())
     torch.save(module.state_dict(), tmp_path / "module.pt")
-    stored = torch.load(tmp_path / "module.pt", weights_only=False)["pair"]
+    stored = torch.load(tmp_path / "module.pt")["pair"]
     for other in (twin.pair, fresh.pair, stored, pickle.loads(pickle.dumps(module.pair))):
         assert torch.equal(other, module.pair)
         assert infeasibility(other.data) < 1e-6

@@ -1,0 +1,45 @@
+"""Write RESULTS.md from results.json: `python -m studies.pretrained.report`."""
+
+import json
+from pathlib import Path
+
+from romkit.files import atomic
+from studies.pretrained.run import RESULTS
+
+PAGE = Path(__file__).parent / "RESULTS.md"
+
+
+def main() -> None:
+    results = json.loads(RESULTS.read_text())
+    page = "# Results\n\nWritten by report.py from results.json; errors over the paper's test contexts.\n"
+    for name, result in sorted(results.items()):
+        page += f"\n## ncae-{name}\n\n{_facts(result)}\n{_table(result)}"
+    with atomic(PAGE) as temporary:
+        temporary.write_text(page)
+    print(page)
+
+
+def _facts(result: dict) -> str:
+    rollout, report = result["rollout"], result["report"]
+    return (
+        f"- position RMSE {result['position_rmse']:.4f}, velocity RMSE {result['velocity_rmse']:.3f}\n"
+        f"- rollouts with {rollout['dynamics']}: {rollout['diverged']} diverged\n"
+        f"- seed {report['seed']} of a stack of {report['seeds_in_stack']}, {report['seconds'] / 60:.1f} minutes for "
+        f"all, {report['device']}, torch {report['versions']['torch']}\n"
+    )
+
+
+def _table(result: dict) -> str:
+    rows = {"NRMSE of the projection": result["nrmse_of_projection"]}
+    rows |= {f"NRMSE of the rollout at {time}": row for time, row in result["rollout"]["nrmse"].items()}
+    rows["valid time"] = result["rollout"]["valid_time"]
+    page = "| over test contexts | 10 % | median | 90 % | best | worst | below 0.1 |\n|---|---|---|---|---|---|---|\n"
+    for label, row in rows.items():
+        cells = [f"{row[key]:.3g}" for key in ("10 %", "median", "90 %", "best", "worst")]
+        share = f"{row['share_below_0.1']:.0%}" if "share_below_0.1" in row else ""
+        page += f"| {label} | {' | '.join(cells)} | {share} |\n"
+    return page
+
+
+if __name__ == "__main__":
+    main()

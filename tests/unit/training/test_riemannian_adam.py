@@ -1,0 +1,183 @@
+"""Our stacked Riemannian Adam: geoopt's steps, for all seeds at once, and never off the manifold."""
+
+import itertools
+
+import geoopt
+import pytest
+import torch
+
+from romkit.projections import METHODS, Frame, Signature, architecture, stack
+from romkit.projections.geometry import Cayley, EuclideanMetric, Fractional, InvariantMetric, overlap
+from romkit.projections.manifold import BiorthogonalManifold
+from romkit.training.flat import FlatParameters
+from romkit.training.loss import Objective
+from romkit.training.optimizers import Adam, RiemannianAdam
+
+SEEDS = (0, 1, 2)
+LR = 2e-2
+WEIGHT_DECAY = 1e-2  # also what keeps the innermost slope, on which the reconstruction does not depend, from noise
+
+geometries = pytest.mark.parametrize(
+    ("metric", "retraction"),
+    list(itertools.product((EuclideanMetric(), InvariantMetric()), (Fractional(), Cayley()))),
+    ids=lambda part: type(part).__name__,
+)
+
+
+def problem(method="ncae", seeds=SEEDS):
+    """A small float64 stack with its loss."""
+    names = tuple(f"x{k}" for k in range(6))
+    signature = Signature("", names, ("1",) * 6, ("c0", "c1"), ("1", "1"))
+    kind = METHODS[method]
+    sizes = architecture(kind, signature, layers=(2, 4, 6))
+    models = [kind(Frame(signature), torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
+    objective = Objective(stack(models).double(), velocity_weight=1.0, penalty_weight=1e-3, balance=0.0).double()
+    return objective, FlatParameters(objective.projection)
+
+
+def batch(step, seeds=SEEDS):
+    draws = [torch.Generator().manual_seed(1000 * step + seed) for seed in seeds]
+    return [torch.stack([torch.randn(16, n, generator=g, dtype=torch.float64) for g in draws]) for n in (6, 6, 2)]
+
+
+def run(optimizer, steps, method="ncae", seeds=SEEDS, *, backend=None, spoil=lambda step, data: data):
+    objective, flat = problem(method, seeds)
+    step = optimizer.make_step(flat.bind(objective), flat)
+    if backend is not None:
+        step = torch.compile(step, backend=backend, fullgraph=True)
+    state = optimizer.start(flat.read(), flat)
+    lr = torch.full((len(seeds), 1), LR, dtype=torch.float64)
+    losses = []
+    for k in range(steps):
+        state, loss = step(state, lr, *spoil(k, batch(k, seeds)))
+        losses.append(loss)
+    return state, torch.stack(losses), flat
+
+
+def run_geoopt(manifold, seed, steps):
+    """The same training with geoopt: one `ManifoldParameter` per pair, ordinary parameters for all else."""
+    objective, flat = problem(seeds=[seed])
+    values = dict(objective.projection.named_parameters())
+    parameters = {}
+    for name in flat.names:
+        owner, _, leaf = name.rpartition(".")
+        if leaf == "phi":
+            both = torch.cat([values[name].detach(), values[f"{owner}.psi"].detach()], -2)
+            parameters[owner] = geoopt.ManifoldParameter(both, manifold=manifold)
+        elif leaf != "psi":
+            parameters[name] = torch.nn.Parameter(values[name].detach().clone())
+    optimizer = geoopt.optim.RiemannianAdam(parameters.values(), lr=LR, weight_decay=WEIGHT_DECAY)
+
+    def views():
+        for name in flat.names:
+            owner, _, leaf = name.rpartition(".")
+            yield name, parameters[owner].chunk(2, -2)[leaf == "psi"] if leaf in ("phi", "psi") else parameters[name]
+
+    losses = []
+    for k in range(steps):
+        optimizer.zero_grad()
+        named = {f"projection.{name}": value for name, value in views()}
+        loss = torch.func.functional_call(objective, named, tuple(batch(k, [seed])))
+        loss.sum().backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.cat([value.detach().flatten(1) for _, value in views()], 1), torch.cat(losses)
+
+
+def infeasibility(flat, theta):
+    return max((overlap(x) - torch.eye(x.shape[-1])).abs().max().item() for x in flat.split(theta)[0])
+
+
+@geometries
+def test_steps_are_those_of_geoopt(metric, retraction):
+    optimizer = RiemannianAdam(metric, retraction, weight_decay=WEIGHT_DECAY)
+    state, losses, flat = run(optimizer, 60)
+    assert infeasibility(flat, state.theta) < 1e-14
+    assert bool((losses[-1] < 0.9 * losses[0]).all())
+    for row, seed in enumerate(SEEDS):
+        theta, theirs = run_geoopt(BiorthogonalManifold(metric, retraction), seed, 60)
+        assert torch.allclose(state.theta[row], theta[0], rtol=0, atol=1e-11)
+        assert torch.allclose(losses[:, row], theirs, rtol=1e-12)
+
+
+@geometries
+def test_a_seed_means_the_same_alone_and_in_a_stack(metric, retraction):
+    optimizer = RiemannianAdam(metric, retraction, clip=1.0)
+    together, _, _ = run(optimizer, 10)
+    alone, _, _ = run(optimizer, 10, seeds=SEEDS[1:2])
+    assert torch.allclose(together.theta[1], alone.theta[0], rtol=0, atol=1e-9)
+
+
+@geometries
+def test_a_diverging_seed_freezes_alone(metric, retraction):
+    def spoil(step, data):
+        if step == 5:
+            data[0][1] = torch.nan
+        return data
+
+    optimizer = RiemannianAdam(metric, retraction)
+    healthy, _, _ = run(optimizer, 10)
+    before, _, _ = run(optimizer, 5)
+    state, _, _ = run(optimizer, 10, spoil=spoil)
+    assert state.alive.flatten().tolist() == [True, False, True]
+    assert torch.equal(state.theta[[0, 2]], healthy.theta[[0, 2]])
+    assert torch.equal(state.theta[1], before.theta[1])
+
+
+@geometries
+def test_the_step_is_one_graph(metric, retraction):
+    """Compiled, nothing falls back to Python; the code of the default backend takes too long to build in a test."""
+    optimizer = RiemannianAdam(metric, retraction)
+    eager, losses, _ = run(optimizer, 3)
+    compiled, same, _ = run(optimizer, 3, backend="aot_eager")
+    assert torch.allclose(same, losses, rtol=1e-12)
+    assert torch.allclose(compiled.theta, eager.theta, rtol=0, atol=1e-7)
+
+
+def test_without_biorthogonal_pairs_it_is_adam():
+    for method in ("soft-ncae", "ae"):
+        settings = {"clip": 0.5, "weight_decay": WEIGHT_DECAY}
+        riemannian, _, flat = run(RiemannianAdam(**settings), 5, method)
+        assert torch.equal(riemannian.theta, run(Adam(**settings), 5, method)[0].theta)
+        assert flat.split(riemannian.theta)[0] == []
+
+
+def test_pairs_that_start_off_the_manifold_are_put_on_it_without_a_change_of_the_model():
+    objective, flat = problem()
+    theta = flat.read()
+    pairs, rest = flat.split(theta)
+    noise = torch.Generator().manual_seed(0)
+    pairs = [x + 0.2 * torch.randn(x.shape, generator=noise, dtype=x.dtype) for x in pairs]
+    theta = flat.join(pairs, rest)
+    state = RiemannianAdam().start(theta, flat)
+    assert infeasibility(flat, theta) > 0.1
+    assert infeasibility(flat, state.theta) < 1e-13
+    loss = flat.bind(objective)
+    assert torch.allclose(loss(theta, *batch(0)), loss(state.theta, *batch(0)), rtol=1e-12)
+
+
+def test_float32_stays_on_the_manifold_at_the_rate_of_the_paper():
+    objective, flat = problem()
+    objective = objective.float()
+    optimizer = RiemannianAdam()
+    step = optimizer.make_step(flat.bind(objective), flat)
+    state = optimizer.start(flat.read(), flat)
+    assert state.theta.dtype == torch.float32
+    lr = torch.full((len(SEEDS), 1), 5e-2)
+    for k in range(300):
+        state, losses = step(state, lr, *(tensor.float() for tensor in batch(k)))
+    assert bool(losses.isfinite().all())
+    assert infeasibility(flat, state.theta.double()) < 2e-6
+
+
+@pytest.mark.parametrize("method", ["ncae", "context-cae", "soft-ncae", "ae"])
+def test_flat_parameters_are_cut_and_joined(method):
+    objective, flat = problem(method)
+    theta = torch.arange(3 * sum(flat.sizes), dtype=torch.float64).reshape(3, -1)
+    pairs, rest = flat.split(theta)
+    assert torch.equal(flat.join(pairs, rest), theta)
+    flat.write(theta)
+    weights = list(getattr(objective.projection, "weights", []))
+    for x, weight in zip(pairs, weights, strict=False):
+        assert torch.equal(x, torch.stack([weight.phi, weight.psi], 1))
+    assert len(pairs) == (len(weights) if method in ("ncae", "context-cae") else 0)
