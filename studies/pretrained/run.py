@@ -145,8 +145,8 @@ def _spread(values: np.ndarray) -> dict[str, float]:
         "10 %": low,
         "median": median,
         "90 %": high,
-        "worst": float(np.nanmax(values)),
-        "best": float(np.nanmin(values)),
+        "smallest": float(np.nanmin(values)),
+        "largest": float(np.nanmax(values)),
     }
 
 
