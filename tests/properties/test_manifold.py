@@ -52,7 +52,7 @@ def slope(steps, errors):
 
 
 @every_metric
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(shape=shapes)
 def test_projection_is_tangent_idempotent_and_orthogonal_in_its_metric(metric, shape):
     manifold = BiorthogonalManifold(metric)
@@ -65,7 +65,7 @@ def test_projection_is_tangent_idempotent_and_orthogonal_in_its_metric(metric, s
 
 
 @every_metric
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(shape=shapes)
 def test_gradient_represents_the_derivative(metric, shape):
     manifold = BiorthogonalManifold(metric)
@@ -163,7 +163,7 @@ def test_cayley_is_reversible():
 
 
 @every_manifold
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(shape=shapes)
 def test_transport_is_tangent_and_agrees_with_the_retraction(manifold, shape):
     x, vector = draw(shape)
@@ -202,7 +202,7 @@ def test_ten_thousand_steps_stay_on_the_manifold(retraction, dtype, bound):
 # Projection of points, checks
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(shape=shapes, scale=st.floats(-3, 3))
 def test_any_pair_of_full_rank_is_projected(shape, scale):
     manifold = BiorthogonalManifold()
