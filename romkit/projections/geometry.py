@@ -137,7 +137,8 @@ class Cayley(Retraction):
     Ω = X⊥ Ψᵀ - Φ Y⊥ᵀ - Φ K Ψᵀ for the parts X⊥ = X - Φ Ψᵀ X, Y⊥ = Y - Ψ Φᵀ Y and K = Yᵀ Φ of u. It has rank 2r, and
     the Woodbury identity leaves a single r × r inverse per half: with S = I + ½ K + ¼ Y⊥ᵀ X⊥,
         g Φ = (2 Φ + X⊥) S⁻¹ - Φ,    g Z = Z + X⊥ (Ψᵀ Z - ½ B) - Φ B,    B = S⁻¹ (Yᵀ + ½ Y⊥ᵀ X⊥ Ψᵀ) Z,
-    and g⁻ᵀ is g with the halves exchanged. Source: Wen & Yin (2013), "A feasible method for optimization with
+    and g⁻ᵀ is g with the halves exchanged. The move equals that by exp Ω to second order and can be undone: from y
+    along -u, transported, it leads back to x. Source: Wen & Yin (2013), "A feasible method for optimization with
     orthogonality constraints", section 2, carried over from orthonormal to biorthogonal matrices.
     """
 

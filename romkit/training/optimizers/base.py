@@ -20,7 +20,7 @@ class State(NamedTuple):
         theta: (S, P) parameters.
         moments: tensors of the optimizer's own, each with a leading seed axis.
         count: () steps taken.
-        alive: (S, 1) whether loss and gradient of a seed have been finite so far.
+        alive: (S, 1) whether loss, gradient and parameters of a seed have been finite so far.
     """
 
     theta: Tensor
@@ -44,7 +44,7 @@ class Optimizer(abc.ABC):
     def update(
         self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """New theta and moments from a finite gradient (S, P); `state.count` already counts this step."""
+        """New theta and moments from the gradient (S, P); `state.count` already counts this step."""
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
         """The state before the first step."""
@@ -52,16 +52,17 @@ class Optimizer(abc.ABC):
         return State(theta, self.moments(theta, flat), theta.new_zeros(()), alive)
 
     def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
-        """The function that makes one step. A seed whose loss or gradient is not finite keeps its last parameters."""
+        """The function that makes one step. A seed that stops being finite keeps its last parameters."""
 
         @torch.no_grad()
         def step(state: State, lr: Tensor, *batch: Tensor) -> tuple[State, Tensor]:
             gradient, losses = _gradient_and_losses(loss, state.theta, batch)
-            alive = state.alive & gradient.isfinite().all(1, keepdim=True) & losses.isfinite().unsqueeze(1)
-            state = state._replace(count=state.count + 1, alive=alive)
+            state = state._replace(count=state.count + 1)
             theta, moments = self.update(state, gradient, lr, flat)
-            kept = [_where(alive, new, old) for new, old in zip(moments, state.moments, strict=True)]
-            return state._replace(theta=_where(alive, theta, state.theta), moments=tuple(kept)), losses
+            finite = [tensor.isfinite().all(1, keepdim=True) for tensor in (gradient, theta, losses.unsqueeze(1))]
+            alive = state.alive & finite[0] & finite[1] & finite[2]
+            kept = tuple(_where(alive, new, old) for new, old in zip(moments, state.moments, strict=True))
+            return State(_where(alive, theta, state.theta), kept, state.count, alive), losses
 
         return step
 
