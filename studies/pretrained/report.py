@@ -33,7 +33,7 @@ def _table(result: dict) -> str:
     rows = {"NRMSE of the projection": result["nrmse_of_projection"]}
     rows |= {f"NRMSE of the rollout at {time}": row for time, row in result["rollout"]["nrmse"].items()}
     rows["valid time"] = result["rollout"]["valid_time"]
-    page = "| over test contexts | smallest | 10 % | median | 90 % | largest | below 0.1 |\n|---|---|---|---|---|---|---|\n"
+    page = "| over test contexts | smallest | 10 % | median | 90 % | largest | below 0.1 |\n" + "|---" * 7 + "|\n"
     for label, row in rows.items():
         cells = [f"{row[key]:.3g}" for key in ("smallest", "10 %", "median", "90 %", "largest")]
         share = f"{row['share_below_0.1']:.0%}" if "share_below_0.1" in row else ""
