@@ -1,9 +1,14 @@
 """Shared fixtures: one thread per worker, and small datasets."""
 
+import hypothesis
 import pytest
 import torch
 
 import romkit
+
+# The same examples in every run: a law that fails, fails for everybody.
+hypothesis.settings.register_profile("romkit", derandomize=True, deadline=None)
+hypothesis.settings.load_profile("romkit")
 
 
 @pytest.fixture(autouse=True, scope="session")

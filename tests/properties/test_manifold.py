@@ -8,7 +8,7 @@ import geoopt
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from romkit.projections.geometry import Cayley, EuclideanMetric, Fractional, InvariantMetric
@@ -30,6 +30,9 @@ def draw(shape, *, dtype=torch.float64):
     generator = torch.Generator().manual_seed(seed)
     size = (batch, 2 * (r + extra), r) if batch else (2 * (r + extra), r)
     point = BiorthogonalManifold().random(*size, dtype=dtype, generator=generator).data
+    # Absolute tolerances below are for points where rounding is not magnified.
+    if torch.linalg.cond(torch.stack(point.chunk(2, -2)).double()).max() > 50:
+        reject()
     return point, lambda: torch.randn(size, dtype=torch.float64, generator=generator).to(dtype)
 
 
