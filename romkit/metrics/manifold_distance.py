@@ -1,0 +1,24 @@
+"""How far states are from the learned manifold."""
+
+from torch import Tensor
+
+from romkit.metrics.rollout import nrmse
+from romkit.types import ProjectionOperator
+
+
+def manifold_distance(P: ProjectionOperator, x: Tensor, std: Tensor) -> Tensor:
+    """(...) distance ‖x - P(x)‖ of states x (..., n) from the learned manifold, in the units of NRMSE (see `nrmse`).
+
+    Zero on the manifold of an idempotent projection. P(x) is a point of the manifold but not the nearest one, so this
+    is an upper bound of the distance to it. For decoded latents x = φ(z) it is how far one more projection would move
+    them: zero for exact projections, and what makes others drift when they are re-encoded.
+
+    Args:
+        P: the projection operator, at the context of the states.
+        x: (..., n) states in physical units.
+        std: (n,) standard deviation of each component over the training data, `projection.frame.state_std`.
+
+    NaN where a member has diverged.
+    Source: idempotency error of Adriaens et al. (2026), section 4.1, "Metrics", in the norm of Vlachas et al. (2020).
+    """
+    return nrmse(x, P(x), std)

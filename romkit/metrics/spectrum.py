@@ -1,0 +1,74 @@
+"""Temporal power spectra, and how far two of them are apart: whether a rollout has the right long-term statistics."""
+
+import torch
+from torch import Tensor
+
+from romkit import checks
+from romkit.errors import InputError
+
+SMOOTHING = 1.0
+"""Standard deviation of the spectral smoothing, in frequency bins (one bin is 1 / (T · dt))."""
+
+
+def power_density(states: Tensor, *, smoothing: float = SMOOTHING) -> Tensor:
+    """(..., T // 2 + 1, n) power spectrum over time of each component of states (..., T, n), with sum one.
+
+    The frequencies are those of `torch.fft.rfftfreq(T, dt)`. The mean is removed; the squared magnitudes are smoothed
+    over frequency by a Gaussian, then normalised. A component that does not change has all its density at frequency
+    zero, and one that is not finite at some time has NaN.
+
+    Args:
+        states: (..., T, n) at equal time steps.
+        smoothing: standard deviation of the Gaussian in frequency bins, 0 for none.
+
+    Raises:
+        InputError: smoothing that is negative or not finite.
+    """
+    checks.not_negative("smoothing", smoothing)
+    centred = states - states.mean(-2, keepdim=True)
+    power = _smoothed(torch.fft.rfft(centred, dim=-2).abs().square(), smoothing)
+    still = centred.abs().amax(-2, keepdim=True) <= torch.finfo(states.dtype).eps * states.abs().amax(-2, keepdim=True)
+    at_zero = torch.zeros_like(power)
+    at_zero[..., 0, :] = 1.0
+    return torch.where(still, at_zero, power / power.sum(-2, keepdim=True))
+
+
+def hellinger_distance(truth: Tensor, rom: Tensor, *, smoothing: float = SMOOTHING) -> Tensor:
+    """(..., n) Hellinger distance between the power spectra of truth and rom (..., T, n), component by component.
+
+    H = √(½ Σ_ω (√p - √q)²) = √(1 - Σ_ω √(p q)) with the densities p, q of `power_density`; from 0 (the same spectrum)
+    to 1 (no frequency in common). Blind to phase, so that a rollout that is late is not punished, and to amplitude.
+    What is usually reported is the mean over components.
+
+    A member that diverged, at any time, is as far from the truth as can be: 1.
+
+    Args:
+        truth: (..., T, n) at equal time steps.
+        rom: (..., T, n) at the same times.
+        smoothing: standard deviation of the Gaussian in frequency bins. Spectra of periodic motions are lines, and
+            without smoothing a frequency that is wrong by one bin counts as much as one that is wrong by many.
+
+    Raises:
+        InputError: truth and rom have different numbers of times, or smoothing is negative.
+
+    Source: Mikhaeil, Monfared, Durstewitz (2022), On the difficulty of learning chaotic dynamics with RNNs, where it
+    scores reconstructed attractors.
+    """
+    if truth.shape[-2] != rom.shape[-2]:
+        raise InputError(
+            "rom", expected=f"{truth.shape[-2]} times, as the truth has", got=rom.shape[-2], fix="compare equal runs"
+        )
+    p, q = power_density(truth, smoothing=smoothing), power_density(rom, smoothing=smoothing)
+    return ((p.sqrt() - q.sqrt()).square().sum(-2) / 2).sqrt().clamp(max=1.0).nan_to_num(nan=1.0)
+
+
+def _smoothed(power: Tensor, sigma: float) -> Tensor:
+    """Power (..., F, n) convolved over F with a Gaussian that is cut at 4 σ."""
+    radius = int(4 * sigma + 0.5)
+    if radius == 0:
+        return power
+    offsets = torch.arange(-radius, radius + 1, dtype=power.dtype, device=power.device)
+    kernel = torch.exp(-(offsets**2) / (2 * sigma**2))
+    rows = power.mT.reshape(-1, 1, power.shape[-2])
+    smooth = torch.nn.functional.conv1d(rows, (kernel / kernel.sum()).view(1, 1, -1), padding=radius)
+    return smooth.reshape(power.mT.shape).mT

@@ -1,0 +1,106 @@
+"""Power densities and their Hellinger distance."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from romkit.errors import InputError
+from romkit.metrics import hellinger_distance, power_density
+
+T = 600
+STEPS = torch.arange(T, dtype=torch.float64)
+
+
+def tone(cycles, amplitude=1.0, mean=0.0, phase=0.0):
+    """(T, 1) with `cycles` periods in the run."""
+    return (mean + amplitude * torch.cos(2 * math.pi * cycles * STEPS / T + phase)).unsqueeze(-1)
+
+
+def noise(seed, *shape):
+    generator = torch.Generator().manual_seed(seed)
+    white = torch.randn(*shape, T, 3, generator=generator, dtype=torch.float64)
+    return white.cumsum(-2)
+
+
+def test_a_density_has_sum_one_and_the_power_of_each_tone():
+    density = power_density(tone(10, 2.0) + tone(40, 1.0) + 7.0, smoothing=0)
+    assert density.shape == (T // 2 + 1, 1)
+    assert density.sum().item() == pytest.approx(1.0)
+    assert density[10].item() == pytest.approx(0.8)
+    assert density[40].item() == pytest.approx(0.2)
+
+
+def test_smoothing_spreads_a_line_over_its_width_and_keeps_the_sum():
+    density = power_density(tone(100), smoothing=5.0)[:, 0]
+    bins = torch.arange(len(density), dtype=torch.float64)
+    assert density.sum().item() == pytest.approx(1.0)
+    assert (density * bins).sum().item() == pytest.approx(100.0)
+    assert (density * (bins - 100).square()).sum().sqrt().item() == pytest.approx(5.0, rel=1e-2)
+
+
+def test_a_component_that_does_not_change_is_all_at_frequency_zero():
+    density = power_density(torch.full((T, 1), 0.1, dtype=torch.float64))
+    assert density[0].item() == 1.0
+    assert density.sum().item() == 1.0
+
+
+def test_identical_spectra_have_distance_zero_whatever_phase_and_amplitude():
+    assert hellinger_distance(noise(0), noise(0)).tolist() == [0.0, 0.0, 0.0]
+    truth, rom = tone(10) + tone(25, 0.5), tone(10, 3.0, phase=1.0, mean=4.0) + tone(25, 1.5, phase=2.0)
+    assert hellinger_distance(truth, rom).item() == pytest.approx(0.0, abs=1e-7)
+
+
+def test_disjoint_spectra_have_distance_one():
+    assert hellinger_distance(tone(10), tone(200)).item() == pytest.approx(1.0, abs=1e-12)
+    assert hellinger_distance(tone(10), tone(11), smoothing=0).item() == pytest.approx(1.0, abs=1e-12)
+    assert hellinger_distance(tone(10), torch.ones(T, 1, dtype=torch.float64), smoothing=0).item() == pytest.approx(1.0)
+
+
+def test_two_lines_have_the_distance_computed_by_hand():
+    """p = (½, ½), q = (1, 0): H² = 1 - √½."""
+    distance = hellinger_distance(tone(10) + tone(50), tone(10), smoothing=0)
+    assert distance.item() == pytest.approx(math.sqrt(1 - math.sqrt(0.5)))
+
+
+def test_smoothed_lines_are_as_far_apart_as_two_gaussians():
+    """For Gaussians of width σ a distance d apart, H² = 1 - exp(-d² / 8σ²)."""
+    distance = hellinger_distance(tone(100), tone(106), smoothing=4.0)
+    assert distance.item() == pytest.approx(math.sqrt(1 - math.exp(-36 / 128)), abs=2e-3)
+
+
+@given(st.integers(0, 2**31), st.integers(0, 2**31), st.integers(0, 2**31), st.sampled_from([0.0, 1.0, 5.0]))
+def test_it_is_a_distance(i, j, k, smoothing):
+    x, y, z = noise(i), tone(i % 290 + 1).expand(-1, 3) + 0.1 * noise(j), noise(k).sin()
+    ab, ba, bc, ac = (hellinger_distance(*pair, smoothing=smoothing) for pair in ((x, y), (y, x), (y, z), (x, z)))
+    assert torch.equal(ab, ba)
+    assert bool((ac <= ab + bc + 1e-12).all())
+    assert bool((ab >= 0).all())
+    assert bool((ab <= 1).all())
+
+
+def test_a_diverged_member_is_as_far_as_can_be_and_its_neighbour_is_not_touched():
+    truth = noise(0, 2)
+    rom = noise(1, 2)
+    alone = hellinger_distance(truth[0], rom[0])
+    rom[1, T - 1] = torch.nan
+    both = hellinger_distance(truth, rom)
+    assert torch.equal(both[0], alone)
+    assert both[1].tolist() == [1.0, 1.0, 1.0]
+    rom[1, T - 1] = torch.inf
+    assert hellinger_distance(truth, rom)[1].tolist() == [1.0, 1.0, 1.0]
+
+
+def test_members_are_scored_one_by_one():
+    truth, rom = noise(0, 1, 2), noise(1, 3, 2)
+    loop = torch.stack([torch.stack([hellinger_distance(truth[0, c], rom[s, c]) for c in range(2)]) for s in range(3)])
+    torch.testing.assert_close(hellinger_distance(truth, rom), loop)
+
+
+def test_runs_of_different_length_and_negative_widths_are_refused():
+    with pytest.raises(InputError, match=r"rom: expected 600 times, as the truth has, got 599; compare equal runs"):
+        hellinger_distance(noise(0), noise(1)[:-1])
+    with pytest.raises(InputError, match="smoothing: expected a number that is not negative, got -1"):
+        hellinger_distance(noise(0), noise(1), smoothing=-1)
