@@ -11,15 +11,15 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks, provenance
-from romkit.data import context_array
+from romkit.data import context_path
 from romkit.errors import InputError
-from romkit.integrators import Galerkin, LatentDynamics, tangent_bundle_field
+from romkit.integrators import Galerkin, LatentDynamics, LatentField
 from romkit.metrics import VALID_THRESHOLD, idempotency_error, nrmse, valid_time
-from romkit.projections import Projection
+from romkit.projections import ContextPath, Operator, Projection
 from romkit.solvers import RK4, Solution, Solver, Status
 from romkit.systems import MechanicalSystem, Motion, System
 from romkit.threads import one_thread
-from romkit.types import ProjectionOperator
+from romkit.types import ContextFunction, Value
 
 
 def rollout(
@@ -45,7 +45,8 @@ def rollout(
         dynamics: how the latent field is made; `Galerkin()` by default.
         solver: of the latent equation; `RK4(dt)` by default.
         dt: interval of the output, and step of the default solver; `system.dt` by default.
-        **context: every context parameter by name, a scalar or an array: `F=3.15`, `F=[3.14, 3.15]`.
+        **context: every context parameter by name, a scalar, an array, or for first-order systems a smooth function
+            of time that gives one: `F=3.15`, `F=[3.14, 3.15]`, `F=lambda t: 3.14 + 0.001 * t`.
 
     Returns:
         Dataset with `truth`, `rom` and `projected` (the projection P(x) of the truth), each (time, component);
@@ -57,27 +58,41 @@ def rollout(
         InputError: context, state size, duration or dt that cannot be used, or a projection of another system.
     """
     _check_match(system, projection)
-    values = context_array(system.context_names, context)
-    contexts = torch.from_numpy(np.atleast_2d(values))
     dt = system.dt if dt is None else checks.positive("dt", dt, unit=system.time_units)
     duration = system.horizon if duration is None else checks.positive("duration", duration, unit=system.time_units)
     times = torch.arange(round(duration / dt) + 1, dtype=torch.float64) * dt
-    start = _start(system, contexts, initial_state, initial_velocity)
+    contexts, single = _contexts(system, context, times)
+    dynamics = dynamics or Galerkin()
+    solver = _solver(solver, dynamics, dt)
+    start = _start(system, contexts.initial, initial_state, initial_velocity)
+    double = copy.deepcopy(projection).cpu().double()  # so that the laws of exact projections hold to rounding
     with torch.no_grad():
         truth, full_seconds = _timed(lambda: _full_model(system, start, contexts, times))
-        P = _operator(projection, contexts)
-        reduced = lambda: _reduced_model(  # noqa: E731
-            system, P, start, contexts, times, dynamics or Galerkin(), solver or RK4(dt, label="reduced model")
-        )
         with one_thread():
-            latent, reduced_seconds = _timed(reduced)
-        run = _assemble(system, projection, P, truth, latent, times)
+            latent, reduced_seconds = _timed(
+                lambda: _reduced_model(system, double, start, contexts, times, dynamics, solver)
+            )
+        run = _assemble(system, double, _operator(double, contexts.over_time), truth, latent, times)
     run = _label(run, system, contexts)
-    run.attrs |= _provenance(system, projection, dynamics or Galerkin(), dt) | {
+    run.attrs |= _provenance(system, projection, dynamics, dt) | {
         "seconds_full_model": full_seconds,
         "seconds_reduced_model": reduced_seconds,
     }
-    return run if values.ndim > 1 else run.squeeze("trajectory")
+    return run.squeeze("trajectory") if single else run
+
+
+class Contexts(NamedTuple):
+    """What the context is.
+
+    Attributes:
+        initial: (C, p) at time 0.
+        over_time: (C, T, p) if it varies in time, else `initial`.
+        path: c(t), None if it does not vary.
+    """
+
+    initial: Tensor
+    over_time: Tensor
+    path: ContextFunction | None
 
 
 class Start(NamedTuple):
@@ -85,6 +100,33 @@ class Start(NamedTuple):
 
     state: Tensor
     velocity: Tensor | None
+
+
+def _contexts(system: System, named: dict[str, object], times: Tensor) -> tuple[Contexts, bool]:
+    """The contexts of a run, and whether it is a single one."""
+    values = context_path(system.context_names, named)
+    first = values(0.0)
+    initial = torch.from_numpy(np.atleast_2d(first))
+    moving = [name for name, value in named.items() if callable(value)]
+    if not moving:
+        return Contexts(initial, initial, None), first.ndim == 1
+    if isinstance(system, MechanicalSystem):
+        fix = "give a constant context; a mechanical system whose parameters move needs the forces that move them"
+        raise InputError(", ".join(moving), expected=f"numbers for {system.name}", got="a function of time", fix=fix)
+
+    def path(t: Tensor) -> Tensor:
+        return torch.from_numpy(np.atleast_2d(values(float(t))))
+
+    over_time = torch.stack([path(t) for t in times], dim=-2)
+    return Contexts(initial, over_time, path), first.ndim == 1
+
+
+def _solver(solver: Solver | None, dynamics: LatentDynamics, dt: float) -> Solver:
+    if solver is not None and not isinstance(dynamics, LatentField):
+        name = type(dynamics).__name__
+        fix = f"set its step, {name}(dt=...)"
+        raise InputError("solver", expected=f"none: {name} steps in time by itself", got="a solver", fix=fix)
+    return solver or RK4(dt, label="reduced model")
 
 
 def _check_match(system: System, projection: Projection) -> None:
@@ -138,47 +180,47 @@ def _per_trajectory(argument: str, value: object, system: System, contexts: Tens
         ) from error
 
 
-def _full_model(system: System, start: Start, contexts: Tensor, times: Tensor) -> Motion:
+def _full_model(system: System, start: Start, contexts: Contexts, times: Tensor) -> Motion:
     if isinstance(system, MechanicalSystem):
-        return system.simulate(start.state, contexts, times, initial_velocity=start.velocity)
-    return system.simulate(start.state, contexts, times)
+        return system.simulate(start.state, contexts.initial, times, initial_velocity=start.velocity)
+    return system.simulate(start.state, contexts.path or contexts.initial, times)
 
 
-def _operator(projection: Projection, contexts: Tensor) -> ProjectionOperator:
-    """The operator at all contexts in float64, so that the laws of exact projections hold to rounding."""
-    double = copy.deepcopy(projection).cpu().double()
-    return double(contexts if projection.seeds is None else contexts.unsqueeze(0))
+def _operator(projection: Projection, contexts: Tensor) -> Operator:
+    return projection(contexts if projection.seeds is None else contexts.unsqueeze(0))
 
 
 def _reduced_model(
     system: System,
-    P: ProjectionOperator,
+    projection: Projection,
     start: Start,
-    contexts: Tensor,
+    contexts: Contexts,
     times: Tensor,
     dynamics: LatentDynamics,
     solver: Solver,
 ) -> Solution:
-    lead = P.context.shape[:-1]
-    c = contexts.expand(*lead, -1)
-    x0 = start.state.expand(*lead, -1)
-    if not isinstance(system, MechanicalSystem):
-        return solver(dynamics.latent_field(P, system.field(c)), dynamics.latent_state(P, x0), times)
-    mass = system.mass_matrix(c)
-    acceleration = dynamics.latent_acceleration(P, system.field(c), mass)
-    w0 = torch.cat(dynamics.latent_motion(P, x0, start.velocity.expand(*lead, -1), mass), dim=-1)
-    times, w, status = solver(tangent_bundle_field(acceleration), w0, times)
-    return Solution(times, w[..., : P.latent_dim], status)
+    """Latent states z (..., T, m)."""
+    P = _operator(projection, contexts.initial)
+    lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
+    x0, c = start.state.expand(*lead, -1), contexts.initial.expand(*lead, -1)
+    if isinstance(system, MechanicalSystem):
+        motion = Value(x0, start.velocity.expand(*lead, -1))
+        solution = dynamics.solve_motion(P, system.field(c), system.mass_matrix(c), motion, times, solver)
+        return solution._replace(states=solution.states[..., : P.latent_dim])
+    if contexts.path is None:
+        return dynamics.solve(P, system.field(c), x0, times, solver)
+    along = lambda t: contexts.path(t).expand(*lead, -1)  # noqa: E731
+    return dynamics.solve_along(ContextPath(projection, along), system.field(along), x0, times, solver)
 
 
 def _assemble(
-    system: System, projection: Projection, P: ProjectionOperator, truth: Motion, latent: Solution, times: Tensor
+    system: System, projection: Projection, P: Operator, truth: Motion, latent: Solution, times: Tensor
 ) -> xr.Dataset:
     stacked = projection.seeds is not None
     lead = ("seed", "trajectory") if stacked else ("trajectory",)
     x = truth.state.unsqueeze(0) if stacked else truth.state
     rom, projected = P.decode(latent.states), P(x)
-    std = projection.frame.state_std.double()
+    std = projection.frame.state_std
     errors, floor = nrmse(x, rom, std), nrmse(x, projected, std)
     units, clock = system.state_units[0] if len(set(system.state_units)) == 1 else "mixed", system.time_units
     full, coded = (*lead, "time", "component"), (*lead, "time", "latent_component")
@@ -207,15 +249,16 @@ def _assemble(
             ),
         },
         coords={"time": ("time", times.numpy(), {"units": clock, "long_name": "time"})},
-        attrs={"idempotency_error": idempotency_error(P, x[..., :: max(1, len(times) // 200), :]).max().item()},
+        attrs={"idempotency_error": idempotency_error(P, x).max().item()},
     )
 
 
-def _label(run: xr.Dataset, system: System, contexts: Tensor) -> xr.Dataset:
+def _label(run: xr.Dataset, system: System, contexts: Contexts) -> xr.Dataset:
     run = run.assign_coords(component=list(system.state_names))
-    for column, parameter in zip(contexts.T.numpy(), system.context, strict=True):
+    dims = ("trajectory",) if contexts.path is None else ("trajectory", "time")
+    for k, parameter in enumerate(system.context):
         attrs = {"units": parameter.units, "long_name": parameter.long_name}
-        run = run.assign_coords({parameter.name: ("trajectory", column, attrs)})
+        run = run.assign_coords({parameter.name: (dims, contexts.over_time[..., k].numpy(), attrs)})
     return run
 
 

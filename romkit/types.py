@@ -11,6 +11,9 @@ Field = Callable[[Tensor, Tensor], Tensor]
 SecondOrderField = Callable[[Tensor, Tensor, Tensor], Tensor]
 """q̈ = f(t, q, q̇) of a mechanical system, each (..., n)."""
 
+ContextFunction = Callable[[Tensor], Tensor]
+"""c(t), (..., p), of a context that varies in time: t is a scalar tensor."""
+
 Mass = Callable[[Tensor], Tensor]
 """q -> M(q), (..., n, n), the inertia of a mechanical system."""
 
@@ -47,3 +50,15 @@ class ProjectionOperator(Protocol):
     def decode_jacobian(self, z: Tensor) -> Value: ...
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor: ...
+
+
+class OperatorPath(Protocol):
+    """The operators P(t) along a context c(t) that varies in time."""
+
+    def at(self, t: Tensor) -> ProjectionOperator:
+        """The operator at the context of the time t, a scalar tensor."""
+        ...
+
+    def drift(self, t: Tensor, z: Tensor) -> Tensor:
+        """∂ₜ φ(z; c(t)) = D_cφ ċ (..., n): how the decoded state moves while z (..., m) stays."""
+        ...

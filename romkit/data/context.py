@@ -1,6 +1,6 @@
 """Contexts: named external parameters of a system, and how names become the last axis of an array."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -41,6 +41,15 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
         raise InputError(
             ", ".join(names), expected="shapes that broadcast", got=shapes, fix="give scalars or arrays of one length"
         ) from error
+
+
+def context_path(names: Sequence[str], values: Mapping[str, object]) -> Callable[[float], np.ndarray]:
+    """c(t) for named context values of which some are functions of time: t to an array (..., p), as `context_array`."""
+
+    def at(t: float) -> np.ndarray:
+        return context_array(names, {name: v(t) if callable(v) else v for name, v in values.items()})
+
+    return at
 
 
 def context_names(data: xr.Dataset) -> tuple[str, ...]:

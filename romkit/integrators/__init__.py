@@ -1,9 +1,19 @@
-"""Latent dynamics on any projection: Galerkin (orthogonal, the default) and Petrov-Galerkin (oblique)."""
+"""Latent dynamics on any projection: Galerkin (orthogonal, the default), Petrov-Galerkin (oblique), LSPG (implicit)."""
 
-from romkit.integrators.base import LatentDynamics, tangent_bundle_field
+from romkit.integrators.base import LatentDynamics, LatentField, LearnedField, tangent_bundle_field
 from romkit.integrators.galerkin import Galerkin, PetrovGalerkin
+from romkit.integrators.lspg import LSPG
 
-DYNAMICS: dict[str, type[LatentDynamics]] = {"galerkin": Galerkin, "petrov-galerkin": PetrovGalerkin}
+DYNAMICS: dict[str, type[LatentDynamics]] = {"galerkin": Galerkin, "petrov-galerkin": PetrovGalerkin, "lspg": LSPG}
 """Latent dynamics by the name that the command line takes."""
 
-__all__ = ["DYNAMICS", "Galerkin", "LatentDynamics", "PetrovGalerkin", "tangent_bundle_field"]
+__all__ = [
+    "DYNAMICS",
+    "LSPG",
+    "Galerkin",
+    "LatentDynamics",
+    "LatentField",
+    "LearnedField",
+    "PetrovGalerkin",
+    "tangent_bundle_field",
+]

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from romkit.integrators.base import LatentDynamics, solve
+from romkit.integrators.base import LatentField, solve, transposed_product
 from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField, Value
 
 
 @dataclass(frozen=True)
-class Galerkin(LatentDynamics):
+class Galerkin(LatentField):
     """The latent velocity whose decoded image is closest to the full one: ż = (JᵀJ)⁻¹ Jᵀ f(t, φ(z)), J = Dφ(z).
 
     For mechanical systems the distance is measured by the inertia M, as d'Alembert's principle asks:
@@ -30,12 +30,12 @@ class Galerkin(LatentDynamics):
         M = mass(q)
         z = nearest(P, q, M)
         J = P.decode_jacobian(z).tangent
-        return Value(z, solve(J.mT @ M @ J, _transposed_product(M @ J, v)))
+        return Value(z, solve(J.mT @ M @ J, transposed_product(M @ J, v)))
 
     def latent_field(self, P: ProjectionOperator, f: Field) -> Field:
         def g(t: Tensor, z: Tensor) -> Tensor:
             x, J = P.decode_jacobian(z)
-            return solve(J.mT @ J, _transposed_product(J, f(t, x)))
+            return solve(J.mT @ J, transposed_product(J, f(t, x)))
 
         return g
 
@@ -44,13 +44,13 @@ class Galerkin(LatentDynamics):
             q, J = P.decode_jacobian(z)
             residual = f(t, q, (J @ dz.unsqueeze(-1)).squeeze(-1)) - P.decode_curvature(z, dz)
             MJ = mass(q) @ J
-            return solve(J.mT @ MJ, _transposed_product(MJ, residual))
+            return solve(J.mT @ MJ, transposed_product(MJ, residual))
 
         return h
 
 
 @dataclass(frozen=True)
-class PetrovGalerkin(LatentDynamics):
+class PetrovGalerkin(LatentField):
     """The velocity of the encoded state: ż = Dρ(x) f(t, x) at x = φ(z), the oblique projection along the fibres of ρ.
 
     For mechanical systems z̈ = d/dt (Dρ(q) q̇) = Dρ(q) (f - D²φ(ż, ż)); the two are equal where ρ ∘ φ = id, which
@@ -88,11 +88,7 @@ def nearest(P: ProjectionOperator, x: Tensor, weight: Tensor, *, steps: int = 10
     best = distance(z)
     for _ in range(steps):
         y, J = P.decode_jacobian(z)
-        candidate = z + solve(J.mT @ weight @ J, _transposed_product(weight @ J, x - y))
+        candidate = z + solve(J.mT @ weight @ J, transposed_product(weight @ J, x - y))
         reached = distance(candidate)
         z, best = torch.where(reached < best, candidate, z), torch.minimum(reached, best)
     return z
-
-
-def _transposed_product(matrix: Tensor, vector: Tensor) -> Tensor:
-    return (matrix.mT @ vector.unsqueeze(-1)).squeeze(-1)

@@ -5,6 +5,7 @@ from romkit.projections.base import Maps, Operator, Projection
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.frame import Frame, Signature
 from romkit.projections.methods import METHODS
+from romkit.projections.path import ContextPath
 from romkit.projections.pod import POD
 from romkit.projections.stacking import stack, unstack
 from romkit.projections.storage import load, pretrained, save
@@ -18,6 +19,7 @@ __all__ = [
     "BiasNcAE",
     "ContextAE",
     "ContextCAE",
+    "ContextPath",
     "FilmAE",
     "Frame",
     "Maps",

@@ -1,7 +1,7 @@
 """Solvers: from a field, an initial state and output times to states and a status per member."""
 
-from romkit.solvers.adaptive import Adaptive
+from romkit.solvers.adaptive import Adaptive, odeint
 from romkit.solvers.base import Solution, Solver, Status
 from romkit.solvers.rk4 import RK4
 
-__all__ = ["RK4", "Adaptive", "Solution", "Solver", "Status"]
+__all__ = ["RK4", "Adaptive", "Solution", "Solver", "Status", "odeint"]

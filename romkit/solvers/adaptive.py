@@ -56,3 +56,12 @@ def _worst_member(error: Tensor) -> Tensor:
 
 def _usable(field: Field, t: Tensor, y: Tensor, bound: float) -> Tensor:
     return inside(y, bound) & field(t, y).isfinite().all(-1, keepdim=True)
+
+
+def odeint(field: Field, y0: Tensor, times: Tensor) -> Tensor:
+    """States (T, ..., d) at `times` (T,), to train a field with: gradients flow through, and there is no status.
+
+    torchdiffeq's fixed-step method of order four (the 3/8 rule), one step between two times, so that members of a
+    batch do not influence each other.
+    """
+    return torchdiffeq.odeint(field, y0, times, method="rk4")

@@ -17,7 +17,7 @@ from romkit.data import ContextParameter, context_array, make_dataset
 from romkit.errors import InputError
 from romkit.solvers import RK4
 from romkit.threads import one_thread
-from romkit.types import Field
+from romkit.types import ContextFunction, Field
 
 SPLITS = ("train", "test")
 
@@ -98,21 +98,26 @@ class System(abc.ABC):
         """Names of the context parameters, in the order of the last axis of a context tensor."""
         return tuple(parameter.name for parameter in self.context)
 
-    def field(self, context: Tensor | float | None = None, **named: object) -> Field:
-        """The right-hand side f(t, x) with the context bound, by name (`F=3.15`) or as a tensor (..., p)."""
-        c = self._context_tensor(context, named)
+    def field(self, context: Tensor | float | ContextFunction | None = None, **named: object) -> Field:
+        """The right-hand side f(t, x) with the context bound, by name (`F=3.15`) or as a tensor (..., p).
+
+        A context that varies in time is a function of the scalar t that gives such a tensor.
+        """
+        c = context if callable(context) else _constant(self._context_tensor(context, named))
 
         def f(t: Tensor, x: Tensor) -> Tensor:
-            return self.rhs(t, x, align(c.to(x), x))
+            return self.rhs(t, x, align(c(t).to(x), x))
 
         return f
 
-    def simulate(self, initial_state: Tensor, context: Tensor, times: Tensor, *, label: str = "full model") -> Motion:
+    def simulate(
+        self, initial_state: Tensor, context: Tensor | ContextFunction, times: Tensor, *, label: str = "full model"
+    ) -> Motion:
         """Integrate from `initial_state` (..., n) at `times[0]` with the system's own solver.
 
         Args:
             initial_state: (..., n), float64; the leading axes are those of the context.
-            context: (..., p).
+            context: (..., p), or a function of t that gives it.
             times: (T,) increasing output times.
             label: what the progress bar says.
         """
@@ -120,7 +125,7 @@ class System(abc.ABC):
         f = self.field(context)
         with torch.inference_mode(), one_thread():
             _, states, status = RK4(self.dt, label=label)(f, initial_state, times)
-            velocity = f(times, states)
+            velocity = _at_each_time(f, times, states) if callable(context) else f(times, states)
         return Motion(states, velocity, None, status)
 
     def settled_state(self, context: Tensor, rng: np.random.Generator | None = None) -> Tensor:
@@ -206,6 +211,14 @@ class System(abc.ABC):
 
     def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
         return np.array([p.low for p in self.context]), np.array([p.high for p in self.context])
+
+
+def _constant(c: Tensor) -> ContextFunction:
+    return lambda t: c
+
+
+def _at_each_time(f: Field, times: Tensor, states: Tensor) -> Tensor:
+    return torch.stack([f(t, x) for t, x in zip(times, states.unbind(-2), strict=True)], dim=-2)
 
 
 def _numpy(tensor: Tensor | None) -> np.ndarray | None:

@@ -1,0 +1,1 @@
+"""Benchmarks: each against its rival in one run."""

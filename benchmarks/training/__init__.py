@@ -1,0 +1,1 @@
+"""Speed of training: romkit against geoopt, one seed after the other, and against JAX."""

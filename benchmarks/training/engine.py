@@ -1,0 +1,33 @@
+"""romkit: the stacked step of `romkit.training.loop`, with its data and its schedule."""
+
+import torch
+
+from benchmarks.training.contestant import Contestant
+from benchmarks.training.problem import Problem
+from romkit.training.optimizers import OPTIMIZERS
+from romkit.training.recipes import recipe
+from romkit.training.schedules import SCHEDULES, Plateaus
+
+
+class Engine(Contestant):
+    """What `romkit.fit` runs with this optimizer, eager or compiled."""
+
+    def __init__(self, problem: Problem, steps: int, *, optimizer: str, compiled: bool):
+        self.name = f"romkit, {optimizer}, {'compiled' if compiled else 'eager'}"
+        self.steps, self.plan = steps, problem.plan
+        preset = recipe("quick" if optimizer == "adam" else "paper", problem.system, "ncae", {})
+        objective, flat = problem.objective(preset.penalty_weight)
+        method = OPTIMIZERS[optimizer](clip=preset.clip)
+        step = method.make_step(flat.bind(objective), flat)
+        self.step = torch.compile(step, dynamic=False) if compiled else step
+        self.state = method.start(flat.read(), flat)
+        self.plateaus = Plateaus.start(self.state.theta)
+        self.batches = problem.batches(problem.seeds)
+
+    def run(self) -> None:
+        schedule = SCHEDULES[self.plan.schedule]
+        total = torch.zeros(len(self.state.theta))
+        for index in range(self.steps):
+            factors = schedule.factors(index / self.steps, self.plateaus)
+            self.state, loss = self.step(self.state, self.plan.learning_rate * factors, *next(self.batches))
+            total = total + loss

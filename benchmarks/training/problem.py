@@ -1,0 +1,62 @@
+"""What every contestant trains: NcAE at the paper's layer sizes, on real snapshots, from the same parameters."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.data import snapshots
+from romkit.projections import Frame, NcAE, architecture, stack
+from romkit.projections.geometry import restore
+from romkit.systems import SYSTEMS
+from romkit.training.flat import FlatParameters
+from romkit.training.loss import Objective
+from romkit.training.pipeline import Rows, batches
+from romkit.training.recipes import Recipe, recipe
+
+SYSTEM_SETTINGS = {"lorenz96": {"transient": 5.0}, "pendulum": {}}
+"""Speed does not depend on the length of the transient, so it is cut short."""
+
+
+class Problem(NamedTuple):
+    """Snapshots (N, n) and settings of one run, and the untrained models, one per seed."""
+
+    system: str
+    rows: Rows
+    plan: Recipe
+    seeds: Sequence[int]
+    models: Sequence[NcAE]
+
+    def objective(self, penalty_weight: float) -> tuple[Objective, FlatParameters]:
+        """The loss of a fresh stack of the models, and its parameters as one tensor (S, P)."""
+        stacked = stack(self.models)
+        loss = Objective(stacked, self.plan.velocity_weight, penalty_weight, self.plan.balance)
+        return loss, FlatParameters(stacked)
+
+    def batches(self, seeds: Sequence[int]) -> Iterator[Rows]:
+        """Batches (S, B, ...) without end, in the order of romkit's pipeline."""
+        epoch = 0
+        while True:
+            yield from batches(self.rows, seeds, epoch, self.plan.batch_size, None)
+            epoch += 1
+
+
+def make_problem(system: str, seeds: Sequence[int], batch_size: int, duration: float | None = None) -> Problem:
+    """The NcAE of the paper for `system` on its training set; a shorter `duration` is quicker to simulate."""
+    data = SYSTEMS[system](**SYSTEM_SETTINGS[system]).dataset("train", duration=duration)
+    frame = Frame.from_dataset(data)
+    plan = recipe("quick", system, "ncae", {"batch_size": batch_size})
+    state, velocity, context = (tensor.to(frame.state_scale) for tensor in snapshots(data, every=plan.every))
+    rows = Rows(frame.to_network(state), velocity / frame.state_scale, frame.context_to_network(context))
+    sizes = architecture(NcAE, frame.signature)
+    models = [NcAE(frame, torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
+    return Problem(system, rows, plan, seeds, models)
+
+
+def generic_point(flat: FlatParameters) -> Tensor:
+    """theta (S, P) away from the symmetric start Φ = Ψ, with every pair on the manifold."""
+    theta = flat.read()
+    noise = torch.randn(theta.shape, generator=torch.Generator().manual_seed(0), dtype=theta.dtype)
+    pairs, rest = flat.split(theta + 0.02 * noise)
+    return flat.join([restore(x) for x in pairs], rest)

@@ -1,0 +1,138 @@
+"""Time all contestants on both systems, in turns, on one core."""
+
+import dataclasses
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.training import report
+from benchmarks.training.agreement import check_jax, check_jax_step, check_plain
+from benchmarks.training.contestant import Contestant
+from benchmarks.training.engine import Engine
+from benchmarks.training.floor import floor
+from benchmarks.training.plain import Plain
+from benchmarks.training.problem import Problem, make_problem
+from romkit import provenance
+from romkit.files import atomic
+from romkit.threads import one_thread
+
+RESULTS = Path(__file__).parent / "results.json"
+XLA_FLAGS = ("--xla_cpu_multi_thread_eigen=false",)
+"""XLA reads them when JAX starts."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Size of the benchmark: `duration` of the trajectories in the systems' own units, None for the whole set."""
+
+    seeds: int = 10
+    batch_size: int = 128
+    steps: int = 70
+    plain_steps: int = 10
+    repeats: int = 9
+    duration: float | None = None
+    optimizers: tuple[str, ...] = ("adam", "riemannian-adam")
+    compiled: tuple[bool, ...] = (False, True)
+    jax: bool = True
+
+
+CONFIGS = {
+    "full": Config(),
+    "smoke": Config(seeds=2, steps=2, plain_steps=2, repeats=2, duration=0.2, compiled=(False,), jax=False),
+}
+
+
+def main(config: Config, results: Path = RESULTS) -> None:
+    """Check, time, write results.json and RESULTS.md beside it, and print the latter."""
+    stay_on_one_core()
+    systems = {}
+    with one_thread():
+        for system in ("lorenz96", "pendulum"):
+            systems[system] = measure(
+                make_problem(system, range(config.seeds), config.batch_size, config.duration), config
+            )
+            print(system, json.dumps(systems[system], indent=1), flush=True)
+    found = {
+        "config": dataclasses.asdict(config),
+        "systems": systems,
+        "device": provenance.device_name("cpu"),
+        "versions": provenance.versions() | _jax_version(config),
+        "xla_flags": list(XLA_FLAGS),
+    }
+    with atomic(results) as temporary:
+        temporary.write_text(json.dumps(found, indent=1) + "\n")
+    page = report.page(found)
+    with atomic(results.with_name("RESULTS.md")) as temporary:
+        temporary.write_text(page)
+    print(page)
+
+
+def stay_on_one_core() -> None:
+    """Everything, the threads of XLA included, on the last of the cores that this process may use."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    os.environ["XLA_FLAGS"] = " ".join(XLA_FLAGS)
+    os.environ["JAX_PLATFORMS"] = "cpu"
+
+
+def measure(problem: Problem, config: Config) -> dict[str, object]:
+    """Times of all contestants on one system, after all have shown that they compute the same."""
+    check_plain(problem)
+    if config.jax:
+        check_jax(problem)
+        for optimizer in config.optimizers:
+            check_jax_step(problem, optimizer)
+    contestants = make_contestants(problem, config)
+    starts = {contestant.name: _timed(contestant.run)[1] for contestant in contestants}
+    rounds = [{c.name: _timed(c.run) for c in contestants} for _ in range(config.repeats)]
+    return {
+        "rows": len(problem.rows.y),
+        "layers": list(problem.models[0].config["layers"]),
+        "parameters": sum(p.numel() for p in problem.models[0].parameters() if p.requires_grad),
+        "contestants": {
+            c.name: {"start_s": starts[c.name]} | _summary([r[c.name] for r in rounds], c.steps * config.seeds)
+            for c in contestants
+        },
+        "floor": floor(problem, config.repeats),
+    }
+
+
+def make_contestants(problem: Problem, config: Config) -> list[Contestant]:
+    contestants: list[Contestant] = [Plain(problem, config.plain_steps)]
+    for optimizer in config.optimizers:
+        contestants += [Engine(problem, config.steps, optimizer=optimizer, compiled=c) for c in config.compiled]
+    if config.jax:
+        from benchmarks.training.xla import XLA
+
+        contestants += [XLA(problem, config.steps, optimizer=optimizer) for optimizer in config.optimizers]
+    return contestants
+
+
+def _timed(work: Callable[[], None]) -> tuple[float, float]:
+    """CPU and wall time in seconds."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    work()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def _summary(times: Sequence[tuple[float, float]], seed_steps: int) -> dict[str, float]:
+    """Milliseconds per seed and step: medians of CPU and wall time, and the range of the first."""
+    cpu, wall = ([t / seed_steps * 1e3 for t in column] for column in zip(*times, strict=True))
+    return {
+        "cpu_ms": statistics.median(cpu),
+        "wall_ms": statistics.median(wall),
+        "low_ms": min(cpu),
+        "high_ms": max(cpu),
+    }
+
+
+def _jax_version(config: Config) -> dict[str, str]:
+    if not config.jax:
+        return {}
+    import jax
+
+    return {"jax": jax.__version__}

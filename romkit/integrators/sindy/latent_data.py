@@ -1,0 +1,165 @@
+"""Samples of the latent dynamics of a projection: three sources, each with what it is good for.
+
+`encoded_samples`: the exact latent velocity Dρ(x) ẋ of data with velocities, the motion as it was. On an attractor it
+says nothing about directions across; simulate transients to see them.
+`differentiated_samples`: the same from a sequence of states alone.
+`galerkin_samples`: the latent field of the full model at points scattered around the data, which sees across as well.
+"""
+
+import copy
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit import checks
+from romkit.data import DIMS, context_matrix
+from romkit.errors import InputError
+from romkit.integrators.base import LatentField
+from romkit.integrators.differentiation import differentiate
+from romkit.integrators.galerkin import Galerkin
+from romkit.integrators.sindy.basis import ContextScaling
+from romkit.integrators.sindy.samples import LatentSamples
+from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
+
+T0 = torch.zeros((), dtype=torch.float64)
+
+
+class Projection(Protocol):
+    """A torch module that, called with a dataset, gives the operator at its contexts (see `romkit.projections`)."""
+
+    def __call__(self, context: xr.Dataset) -> ProjectionOperator: ...
+
+    def double(self) -> "Projection": ...
+
+
+def encoded_samples(projection: Projection, data: xr.Dataset) -> LatentSamples:
+    """z = ρ(x) and its exact rate at every snapshot of a dataset.
+
+    First order: ż = Dρ(x) ẋ. With a variable `acceleration`: z̈ = Dρ(q) q̈ + D²ρ(q)(q̇, q̇) for samples of second order.
+
+    Args:
+        projection: trained on such data; a stack of seeds gives a stack of problems.
+        data: in romkit's schema, with velocities.
+
+    Raises:
+        InputError: the dataset has no velocities.
+    """
+    P = _operator(projection, data)
+    x, v = _variable(data, "state", P), _variable(data, "velocity", P)
+    with torch.no_grad():
+        if "acceleration" not in data:
+            z, dz = P.encode_jvp(x, v)
+            return _first_order(P, data, z, dz, "encoded data, rate Dρ(x) ẋ")
+        z, dz = P.encode_jvp(x, v)
+        curvature = torch.func.jvp(lambda q: P.encode_jvp(q, v).tangent, (x,), (v,))[1]
+        ddz = P.encode_jvp(x, _variable(data, "acceleration", P)).tangent + curvature
+        return _second_order(P, data, z, dz, ddz, "encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)")
+
+
+def differentiated_samples(
+    projection: Projection, data: xr.Dataset, *, order: int = 1, window: int = 5, degree: int = 4
+) -> LatentSamples:
+    """z = ρ(x) with rates by differentiation in time; the dataset needs no velocities.
+
+    Args:
+        projection: trained on such data.
+        data: in romkit's schema, with evenly spaced times.
+        order: 2 for an equation of second order.
+        window: of `romkit.integrators.differentiation`; longer for noisy data.
+        degree: of the polynomial in the window; lower for noisy data.
+    """
+    checks.at_least("order", order, 1)
+    P = _operator(projection, data)
+    with torch.no_grad():
+        z = P.encode(_variable(data, "state", P))
+    times = torch.from_numpy(data["time"].values.astype("float64"))
+    rates = [differentiate(z, times, order=k, window=window, degree=degree) for k in range(1, order + 1)]
+    source = f"encoded data, rates by differentiation (window {window}, degree {degree})"
+    return (_first_order if order == 1 else _second_order)(P, data, z, *rates, source)
+
+
+def galerkin_samples(
+    projection: Projection,
+    data: xr.Dataset,
+    field: Callable[[Tensor], Field | SecondOrderField],
+    *,
+    mass: Callable[[Tensor], Mass] | None = None,
+    spread: float = 0.3,
+    copies: int = 1,
+    seed: int = 0,
+    dynamics: LatentField | None = None,
+) -> LatentSamples:
+    """The latent field of the full model at points scattered around the encoded data.
+
+    Args:
+        projection: trained on such data.
+        data: in romkit's schema; with velocities for a mechanical system.
+        field: context (..., p) -> full-order field; `system.field`.
+        mass: context -> inertia, for a mechanical system: `system.mass_matrix`. Samples are then of second order.
+        spread: standard deviation of the Gaussian scatter, in standard deviations of each latent coordinate.
+        copies: scattered points per snapshot.
+        seed: of the scatter.
+        dynamics: whose latent field; `Galerkin()` by default.
+    """
+    checks.not_negative("spread", spread)
+    checks.at_least("copies", copies, 1)
+    dynamics = dynamics or Galerkin()
+    P = _operator(projection, data)
+    generator = torch.Generator().manual_seed(seed)
+    several = data.isel(time=[k for k in range(data.sizes["time"]) for _ in range(copies)])
+    source = f"{type(dynamics).__name__} field around the encoded data (spread {spread:g})"
+    with torch.no_grad():
+        x = _variable(several, "state", P)
+        if mass is None:
+            z = _scattered(P.encode(x), spread, generator)
+            return _first_order(P, several, z, dynamics.latent_field(P, field(P.context))(T0, z), source)
+        z, dz = (_scattered(y, spread, generator) for y in P.encode_jvp(x, _variable(several, "velocity", P)))
+        h = dynamics.latent_acceleration(P, field(P.context), mass(P.context))
+        return _second_order(P, several, z, dz, h(T0, z, dz), source)
+
+
+def _operator(projection: Projection, data: xr.Dataset) -> ProjectionOperator:
+    return copy.deepcopy(projection).double()(data)
+
+
+def _variable(data: xr.Dataset, name: str, P: ProjectionOperator) -> Tensor:
+    """(C, T, n), with a leading axis of size 1 where the operator has seeds."""
+    if name not in data:
+        fix = "differentiated_samples works from states alone" if name == "velocity" else "add it"
+        raise InputError("data", expected=f"a variable {name!r}", got=f"{sorted(map(str, data.data_vars))}", fix=fix)
+    x = torch.from_numpy(data[name].transpose(*DIMS).values).to(P.context)
+    return x if P.context.ndim == 2 else x.unsqueeze(0)
+
+
+def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
+    deviation = z.flatten(-3, -2).std(-2, keepdim=True).unsqueeze(-2)
+    return z + spread * deviation * torch.randn(z.shape, generator=generator, dtype=z.dtype).to(z)
+
+
+def _first_order(P: ProjectionOperator, data: xr.Dataset, z: Tensor, dz: Tensor, source: str) -> LatentSamples:
+    return LatentSamples.first_order(*_flat(z, dz), _context(data, z), **_labels(data, source))
+
+
+def _second_order(
+    P: ProjectionOperator, data: xr.Dataset, z: Tensor, dz: Tensor, ddz: Tensor, source: str
+) -> LatentSamples:
+    return LatentSamples.second_order(*_flat(z, dz, ddz), _context(data, z), **_labels(data, source))
+
+
+def _flat(*values: Tensor) -> list[Tensor]:
+    return [value.flatten(-3, -2) for value in values]
+
+
+def _context(data: xr.Dataset, z: Tensor) -> Tensor:
+    """(N, p), one row per snapshot."""
+    c = torch.from_numpy(context_matrix(data)).to(z)
+    return c.repeat_interleave(data.sizes["time"], 0)
+
+
+def _labels(data: xr.Dataset, source: str) -> dict[str, object]:
+    transient = data.attrs.get("transient")
+    discarded = "" if transient is None else f", transient of {float(transient):g} discarded"
+    return {"scaling": ContextScaling.from_dataset(data), "source": source + discarded}

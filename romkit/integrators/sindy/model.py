@@ -1,0 +1,164 @@
+"""A discovered equation: prints itself, and drives the latent space of any projection."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from romkit.broadcast import align
+from romkit.errors import InputError
+from romkit.integrators.base import LearnedField
+from romkit.integrators.sindy.basis import Basis
+from romkit.integrators.sindy.export import to_pysindy
+from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SINDyModel(LearnedField):
+    """żᵢ = Σₖ ξₖᵢ θₖ(z, c) with few non-zero ξₖᵢ, or z̈ᵢ = Σₖ ξₖᵢ θₖ(z, ż, c): what `SINDy.fit` returns.
+
+    One equation for all contexts. A stack of problems has a leading axis on coefficients, condition, converged and
+    residual; `model[i]` is one of it, and the stack as it is drives a stack of projections.
+
+    Attributes:
+        basis: the candidate terms.
+        coefficients: ξ (..., terms, latent), float64.
+        order: 1 or 2.
+        source: what it was fitted to, in words.
+        samples: how many samples.
+        condition: (...) condition number of the library with columns of norm 1. From about 1e4 on, coefficients of
+            single terms depend on details of the data, while the fitted field need not; see `regression`.
+        converged: (...) whether the support settled within `max_iter` steps.
+        residual: (..., latent) root mean square residual over the samples, relative to that of the target.
+    """
+
+    basis: Basis
+    coefficients: Tensor
+    order: int
+    source: str
+    samples: int
+    condition: Tensor
+    converged: Tensor
+    residual: Tensor
+
+    @property
+    def terms(self) -> list[str]:
+        """Names of the candidate terms, one per row of `coefficients`."""
+        return self.basis.names
+
+    @property
+    def support(self) -> Tensor:
+        """(..., terms, latent) which terms the equation has."""
+        return self.coefficients != 0
+
+    def predict(self, z: Tensor, context: Tensor | None = None) -> Tensor:
+        """The right-hand side (..., m) at z (..., m), or (z, ż) (..., 2m), and context (..., p) in physical units.
+
+        Leading axes of the context match those of z from the left; samples of a stack are (problems, N, m).
+        """
+        self._check_variables(z)
+        c = z.new_empty((*z.shape[:-1], 0)) if context is None else align(context.to(z), z)
+        self.basis.check_context("context", c)
+        theta = torch.stack([term.expand(z.shape[:-1]) for term in self.basis.terms(z, c)], dim=-1)
+        return theta @ self.coefficients.to(theta)
+
+    def latent_field(self, P: ProjectionOperator, f: Field | None = None) -> Field:
+        """g(t, z) at the context of P; the full-order field is not used."""
+        g = self._bound(P, 1)
+        return lambda t, z: g(z)
+
+    def latent_acceleration(
+        self, P: ProjectionOperator, f: SecondOrderField | None = None, mass: Mass | None = None
+    ) -> SecondOrderField:
+        """h(t, z, ż) at the context of P; neither the full-order field nor the inertia is used."""
+        g = self._bound(P, 2)
+        return lambda t, z, dz: g(torch.cat([z, dz], dim=-1))
+
+    def equations(self, digits: int = 4) -> list[str]:
+        """One formula per latent, like `z0' = 1.000 z1 - 0.5000 z0 F`, with this many significant digits."""
+        self._check_single("equations")
+        columns = self.coefficients.T.tolist()
+        latents = self.basis.variables[: len(columns)]
+        return [
+            f"{name}{chr(39) * self.order} = {_formula(column, self.terms, digits)}"
+            for name, column in zip(latents, columns, strict=True)
+        ]
+
+    def to_pysindy(self) -> object:
+        """A fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes its control input.
+
+        For second order its inputs are (z, ż) and its `predict` gives (ż, z̈).
+        """
+        self._check_single("to_pysindy")
+        return to_pysindy(self.basis, self.coefficients, self.order)
+
+    def __getitem__(self, index: int) -> "SINDyModel":
+        if self.coefficients.ndim < 3:
+            raise InputError("index", expected="a stack of equations", got="a single one", fix="use it as it is")
+        parts = ("coefficients", "condition", "converged", "residual")
+        return replace(self, **{part: getattr(self, part)[index] for part in parts})
+
+    def __len__(self) -> int:
+        return len(self.coefficients) if self.coefficients.ndim > 2 else 1
+
+    def __repr__(self) -> str:
+        lead = tuple(self.coefficients.shape[:-2])
+        if lead:
+            return f"SINDyModel(stack {lead}, {len(self.terms)} candidate terms, {self.samples} samples; {self.source})"
+        facts = (
+            f"{int(self.support.sum())} of {self.support.numel()} coefficients, "
+            f"residual {', '.join(f'{r:.1e}' for r in self.residual.tolist())}, "
+            f"condition {self.condition.item():.1e}, {self.samples} samples; {self.source}"
+        )
+        unsettled = "" if bool(self.converged) else "the support had not settled: raise max_iter"
+        lines = [f"SINDyModel({facts})", *self.equations(), *self.basis.context.definitions, unsettled]
+        return "\n  ".join(line for line in lines if line)
+
+    def _bound(self, P: ProjectionOperator, order: int) -> Callable[[Tensor], Tensor]:
+        m = self.coefficients.shape[-1]
+        if order != self.order:
+            raise InputError(
+                "dynamics",
+                expected=f"an equation of order {order}, as the system",
+                got=f"one of order {self.order}",
+                fix="fit one of the same order (LatentSamples.first_order, .second_order)",
+            )
+        if P.latent_dim != m:
+            raise InputError(
+                "projection",
+                expected=f"{m} latent coordinates",
+                got=str(P.latent_dim),
+                fix="use the one it was fitted on",
+            )
+        c = P.context if self.basis.context.names else P.context[..., :0]
+        self.basis.check_context("projection's context", c)
+        return self.basis.bind(self.coefficients, c)
+
+    def _check_variables(self, z: Tensor) -> None:
+        if z.shape[-1:] != (len(self.basis.variables),):
+            raise InputError(
+                "z",
+                expected=f"({', '.join(self.basis.variables)}) on the last axis",
+                got=f"shape {tuple(z.shape)}",
+                fix="give all variables of the equation",
+            )
+
+    def _check_single(self, what: str) -> None:
+        if self.coefficients.ndim > 2:
+            got = f"a stack of shape {tuple(self.coefficients.shape[:-2])}"
+            raise InputError("model", expected="a single equation", got=got, fix=f"take one: model[0].{what}()")
+
+
+def _formula(column: list[float], names: list[str], digits: int) -> str:
+    """The non-zero terms with signs, `0` without any."""
+    parts = [(c, name) for c, name in zip(column, names, strict=True) if c != 0]
+    if not parts:
+        return "0"
+    text = [f"{'-' if c < 0 else '+'} {_factor(abs(c), name, digits)}" for c, name in parts]
+    return " ".join(text).removeprefix("+ ").replace("- ", "-", 1) if parts[0][0] < 0 else " ".join(text)[2:]
+
+
+def _factor(value: float, name: str, digits: int) -> str:
+    number = f"{value:#.{digits}g}"
+    return number.rstrip(".") if name == "1" else f"{number.rstrip('.')} {name}"
