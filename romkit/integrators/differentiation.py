@@ -1,7 +1,6 @@
 """Rates of sampled signals, where none were recorded."""
 
 import torch
-from scipy.signal import savgol_filter
 from torch import Tensor
 
 from romkit import checks
@@ -26,6 +25,8 @@ def differentiate(x: Tensor, times: Tensor, *, order: int = 1, window: int = 5, 
 
     Source: Savitzky, Golay (1964); scipy.signal.savgol_filter.
     """
+    from scipy.signal import savgol_filter  # slow to import, and seldom needed
+
     checks.at_least("order", order, 1)
     checks.at_least("degree", degree, order)
     if checks.at_least("window", window, degree + 1) % 2 == 0:
