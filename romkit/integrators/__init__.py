@@ -3,6 +3,14 @@
 from romkit.integrators.base import LatentDynamics, LatentField, LearnedField, tangent_bundle_field
 from romkit.integrators.galerkin import Galerkin, PetrovGalerkin
 from romkit.integrators.lspg import LSPG
+from romkit.integrators.sindy import (
+    LatentSamples,
+    SINDy,
+    SINDyModel,
+    differentiated_samples,
+    encoded_samples,
+    galerkin_samples,
+)
 
 DYNAMICS: dict[str, type[LatentDynamics]] = {"galerkin": Galerkin, "petrov-galerkin": PetrovGalerkin, "lspg": LSPG}
 """Latent dynamics by the name that the command line takes."""
@@ -13,7 +21,13 @@ __all__ = [
     "Galerkin",
     "LatentDynamics",
     "LatentField",
+    "LatentSamples",
     "LearnedField",
     "PetrovGalerkin",
+    "SINDy",
+    "SINDyModel",
+    "differentiated_samples",
+    "encoded_samples",
+    "galerkin_samples",
     "tangent_bundle_field",
 ]

@@ -1,0 +1,251 @@
+"""SINDy: pysindy's support and coefficients on five problems; stacks, ensembles, printing, rollouts, bad input."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.errors import InputError
+from romkit.integrators import LatentSamples, SINDy, differentiated_samples, encoded_samples, galerkin_samples
+from romkit.integrators.sindy import Fourier, Polynomial, Terms
+from tests.unit.integrators.sindy_problems import PROBLEMS, problem, pysindy_coefficients
+
+
+@pytest.fixture(scope="module")
+def lorenz63():
+    return problem("lorenz63")[0]
+
+
+@pytest.fixture(scope="module")
+def lorenz96_model():
+    samples, settings = problem("lorenz96 latent")
+    return SINDy(**settings).fit_samples(samples)
+
+
+def relative_error(found, expected):
+    return float((found - expected).abs().max() / expected.abs().max())
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_support_and_coefficients_are_those_of_pysindy(name):
+    samples, settings = problem(name)
+    model = SINDy(**settings).fit_samples(samples)
+    expected = pysindy_coefficients(samples, model, **settings)
+    assert (model.support.numpy() == (expected != 0)).all()
+    assert 0 < model.support.sum() < model.support.numel()
+    difference = np.abs(model.coefficients.numpy() - expected)
+    if name == "pendulum latent":  # coefficients of some thousands: absolutely it is about 1e-6, from the Gram matrix
+        difference /= np.maximum(np.abs(expected), 1)
+    assert difference.max() < 1e-6
+
+
+def test_known_equations_are_found(lorenz63):
+    assert SINDy(degree=2).fit_samples(lorenz63).equations() == [
+        "z0' = -10.00 z0 + 10.00 z1",
+        "z1' = 28.00 z0 - 1.000 z1 - 1.000 z0 z2",
+        "z2' = -2.667 z2 + 1.000 z0 z1",
+    ]
+    van_der_pol = SINDy(degree=3).fit_samples(problem("van der pol")[0])
+    assert van_der_pol.equations(3) == [
+        "z0' = 1.00 z1",
+        "z1' = -1.00 z0 + 1.00 z1 c0 - 1.00 z0^2 z1 c0",
+    ]
+    assert all(line in repr(van_der_pol) for line in van_der_pol.equations())
+
+
+def test_a_scaled_context_is_defined_where_the_equation_is_printed(lorenz96_model):
+    assert "δF" in " ".join(lorenz96_model.equations())
+    assert "δF = (F - 3.163) / 0.03" in repr(lorenz96_model)
+
+
+def test_coefficients_have_a_row_per_term(lorenz63):
+    model = SINDy(degree=2).fit(lorenz63.inputs.numpy(), lorenz63.targets.numpy(), names=["x", "y", "z"])
+    assert model.terms == ["1", "x", "y", "z", "x^2", "x y", "x z", "y^2", "y z", "z^2"]
+    assert model.coefficients.shape == (10, 3)
+    assert model.coefficients.dtype == torch.float64
+    assert model.equations()[0] == "x' = -10.00 x + 10.00 y"
+    assert bool(model.converged)
+    assert float(model.residual.max()) < 1e-6
+
+
+@pytest.mark.parametrize("options", [{}, {"normalize_columns": True, "threshold": 5.0}, {"unbias": False}])
+def test_a_stack_equals_one_by_one(lorenz63, options):
+    factor = torch.tensor([1.0, 0.7, 1.3, 2.0], dtype=torch.float64)[:, None, None]
+    z, dz = lorenz63.inputs.expand(4, -1, -1), lorenz63.targets * factor
+    stack = SINDy(**{"degree": 3} | options).fit(z, dz)
+    assert len(stack) == 4
+    for k in range(4):
+        alone = SINDy(**{"degree": 3} | options).fit(z[k], dz[k])
+        assert torch.equal(stack[k].support, alone.support)
+        assert relative_error(stack[k].coefficients, alone.coefficients) < 1e-9
+    assert torch.allclose(stack.predict(z), torch.stack([stack[k].predict(z[k]) for k in range(4)]))
+
+
+def test_problems_of_a_stack_may_have_contexts_of_their_own():
+    samples = problem("van der pol")[0]
+    z, dz, c = (x.expand(2, -1, -1) for x in (samples.inputs, samples.targets, samples.context))
+    c = torch.stack([c[0], 2 * c[1]])
+    stack = SINDy(degree=3).fit(z, dz, c, context_names=["mu"])
+    assert stack[0].equations(3)[1] == "z1' = -1.00 z0 + 1.00 z1 mu - 1.00 z0^2 z1 mu"
+    assert stack[1].equations(3)[1] == "z1' = -1.00 z0 + 0.500 z1 mu - 0.500 z0^2 z1 mu"
+
+
+def test_single_precision_samples_are_summed_in_double(lorenz63):
+    single = SINDy(degree=2).fit(lorenz63.inputs.float(), lorenz63.targets.float())
+    double = SINDy(degree=2).fit_samples(lorenz63)
+    assert torch.equal(single.support, double.support)
+    assert relative_error(single.coefficients, double.coefficients) < 1e-5
+
+
+def test_inclusion_probabilities_of_an_ensemble(lorenz63):
+    draw = torch.Generator().manual_seed(0)
+    noise = torch.randn(lorenz63.targets.shape, generator=draw, dtype=torch.float64)
+    noisy = LatentSamples.first_order(lorenz63.inputs, lorenz63.targets + 10 * noise)
+    ensemble = SINDy(degree=2, threshold=0.3).fit_ensemble(noisy, models=50, seed=1)
+    true = SINDy(degree=2).fit_samples(lorenz63).support
+    assert len(ensemble) == 50
+    assert ensemble.inclusion.shape == ensemble.spread.shape == (10, 3)
+    assert bool(((ensemble.inclusion >= 0) & (ensemble.inclusion <= 1)).all())
+    assert float(ensemble.inclusion[true].min()) > 0.95
+    assert float(ensemble.inclusion[~true].mean()) < 0.5
+    median = ensemble.median(inclusion=0.9)
+    assert torch.equal(median.support & true, true)
+    again = SINDy(degree=2, threshold=0.3).fit_ensemble(noisy, models=50, seed=1)
+    assert torch.equal(again.members.coefficients, ensemble.members.coefficients)
+
+
+def test_an_ensemble_member_is_the_fit_of_its_repeated_samples(lorenz63):
+    from romkit.integrators.sindy.ensemble import bootstrap
+
+    settings = SINDy(degree=2)
+    members = settings.fit_ensemble(lorenz63, models=3, blocks=10, seed=5).members
+    rows = bootstrap(len(lorenz63), 3, 10, 5, torch.device("cpu")).sample_weights()[1].long()
+    repeated = torch.arange(len(lorenz63)).repeat_interleave(rows)
+    alone = settings.fit(lorenz63.inputs[repeated], lorenz63.targets[repeated])
+    assert relative_error(members[1].coefficients, alone.coefficients) < 1e-9
+
+
+def test_an_ill_conditioned_library_is_solved_by_qr():
+    """z2 is nearly z0: the square of the condition number leaves the Gram matrix hardly a digit."""
+    draw = torch.Generator().manual_seed(0)
+    z = torch.randn(2000, 3, generator=draw, dtype=torch.float64)
+    z[:, 2] = z[:, 0] + 1e-7 * z[:, 2]
+    true = torch.tensor([[0.0, 1.0, 0], [1.0, 0, 0], [2.0, 0, 0.5], [0.0, 1.0, 2.0]], dtype=torch.float64)
+    dz = torch.cat([torch.ones(2000, 1, dtype=torch.float64), z], dim=-1) @ true
+    model = SINDy(degree=1, threshold=0.1, alpha=0.0).fit(z, dz)
+    assert float(model.condition) > 1e6
+    assert torch.equal(model.support, true != 0)
+    assert relative_error(model.coefficients, true) < 1e-7
+    stack = SINDy(degree=1, alpha=0.0).fit(torch.stack([z, torch.randn_like(z)]), torch.stack([dz, dz]))
+    assert relative_error(stack[0].coefficients, true) < 1e-7
+    assert float(stack.condition[1]) < 10
+
+
+def test_repeated_columns_are_no_failure():
+    z = torch.linspace(-1, 1, 100, dtype=torch.float64)[:, None].repeat(1, 2)
+    model = SINDy(degree=1, alpha=0.0).fit(z, 2 * z)
+    assert torch.allclose(model.predict(z), 2 * z, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_pysindy_predicts_the_same(name):
+    samples, settings = problem(name)
+    model = SINDy(**settings).fit_samples(samples)
+    c = samples.context.numpy() if samples.context.shape[-1] else None
+    theirs = np.asarray(model.to_pysindy().predict(samples.inputs.numpy(), u=c))
+    ours = model.predict(samples.inputs, samples.context)
+    assert np.allclose(theirs[:, -ours.shape[-1] :], ours, atol=1e-9 * float(ours.abs().max()))
+    if samples.order == 2:
+        assert np.allclose(theirs[:, : ours.shape[-1]], samples.inputs[:, ours.shape[-1] :])
+
+
+def test_libraries_of_sines_and_of_your_own():
+    draw = torch.Generator().manual_seed(0)
+    z = 3 * torch.randn(500, 2, generator=draw, dtype=torch.float64)
+    dz = torch.stack([2 * z[:, 1].sin() - z[:, 0], 3 * z[:, 0].abs() + (2 * z[:, 0]).cos()], dim=-1)
+    library = Polynomial(1) + Fourier(2) + Terms({"|z0|": lambda z: z[..., 0].abs()})
+    assert SINDy(library=library).fit(z, dz).equations(3) == [
+        "z0' = -1.00 z0 + 2.00 sin(z1)",
+        "z1' = 1.00 cos(2 z0) + 3.00 |z0|",
+    ]
+
+
+def test_a_model_without_terms_prints_zero():
+    z = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
+    assert SINDy(degree=1).fit(z, 0 * z).equations() == ["z0' = 0"]
+
+
+def test_a_rollout_of_a_discovered_equation(lorenz, lorenz96_model):
+    projection = romkit.load("ncae-lorenz96")
+    run = romkit.rollout(lorenz, projection, dynamics=lorenz96_model, F=3.15, duration=0.2)
+    assert run.status.item() == 0
+    z = torch.from_numpy(run.latent.values)
+    slope = (z[2:] - z[:-2]) / 0.02
+    field = lorenz96_model.predict(z[1:-1], torch.full((len(z) - 2, 1), 3.15, dtype=torch.float64))
+    assert torch.allclose(slope, field, rtol=1e-2, atol=1e-2 * float(field.abs().max()))
+    several = romkit.rollout(lorenz, projection, dynamics=lorenz96_model, F=[3.15, 3.18], duration=0.2)
+    assert np.allclose(several.latent.isel(trajectory=0), run.latent, atol=1e-10)
+
+
+def test_sources_of_samples(lorenz, lorenz_data):
+    projection = romkit.load("ncae-lorenz96")
+    encoded = encoded_samples(projection, lorenz_data)
+    differentiated = differentiated_samples(projection, lorenz_data)
+    assert torch.allclose(differentiated.inputs, encoded.inputs)
+    assert relative_error(differentiated.targets, encoded.targets) < 0.02
+    field = galerkin_samples(projection, lorenz_data, lorenz.field, copies=2)
+    assert len(field) == 2 * len(encoded)
+    assert len(encoded + field) == 3 * len(encoded)
+    model = SINDy(degree=1).fit_samples(encoded + field)
+    assert "Dρ(x) ẋ" in model.source
+    assert "Galerkin field" in model.source
+
+
+def test_importing_romkit_does_not_import_pysindy():
+    code = "import sys, romkit, romkit.integrators; sys.exit('pysindy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+Z = torch.randn(50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: SINDy(degree=-1), "degree"),
+        (lambda: SINDy(threshold=-0.1), "threshold"),
+        (lambda: SINDy(alpha=float("nan")), "alpha"),
+        (lambda: SINDy().fit(Z, Z[:40]), "zdot"),
+        (lambda: SINDy().fit(Z[:, 0], Z[:, 0]), "z"),
+        (lambda: SINDy().fit(Z, Z * float("nan")), "zdot"),
+        (lambda: SINDy().fit(Z, Z, Z[:30]), "context"),
+        (lambda: SINDy().fit(Z, Z, Z, context_names=["F"]), "context"),
+        (lambda: SINDy().fit(Z, Z, names=["x"]), "names"),
+        (lambda: SINDy(degree=12).fit(Z, Z), "z"),
+        (lambda: SINDy().fit(Z, Z).predict(Z[:, :1]), "z"),
+        (lambda: SINDy().fit(Z, Z, Z[:, :1]).predict(Z), "context"),
+        (lambda: SINDy().fit(Z[None], Z[None]).equations(), "model"),
+        (lambda: SINDy().fit_ensemble(LatentSamples.first_order(Z, Z), blocks=51), "blocks"),
+        (lambda: SINDy(library=Terms({"bad": lambda z: z})).fit(Z, Z), "term 'bad'"),
+        (lambda: SINDy(degree=1).fit(1e200 * Z, Z), "library"),
+    ],
+)
+def test_bad_input_is_named(call, argument):
+    with pytest.raises(InputError, match=f"^{argument}: expected"):
+        call()
+
+
+def test_dynamics_that_do_not_fit_the_rollout(lorenz, lorenz96_model):
+    projection = romkit.load("ncae-lorenz96")
+    second_order = SINDy(degree=1).fit_samples(problem("pendulum latent")[0])
+    for dynamics, argument in (
+        (SINDy(), "dynamics"),
+        (second_order, "dynamics"),
+        (SINDy(degree=1).fit(Z[:, :1], Z[:, :1]), "projection"),
+        (SINDy(degree=1).fit(Z, Z, Z), "projection's context"),
+    ):
+        with pytest.raises(InputError, match=f"^{argument}: expected"):
+            romkit.rollout(lorenz, projection, dynamics=dynamics, F=3.15, duration=0.1)
