@@ -1,0 +1,1 @@
+"""SINDy against pysindy: one problem of many samples, and a stack of problems."""

@@ -1,0 +1,83 @@
+"""Time romkit and pysindy on the same problems, in turns, on one core."""
+
+import dataclasses
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.sindy import report
+from benchmarks.sindy.contestants import check, make_contestants
+from benchmarks.sindy.problem import make_problem
+from romkit import provenance
+from romkit.files import atomic
+from romkit.threads import one_thread
+
+RESULTS = Path(__file__).parent / "results.json"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Size of the benchmark: `cases` are pairs of problems and samples of each."""
+
+    cases: tuple[tuple[int, int], ...] = ((1, 50_000), (20, 50_000), (20, 2_000))
+    degree: int = 3
+    repeats: int = 7
+
+
+CONFIGS = {"full": Config(), "smoke": Config(cases=((1, 500), (2, 500)), repeats=2)}
+
+
+def main(config: Config, results: Path = RESULTS) -> None:
+    """Check, time, write results.json and RESULTS.md beside it, and print the latter."""
+    stay_on_one_core()
+    with one_thread():
+        cases = [measure(config, *case) for case in config.cases]
+    found = {
+        "config": dataclasses.asdict(config),
+        "cases": cases,
+        "device": provenance.device_name("cpu"),
+        "versions": provenance.versions(),
+    }
+    with atomic(results) as temporary:
+        temporary.write_text(json.dumps(found, indent=1) + "\n")
+    page = report.page(found)
+    with atomic(results.with_name("RESULTS.md")) as temporary:
+        temporary.write_text(page)
+    print(page)
+
+
+def stay_on_one_core() -> None:
+    """The process, the threads of NumPy's BLAS included, on the last of the cores that it may use."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+
+
+def measure(config: Config, problems: int, samples: int) -> dict[str, object]:
+    """Times of all contestants on one case, after all have shown that they find the same."""
+    contestants = make_contestants(make_problem(problems, samples), config.degree)
+    difference = check(contestants)
+    rounds = [{name: _timed(fit) for name, fit in contestants.items()} for _ in range(config.repeats)]
+    times = {name: _summary([r[name] for r in rounds]) for name in contestants}
+    return {"problems": problems, "samples": samples, "difference": difference, "contestants": times}
+
+
+def _timed(work: Callable[[], object]) -> tuple[float, float]:
+    """CPU and wall time in seconds."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    work()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def _summary(times: list[tuple[float, float]]) -> dict[str, float]:
+    """Milliseconds: medians of CPU and wall time, and the range of the first."""
+    cpu, wall = ([t * 1e3 for t in column] for column in zip(*times, strict=True))
+    return {
+        "cpu_ms": statistics.median(cpu),
+        "wall_ms": statistics.median(wall),
+        "low_ms": min(cpu),
+        "high_ms": max(cpu),
+    }
