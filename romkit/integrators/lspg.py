@@ -26,8 +26,8 @@ class LSPG(LatentDynamics):
         argmin ‖φ(z) - φ(z₀) - h/2 (f(t₀, φ(z₀)) + f(t₀ + h, φ(z)))‖,
     found by Gauss-Newton for the whole batch. Mechanical systems step by the average acceleration,
     z = z₀ + h ż₀ + h²/4 (z̈₀ + z̈), ż = ż₀ + h/2 (z̈₀ + z̈), to the z̈ that minimises J z̈ + D²φ(ż, ż) - f(t, q, q̇) in
-    the metric of the inertia. Both are of order two and implicit, so stiff components of f do not limit h. As h
-    goes to zero they become `Galerkin`.
+    the metric of the inertia. Both rules are of order two and implicit, so stiff components of f do not limit h. The
+    minimiser depends on h: as h goes to zero it becomes `Galerkin`, to first order, unless the manifold is invariant.
 
     Args:
         dt: largest time step; the interval of the output by default.

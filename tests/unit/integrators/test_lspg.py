@@ -1,0 +1,80 @@
+"""LSPG: its limit, its order, its independence of members, and what it says to a solver."""
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.errors import InputError
+from romkit.integrators import LSPG, Galerkin
+from romkit.solvers import RK4, Status
+from romkit.systems import Lorenz96
+
+
+@pytest.fixture(scope="module")
+def system():
+    return Lorenz96(n=8, transient=2.0)
+
+
+@pytest.fixture(scope="module")
+def projection(system):
+    return romkit.fit("pod", system.dataset(F=[3.14, 3.18], duration=2.0), latent_dim=3)
+
+
+def latent(system, projection, dynamics):
+    return romkit.rollout(system, projection, dynamics=dynamics, duration=0.4, dt=0.1, F=3.15).latent.values
+
+
+def test_it_becomes_galerkin_to_first_order(system, projection):
+    exact = latent(system, projection, Galerkin())
+    steps = np.array([0.1, 0.05, 0.025])
+    errors = [np.abs(latent(system, projection, LSPG(dt=h)) - exact).max() for h in steps]
+    order = np.polyfit(np.log(steps), np.log(errors), 1)[0]
+    assert 0.8 < order < 1.3  # the residual is weighed by I - h/2 Df
+
+
+def test_on_all_components_it_is_the_trapezoidal_rule(system):
+    everything = romkit.fit("pod", system.dataset(F=[3.14, 3.18], duration=2.0), latent_dim=8)
+    run = romkit.rollout(system, everything, dynamics=LSPG(dt=0.05), duration=0.5, dt=0.05, F=3.15)
+    f, x = system.field(F=3.15), torch.from_numpy(run.rom.values)
+    t = torch.zeros((), dtype=torch.float64)
+    rule = x[1:] - x[:-1] - 0.025 * (f(t, x[1:]) + f(t, x[:-1]))
+    assert rule.abs().max() < 1e-8
+
+
+def test_it_reduces_the_residual_below_that_of_galerkin(system, projection):
+    h = 0.1
+    f, t = system.field(F=3.15), torch.zeros((), dtype=torch.float64)
+
+    def residual(dynamics):
+        run = romkit.rollout(system, projection, dynamics=dynamics, duration=h, dt=h, F=3.15)
+        x = torch.from_numpy(run.rom.values)
+        return (x[1] - x[0] - h / 2 * (f(t, x[1]) + f(t, x[0]))).norm().item()
+
+    assert residual(LSPG()) < residual(Galerkin())
+
+
+def test_members_do_not_influence_each_other(system, projection):
+    start = system.settled_state(torch.tensor([[3.14], [3.18]], dtype=torch.float64)).numpy()
+    wild = np.stack([start[0], 1e7 * start[1]])
+    together = romkit.rollout(
+        system, projection, dynamics=LSPG(), duration=0.5, dt=0.1, F=[3.14, 3.18], initial_state=wild
+    )
+    alone = romkit.rollout(system, projection, dynamics=LSPG(), duration=0.5, dt=0.1, F=3.14, initial_state=start[0])
+    assert together.status.values.tolist() == [Status.COMPLETED, Status.DIVERGED]
+    assert np.allclose(together.rom.values[0], alone.rom.values, atol=1e-9)
+
+
+def test_a_mechanical_system_keeps_its_course():
+    system, projection = romkit.systems.Pendulum(), romkit.load("ncae-pendulum")
+    lengths = {"l1": 0.4, "l2": 0.5, "l3": 0.6, "l4": 0.5}
+    runs = [
+        romkit.rollout(system, projection, dynamics=dynamics, duration=0.05, dt=0.005, **lengths)
+        for dynamics in (LSPG(), Galerkin())
+    ]
+    assert np.allclose(runs[0].rom, runs[1].rom, atol=1e-3)
+
+
+def test_a_solver_is_refused(system, projection):
+    with pytest.raises(InputError, match=r"solver: expected none: LSPG steps in time by itself.*LSPG\(dt="):
+        romkit.rollout(system, projection, dynamics=LSPG(), solver=RK4(0.01), F=3.15)
