@@ -6,58 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
-import xarray as xr
 from torch import Tensor
 
-from romkit.data import context_names
 from romkit.errors import InputError
 from romkit.integrators.sindy.library import CONSTANT, Library, product_names
-
-
-@dataclass(frozen=True)
-class ContextScaling:
-    """Names of the p context parameters, and how they are scaled before they enter a term: (c - shift) / scale.
-
-    A parameter that is scaled prints as δ and its name. Unscaled ones (shift 0, scale 1) print as they are.
-    """
-
-    names: tuple[str, ...]
-    shift: tuple[float, ...]
-    scale: tuple[float, ...]
-
-    @classmethod
-    def none(cls, names: Sequence[str]) -> "ContextScaling":
-        """Physical units."""
-        return cls(tuple(names), (0.0,) * len(names), (1.0,) * len(names))
-
-    @classmethod
-    def from_dataset(cls, data: xr.Dataset) -> "ContextScaling":
-        """To [-1, 1] over the training range of each parameter, or over the values in the dataset without one."""
-        names = context_names(data)
-        ranges = [data[name].attrs.get("training_range", (data[name].min(), data[name].max())) for name in names]
-        return cls(
-            names,
-            tuple(float(low + high) / 2 for low, high in ranges),
-            tuple(float(high - low) / 2 or 1.0 for low, high in ranges),
-        )
-
-    def __call__(self, c: Tensor) -> Tensor:
-        """Scaled context (..., p) from physical units."""
-        return (c - c.new_tensor(self.shift)) / c.new_tensor(self.scale)
-
-    @property
-    def symbols(self) -> list[str]:
-        """What stands in an equation for each parameter."""
-        return [f"δ{name}" if scaled else name for name, scaled in zip(self.names, self._scaled(), strict=True)]
-
-    @property
-    def definitions(self) -> list[str]:
-        """What each scaled parameter means, as text."""
-        rows = zip(self.names, self.shift, self.scale, self._scaled(), strict=True)
-        return [f"δ{name} = ({name} - {shift:.6g}) / {scale:.6g}" for name, shift, scale, scaled in rows if scaled]
-
-    def _scaled(self) -> list[bool]:
-        return [pair != (0.0, 1.0) for pair in zip(self.shift, self.scale, strict=True)]
+from romkit.integrators.sindy.scaling import Scaling
 
 
 @dataclass(frozen=True)
@@ -65,41 +18,47 @@ class Basis:
     """θ(z, c): each latent term times each context term, the context term running faster.
 
     Attributes:
-        library, context_library: terms of the variables, and of the scaled context.
-        variables: names of the variables.
+        library: terms of the scaled variables, which are z, or z and ż.
+        context_library: terms of the scaled context.
+        variables: names and scaling of the variables.
         context: names and scaling of the context.
     """
 
     library: Library
     context_library: Library
-    variables: tuple[str, ...]
-    context: ContextScaling
+    variables: Scaling
+    context: Scaling
 
     @functools.cached_property
     def names(self) -> list[str]:
         """(K,) names of the terms."""
-        latent, context = self.library.names(self.variables), self.context_library.names(self.context.symbols)
-        return product_names([latent[k] for k in _first(latent)], [context[k] for k in _first(context)])
+        return product_names(self.latent_names, self.context_names)
+
+    @functools.cached_property
+    def latent_names(self) -> list[str]:
+        """Names of the latent factors."""
+        return list(dict.fromkeys(self.library.names(self.variables.symbols)))
+
+    @functools.cached_property
+    def context_names(self) -> list[str]:
+        """Names of the context factors."""
+        return list(dict.fromkeys(self.context_library.names(self.context.symbols)))
 
     def terms(self, z: Tensor, c: Tensor) -> list[Tensor]:
         """The K terms at z (..., d) and c (..., p), each (...); leading axes broadcast as in torch."""
-        latent, context = self.latent_terms(z), self.context_terms(c)
-        if len(context) == 1 and self.context_library.names(self.context.symbols)[0] == CONSTANT:
+        latent = self._latent(self.variables.on(z)(z))
+        if self.context_names == [CONSTANT]:
             return latent
-        return [a * b for a, b in itertools.product(latent, context)]
-
-    @functools.cached_property
-    def latent_terms(self) -> Callable[[Tensor], list[Tensor]]:
-        """The latent factors as a function of z."""
-        return _without_repeats(self.library, self.variables)
+        return [a * b for a, b in itertools.product(latent, self.context_terms(c))]
 
     def context_terms(self, c: Tensor) -> list[Tensor]:
-        """The context factors at c in physical units."""
-        return self._scaled_context_terms(self.context(c))
+        """The context factors at c (..., p) in physical units."""
+        return self._context(self.context.on(c)(c))
 
-    @functools.cached_property
-    def _scaled_context_terms(self) -> Callable[[Tensor], list[Tensor]]:
-        return _without_repeats(self.context_library, self.context.symbols)
+    def rate(self, values: Tensor) -> Tensor:
+        """ż or z̈ (..., m) in physical units, from those of the scaled variables that the equation gives."""
+        scale = self.variables.scale[: values.shape[-1]]
+        return values if set(scale) == {1.0} else values * values.new_tensor(scale)
 
     def bind(self, coefficients: Tensor, c: Tensor) -> Callable[[Tensor], Tensor]:
         """z (..., d) -> the right-hand side (..., m) at a context, whose terms are evaluated once, here.
@@ -108,22 +67,27 @@ class Basis:
             coefficients: (..., K, m); leading axes are stacked equations.
             c: (..., p) in physical units; leading axes match those of the coefficients from the left.
         """
-        context = torch.stack(self.context_terms(c), dim=-1)
-        lead, m = coefficients.shape[:-2], coefficients.shape[-1]
-        missing = (1,) * max(0, context.ndim - 1 - len(lead)) if lead else ()
-        grid = coefficients.to(c).reshape(*lead, *missing, -1, context.shape[-1], m)
-        weights = torch.einsum("...kcm,...c->...km", grid, context)
+        weights = self.rate(self.at(coefficients, c))
+        scaled = self.variables.on(c)
 
         def g(z: Tensor) -> Tensor:
-            theta = torch.stack(self.latent_terms(z), dim=-1).unsqueeze(-2)
+            theta = torch.stack(self._latent(scaled(z)), dim=-1).unsqueeze(-2)
             extra = (1,) * max(0, z.ndim + 1 - weights.ndim) if weights.ndim > 2 else ()
             return (theta @ weights.reshape(*weights.shape[:-2], *extra, *weights.shape[-2:])).squeeze(-2)
 
         return g
 
+    def at(self, coefficients: Tensor, c: Tensor) -> Tensor:
+        """Coefficients (..., latent terms, m) of the latent factors alone, at a context c (..., p)."""
+        context = torch.stack(self.context_terms(c), dim=-1)
+        lead, m = coefficients.shape[:-2], coefficients.shape[-1]
+        missing = (1,) * max(0, context.ndim - 1 - len(lead)) if lead else ()
+        grid = coefficients.to(c).reshape(*lead, *missing, -1, context.shape[-1], m)
+        return torch.einsum("...kcm,...c->...km", grid, context)
+
     def check_context(self, argument: str, c: Tensor) -> None:
         """Raise InputError unless c (..., p) has the parameters of this basis."""
-        p = len(self.context.names)
+        p = len(self.context)
         if c.shape[-1:] != (p,):
             raise InputError(
                 argument,
@@ -132,15 +96,19 @@ class Basis:
                 fix="use the context that the equation was fitted with",
             )
 
+    @functools.cached_property
+    def _latent(self) -> Callable[[Tensor], list[Tensor]]:
+        return _without_repeats(self.library, self.variables.symbols)
 
-def _first(names: Sequence[str]) -> list[int]:
-    """Indices of the names that do not repeat an earlier one."""
-    return [k for k, name in enumerate(names) if name not in names[:k]]
+    @functools.cached_property
+    def _context(self) -> Callable[[Tensor], list[Tensor]]:
+        return _without_repeats(self.context_library, self.context.symbols)
 
 
 def _without_repeats(library: Library, variables: Sequence[str]) -> Callable[[Tensor], list[Tensor]]:
+    """The library, or where names repeat its first term of each name."""
     names = library.names(variables)
-    keep = _first(names)
+    keep = [k for k, name in enumerate(names) if name not in names[:k]]
     if len(keep) == len(names):
         return library
 

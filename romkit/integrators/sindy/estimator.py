@@ -10,7 +10,7 @@ from torch import Tensor
 from romkit import checks
 from romkit.errors import InputError
 from romkit.integrators.base import LearnedField
-from romkit.integrators.sindy.basis import Basis, ContextScaling
+from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.ensemble import SINDyEnsemble, bootstrap
 from romkit.integrators.sindy.library import Library, Polynomial
 from romkit.integrators.sindy.model import SINDyModel
@@ -83,7 +83,7 @@ class SINDy(LearnedField):
         Raises:
             InputError: shapes that do not match, fewer samples than terms, or values that are not finite.
         """
-        return self.fit_samples(LatentSamples.first_order(z, zdot, context, names=names, scaling=context_names))
+        return self.fit_samples(LatentSamples.first_order(z, zdot, context, names=names, parameters=context_names))
 
     def fit_samples(self, samples: LatentSamples) -> SINDyModel:
         """The equation of samples by `encoded_samples`, `galerkin_samples`, ..., of first or second order."""
@@ -135,7 +135,7 @@ class SINDy(LearnedField):
         return Thresholding(self.threshold, self.alpha, self.max_iter, self.unbias, self.normalize_columns)
 
     def _design(self, samples: LatentSamples) -> Design:
-        basis = self._basis(samples.variables, samples.scaling)
+        basis = self._basis(samples)
         terms = len(basis.names)
         if len(samples) < terms:
             raise InputError(
@@ -149,9 +149,10 @@ class SINDy(LearnedField):
         context = samples.context if shared else samples.context.expand(*lead, *samples.context.shape[-2:])
         return Design(basis, *(_one_axis(x) for x in (samples.inputs, context, samples.targets)))
 
-    def _basis(self, variables: tuple[str, ...], scaling: ContextScaling) -> Basis:
+    def _basis(self, samples: LatentSamples) -> Basis:
         library = self.library or Polynomial(self.degree)
-        return Basis(library, self.context_library or Polynomial(self.context_degree), variables, scaling)
+        context_library = self.context_library or Polynomial(self.context_degree)
+        return Basis(library, context_library, samples.variables, samples.parameters)
 
     def _unfitted(self) -> InputError:
         fix = "give the result of its fit"

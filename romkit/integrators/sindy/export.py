@@ -28,17 +28,17 @@ def to_pysindy(basis: Basis, coefficients: Tensor, order: int) -> object:
     optimizer = pysindy.STLSQ()
     optimizer.coef_ = np.zeros((rates + m, rates + K))
     optimizer.coef_[:rates, :rates] = np.eye(rates)
-    optimizer.coef_[rates:, rates:] = coefficients.T.cpu().numpy()
+    optimizer.coef_[rates:, rates:] = basis.rate(coefficients).T.cpu().numpy()
     optimizer.ind_, optimizer.intercept_ = optimizer.coef_ != 0, 0.0
     model = pysindy.SINDy(optimizer=optimizer, feature_library=library)
-    model.feature_names = [*basis.variables, *basis.context.names]
+    model.feature_names = [*basis.variables.names, *basis.context.names]
     model.n_control_features_ = parameters
     model._fit_shape()  # what its fit calls last
     return model
 
 
 def _names(basis: Basis, rates: int) -> list[str]:
-    return [*basis.variables[len(basis.variables) - rates :], *basis.names]
+    return [*basis.variables.names[len(basis.variables) - rates :], *basis.names]
 
 
 def _features(basis: Basis, rates: int) -> Callable[[np.ndarray], np.ndarray]:

@@ -20,8 +20,8 @@ from romkit.errors import InputError
 from romkit.integrators.base import LatentField
 from romkit.integrators.differentiation import differentiate
 from romkit.integrators.galerkin import Galerkin
-from romkit.integrators.sindy.basis import ContextScaling
 from romkit.integrators.sindy.samples import LatentSamples
+from romkit.integrators.sindy.scaling import Scaling
 from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
 
 T0 = torch.zeros((), dtype=torch.float64)
@@ -162,4 +162,4 @@ def _context(data: xr.Dataset, z: Tensor) -> Tensor:
 def _labels(data: xr.Dataset, source: str) -> dict[str, object]:
     transient = data.attrs.get("transient")
     discarded = "" if transient is None else f", transient of {float(transient):g} discarded"
-    return {"scaling": ContextScaling.from_dataset(data), "source": source + discarded}
+    return {"parameters": Scaling.of_context(data), "source": source + discarded}

@@ -7,10 +7,13 @@ import torch
 from torch import Tensor
 
 from romkit.broadcast import align
+from romkit.data import context_array
 from romkit.errors import InputError
 from romkit.integrators.base import LearnedField
 from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.export import to_pysindy
+from romkit.integrators.sindy.library import Polynomial
+from romkit.integrators.sindy.scaling import Scaling
 from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
 
 
@@ -61,7 +64,7 @@ class SINDyModel(LearnedField):
         c = z.new_empty((*z.shape[:-1], 0)) if context is None else align(context.to(z), z)
         self.basis.check_context("context", c)
         theta = torch.stack([term.expand(z.shape[:-1]) for term in self.basis.terms(z, c)], dim=-1)
-        return theta @ self.coefficients.to(theta)
+        return self.basis.rate(theta @ self.coefficients.to(theta))
 
     def latent_field(self, P: ProjectionOperator, f: Field | None = None) -> Field:
         """g(t, z) at the context of P; the full-order field is not used."""
@@ -79,11 +82,27 @@ class SINDyModel(LearnedField):
         """One formula per latent, like `z0' = 1.000 z1 - 0.5000 z0 F`, with this many significant digits."""
         self._check_single("equations")
         columns = self.coefficients.T.tolist()
-        latents = self.basis.variables[: len(columns)]
+        latents = self.basis.variables.symbols[: len(columns)]
         return [
             f"{name}{chr(39) * self.order} = {_formula(column, self.terms, digits)}"
             for name, column in zip(latents, columns, strict=True)
         ]
+
+    def at(self, **context: float) -> "SINDyModel":
+        """The equation of one context given by name, `model.at(F=3.15)`, with the context's terms evaluated.
+
+        Raises:
+            InputError: a name is missing or unknown, or a value is not one finite number.
+        """
+        self._check_single("at")
+        c = torch.from_numpy(context_array(self.basis.context.names, context))
+        if c.ndim > 1:
+            names = ", ".join(context)
+            raise InputError(names, expected="one number", got=f"shape {tuple(c.shape[:-1])}", fix="give one context")
+        basis = replace(self.basis, context_library=Polynomial(0), context=Scaling.none(()))
+        where = ", ".join(f"{name} = {value:g}" for name, value in context.items())
+        coefficients = self.basis.at(self.coefficients, c.to(self.coefficients))
+        return replace(self, basis=basis, coefficients=coefficients, source=f"{self.source}; at {where}")
 
     def to_pysindy(self) -> object:
         """A fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes its control input.
@@ -112,7 +131,13 @@ class SINDyModel(LearnedField):
             f"condition {self.condition.item():.1e}, {self.samples} samples; {self.source}"
         )
         unsettled = "" if bool(self.converged) else "the support had not settled: raise max_iter"
-        lines = [f"SINDyModel({facts})", *self.equations(), *self.basis.context.definitions, unsettled]
+        lines = [
+            f"SINDyModel({facts})",
+            *self.equations(),
+            *self.basis.variables.definitions,
+            *self.basis.context.definitions,
+            unsettled,
+        ]
         return "\n  ".join(line for line in lines if line)
 
     def _bound(self, P: ProjectionOperator, order: int) -> Callable[[Tensor], Tensor]:
@@ -139,7 +164,7 @@ class SINDyModel(LearnedField):
         if z.shape[-1:] != (len(self.basis.variables),):
             raise InputError(
                 "z",
-                expected=f"({', '.join(self.basis.variables)}) on the last axis",
+                expected=f"({', '.join(self.basis.variables.names)}) on the last axis",
                 got=f"shape {tuple(z.shape)}",
                 fix="give all variables of the equation",
             )

@@ -54,11 +54,12 @@ class Design:
         return len(self.basis.names) + self.targets.shape[-1]
 
     def rows(self, problems: slice, samples: slice, out: Tensor | None = None) -> Tensor:
-        """(S, K + m, n) in float64: the terms, and below them the targets."""
+        """(S, K + m, n) in float64: the terms, and below them the targets of the scaled variables."""
         context = self.context[problems] if len(self.context) > 1 else self.context
         z, c, y = (_by_columns(x[:, samples]) for x in (self.inputs[problems], context, self.targets[problems]))
-        terms = (term.expand(y.shape[:-1]) for term in self.basis.terms(z, c))
-        return torch.stack([*terms, *y.unbind(-1)], dim=-2, out=out)
+        terms = [term.expand(y.shape[:-1]) for term in self.basis.terms(z, c)]
+        rates = [rate / scale for rate, scale in zip(y.unbind(-1), self.basis.variables.scale, strict=False)]
+        return torch.stack([*terms, *rates], dim=-2, out=out)
 
     def chunk_shape(self, samples: int) -> tuple[int, int]:
         """Problems and samples of a piece whose rows stay in cache, of so many samples in all."""

@@ -1,14 +1,14 @@
 """What an equation is fitted to: latent states with their rates, the context of each, and where they came from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from romkit.errors import InputError
-from romkit.integrators.sindy.basis import ContextScaling
+from romkit.integrators.sindy.scaling import Scaling
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,17 +22,17 @@ class LatentSamples:
         inputs: z (..., N, m), or (z, ż) (..., N, 2m).
         targets: ż or z̈ (..., N, m).
         context: (..., N, p) in physical units; an axis of size 1 where problems share it.
-        scaling: names of the context parameters and how they enter the terms.
+        variables: names of the inputs and how they enter the terms.
+        parameters: names of the context parameters and how they enter the terms.
         source: where the samples came from, in words.
-        names: of the m latent coordinates.
     """
 
     inputs: Tensor
     targets: Tensor
     context: Tensor
-    scaling: ContextScaling
+    variables: Scaling
+    parameters: Scaling
     source: str
-    names: tuple[str, ...]
 
     @classmethod
     def first_order(
@@ -42,7 +42,7 @@ class LatentSamples:
         context: Tensor | np.ndarray | None = None,
         *,
         names: Sequence[str] | None = None,
-        scaling: ContextScaling | Sequence[str] | None = None,
+        parameters: Scaling | Sequence[str] | None = None,
         source: str = "given latent states and velocities",
     ) -> "LatentSamples":
         """Samples of ż = g(z; c).
@@ -52,7 +52,7 @@ class LatentSamples:
             zdot: (..., N, m).
             context: (..., N, p), or (N, p) for all problems.
             names: of the latent coordinates, z0, z1, ... by default.
-            scaling: of the context; a sequence of names means physical units, and c0, c1, ... are the default.
+            parameters: names of the context parameters, or names with their scaling; c0, c1, ... by default.
             source: where they came from, in words.
 
         Raises:
@@ -60,7 +60,7 @@ class LatentSamples:
         """
         z = _tensor("z", z)
         zdot = _matching("zdot", zdot, z)
-        return cls._checked(z, zdot, context, names, scaling, source)
+        return cls._checked(z, zdot, context, names, parameters, source)
 
     @classmethod
     def second_order(
@@ -71,41 +71,45 @@ class LatentSamples:
         context: Tensor | np.ndarray | None = None,
         *,
         names: Sequence[str] | None = None,
-        scaling: ContextScaling | Sequence[str] | None = None,
+        parameters: Scaling | Sequence[str] | None = None,
         source: str = "given latent states, velocities and accelerations",
     ) -> "LatentSamples":
         """Samples of z̈ = g(z, ż; c), each of z, dz, ddz (..., N, m); the rest as in `first_order`."""
         z = _tensor("z", z)
         dz, ddz = _matching("dz", dz, z), _matching("ddz", ddz, z)
-        return cls._checked(torch.cat([z, dz], dim=-1), ddz, context, names, scaling, source)
+        return cls._checked(torch.cat([z, dz], dim=-1), ddz, context, names, parameters, source)
 
     @property
     def order(self) -> int:
         """1 for ż = g(z; c), 2 for z̈ = g(z, ż; c)."""
         return self.inputs.shape[-1] // self.targets.shape[-1]
 
-    @property
-    def variables(self) -> tuple[str, ...]:
-        """Names of the inputs: those of the latents, and for second order their rates, primed."""
-        return self.names + tuple(f"{name}'" for name in self.names) * (self.order - 1)
+    def scaled(self) -> "LatentSamples":
+        """The same samples, whose latent coordinates enter the terms with mean 0 and standard deviation 1.
+
+        Where latents are far from zero or of very different size, this is what makes one threshold fit all terms.
+        """
+        m = self.targets.shape[-1]
+        latents = Scaling.standard(self.variables.names[:m], self.inputs[..., :m])
+        still = (0.0,) * m * (self.order - 1)  # rates keep their zero, and have the scale of their coordinate
+        scaling = Scaling(self.variables.names, latents.shift + still, latents.scale * self.order)
+        return replace(self, variables=scaling)
 
     def __len__(self) -> int:
         return self.targets.shape[-2]
 
     def __add__(self, other: "LatentSamples") -> "LatentSamples":
-        if (self.variables, self.scaling) != (other.variables, other.scaling):
-            raise InputError(
-                "samples",
-                expected=f"variables {self.variables} and context {self.scaling.definitions or self.scaling.names}",
-                got=f"{other.variables} and {other.scaling.definitions or other.scaling.names}",
-                fix="join samples of one projection, with one scaling of the context",
-            )
-        source = self.source if other.source == self.source else f"{self.source}, and {other.source}"
-        pairs = ((getattr(self, part), getattr(other, part)) for part in ("inputs", "targets", "context"))
-        return LatentSamples(*(torch.cat(pair, dim=-2) for pair in pairs), self.scaling, source, self.names)
+        mine, theirs = ((*each.variables.symbols, *each.parameters.symbols) for each in (self, other))
+        if (self.variables, self.parameters) != (other.variables, other.parameters):
+            fix = "join samples of one projection, and scale them afterwards"
+            raise InputError("samples", expected=f"{mine} with the same scaling", got=str(theirs), fix=fix)
+        source = self.source if other.source == self.source else f"{self.source}; and {other.source}"
+        pairs = {part: (getattr(self, part), getattr(other, part)) for part in ("inputs", "targets", "context")}
+        joined = {part: torch.cat(pair, dim=-2) for part, pair in pairs.items()}
+        return replace(self, **joined, source=source)
 
     def __repr__(self) -> str:
-        return f"LatentSamples({len(self)} samples of {', '.join(self.variables)}; {self.source})"
+        return f"LatentSamples({len(self)} samples of {', '.join(self.variables.names)}; {self.source})"
 
     @classmethod
     def _checked(
@@ -114,24 +118,25 @@ class LatentSamples:
         targets: Tensor,
         context: Tensor | np.ndarray | None,
         names: Sequence[str] | None,
-        scaling: ContextScaling | Sequence[str] | None,
+        parameters: Scaling | Sequence[str] | None,
         source: str,
     ) -> "LatentSamples":
-        m = targets.shape[-1]
+        m, order = targets.shape[-1], inputs.shape[-1] // targets.shape[-1]
         names = tuple(f"z{k}" for k in range(m)) if names is None else tuple(names)
         if len(names) != m:
             raise InputError("names", expected=f"{m} names, one per latent", got=str(names), fix="name each latent")
         c = _context(context, targets)
-        if scaling is None:
-            scaling = tuple(f"c{k}" for k in range(c.shape[-1]))
-        if not isinstance(scaling, ContextScaling):
-            scaling = ContextScaling.none(scaling)
-        if len(scaling.names) != c.shape[-1]:
-            expected = f"{len(scaling.names)} parameters ({', '.join(scaling.names)}) on the last axis"
+        if parameters is None:
+            parameters = tuple(f"c{k}" for k in range(c.shape[-1]))
+        if not isinstance(parameters, Scaling):
+            parameters = Scaling.none(parameters)
+        if len(parameters) != c.shape[-1]:
+            expected = f"{len(parameters)} parameters ({', '.join(parameters.names)}) on the last axis"
             raise InputError("context", expected=expected, got=f"{c.shape[-1]}", fix="name every parameter once")
-        if set(names) & set(scaling.symbols):
+        if set(names) & set(parameters.names):
             raise InputError("names", expected="names unlike the context's", got=str(names), fix="rename the latents")
-        return cls(inputs, targets, c, scaling, source, names)
+        rates = tuple(f"{name}'" for name in names) * (order - 1)
+        return cls(inputs, targets, c, Scaling.none(names + rates), parameters, source)
 
 
 def _tensor(argument: str, value: object) -> Tensor:
