@@ -51,6 +51,15 @@ class Basis:
             return latent
         return [a * b for a, b in itertools.product(latent, self.context_terms(c))]
 
+    def fill(self, z: Tensor, c: Tensor, rows: Sequence[Tensor]) -> None:
+        """Write the K terms at z (..., d) and c (..., p) into rows, each (...)."""
+        z = self.variables.on(z)(z)
+        if self.context_names == [CONSTANT] and self._latent is self.library:
+            return self.library.fill(z, rows)
+        columns = z.mT.contiguous().mT  # each column contiguous, which is how the terms read it
+        for row, (a, b) in zip(rows, itertools.product(self._latent(columns), self.context_terms(c)), strict=True):
+            torch.mul(a, b, out=row)
+
     def context_terms(self, c: Tensor) -> list[Tensor]:
         """The context factors at c (..., p) in physical units."""
         return self._context(self.context.on(c)(c))

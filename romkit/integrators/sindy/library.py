@@ -30,6 +30,11 @@ class Library(abc.ABC):
     def __call__(self, x: Tensor) -> list[Tensor]:
         """The K terms at x (..., d), each (...)."""
 
+    def fill(self, x: Tensor, rows: Sequence[Tensor]) -> None:
+        """Write the K terms at x (..., d) into rows, each (...); override where that saves memory traffic."""
+        for row, term in zip(rows, self(x), strict=True):
+            row.copy_(term)
+
     def __add__(self, other: "Library") -> "Library":
         return Sum(self, other)
 
@@ -62,6 +67,17 @@ class Polynomial(Library):
             *rest, last = monomial
             found[monomial] = found[tuple(rest)] * variables[last] if rest else variables[last]
         return list(found.values())
+
+    def fill(self, x: Tensor, rows: Sequence[Tensor]) -> None:
+        found = {}
+        for row, monomial in zip(rows, _monomials(self.degree, x.shape[-1]), strict=True):
+            if not monomial:
+                row.fill_(1.0)
+            elif len(monomial) == 1:
+                row.copy_(x[..., monomial[0]])
+            else:
+                torch.mul(found[monomial[:-1]], found[monomial[-1:]], out=row)
+            found[monomial] = row
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from romkit.integrators.sindy.basis import Basis
 CONDITION_LIMIT = 1e4
 """Condition number of the library above which QR replaces the Gram matrix: its square costs 8 of 16 digits there."""
 
-CHUNK = 2**17
-"""Entries of one chunk of the design matrix: 1 MiB, which stays in the cache of a core."""
+CHUNK = 2**18
+"""Entries of one chunk of the design matrix: 2 MiB, which about fits the cache of a core."""
 
 ALIGNMENT = 8
 """Rows of the design matrix are padded to a multiple of this many: matrix products are up to twice as fast."""
@@ -53,13 +53,15 @@ class Design:
         """K + m: terms and targets."""
         return len(self.basis.names) + self.targets.shape[-1]
 
-    def rows(self, problems: slice, samples: slice, out: Tensor | None = None) -> Tensor:
-        """(S, K + m, n) in float64: the terms, and below them the targets of the scaled variables."""
+    def rows(self, problems: slice, samples: slice, out: Tensor) -> Tensor:
+        """The terms, and below them the targets of the scaled variables, written into out (S, K + m, n)."""
         context = self.context[problems] if len(self.context) > 1 else self.context
-        z, c, y = (_by_columns(x[:, samples]) for x in (self.inputs[problems], context, self.targets[problems]))
-        terms = [term.expand(y.shape[:-1]) for term in self.basis.terms(z, c)]
-        rates = [rate / scale for rate, scale in zip(y.unbind(-1), self.basis.variables.scale, strict=False)]
-        return torch.stack([*terms, *rates], dim=-2, out=out)
+        z, c, y = (x[:, samples].double() for x in (self.inputs[problems], context, self.targets[problems]))
+        rows, K = out.unbind(-2), len(self.basis.names)
+        self.basis.fill(z, c, rows[:K])
+        for row, rate, scale in zip(rows[K:], y.unbind(-1), self.basis.variables.scale, strict=False):
+            torch.div(rate, scale, out=row)
+        return out
 
     def chunk_shape(self, samples: int) -> tuple[int, int]:
         """Problems and samples of a piece whose rows stay in cache, of so many samples in all."""
@@ -104,14 +106,15 @@ def gram(design: Design, start: int, stop: int) -> Tensor:
 
 def triangular(design: Design, problem: int, weights: Tensor | None = None) -> Tensor:
     """(K + m, K + m) R of one problem with Rᵀ R = its Gram matrix, each sample weighted by `weights` (N,)."""
-    alone = slice(problem, problem + 1)
-    N, R = design.targets.shape[1], None
-    for start in range(0, N, 8 * design.size):
-        samples = slice(start, start + 8 * design.size)
-        block = design.rows(alone, samples)[0].mT
+    alone, N = slice(problem, problem + 1), design.targets.shape[1]
+    buffer = design.targets.new_empty((1, design.size, 8 * design.size), dtype=torch.float64)
+    R = buffer.new_empty((0, design.size))
+    for start in range(0, N, buffer.shape[-1]):
+        samples = slice(start, min(start + buffer.shape[-1], N))
+        block = design.rows(alone, samples, buffer[..., : samples.stop - start])[0].mT
         if weights is not None:
             block = block * weights[samples, None].sqrt()
-        R = torch.linalg.qr(block if R is None else torch.cat([R, block]), mode="r").R
+        R = torch.linalg.qr(torch.cat([R, block]), mode="r").R
     return R
 
 
@@ -212,8 +215,3 @@ def _residual(grams: Tensor, coefficients: Tensor, squares: Tensor) -> Tensor:
 def _column_scale(norms: Tensor) -> Tensor:
     """Norms to divide by; a column of zeros stays one."""
     return torch.where(norms > 0, norms, 1.0)
-
-
-def _by_columns(x: Tensor) -> Tensor:
-    """x (S, n, d) in float64 with each of the d columns contiguous, which is how the terms read it."""
-    return x.mT.double().contiguous().mT
