@@ -23,7 +23,7 @@ def rollout(
     duration: Annotated[float | None, typer.Option(help="Length of the run, in the system's time units.")] = None,
     dt: Annotated[float | None, typer.Option(help="Output interval, and step of the reduced model.")] = None,
     dynamics: Annotated[
-        str, typer.Option(help="How the latent equation is made: galerkin or petrov-galerkin.")
+        str, typer.Option(help="How the latent state moves: galerkin, petrov-galerkin or lspg.")
     ] = "galerkin",
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs"),
 ) -> None:
