@@ -3,6 +3,7 @@
 from romkit.integrators.base import LatentDynamics, LatentField, LearnedField, tangent_bundle_field
 from romkit.integrators.galerkin import Galerkin, PetrovGalerkin
 from romkit.integrators.lspg import LSPG
+from romkit.integrators.neural_ode import NeuralODE, NeuralODEModel
 from romkit.integrators.sindy import (
     LatentSamples,
     SINDy,
@@ -23,6 +24,8 @@ __all__ = [
     "LatentField",
     "LatentSamples",
     "LearnedField",
+    "NeuralODE",
+    "NeuralODEModel",
     "PetrovGalerkin",
     "SINDy",
     "SINDyModel",

@@ -19,11 +19,15 @@ class Status(enum.IntEnum):
 
 
 class Solution(NamedTuple):
-    """Times (T,), states (..., T, d) with NaN from a member's divergence on, status (...) of `Status` codes."""
+    """Times (T,), states (..., T, d) with NaN from a member's divergence on, status (...) of `Status` codes.
+
+    `engine` says what did the steps: "compiled", or "torch" with the reason where compiling was considered.
+    """
 
     times: Tensor
     states: Tensor
     status: Tensor
+    engine: str = "torch"
 
 
 class Solver(abc.ABC):
@@ -47,8 +51,12 @@ class Solver(abc.ABC):
             raise InputError(
                 "times", expected="a 1-D increasing tensor", got=f"shape {tuple(times.shape)}", fix="sort the times"
             )
-        states = self._integrate(field, y0, times.to(y0))
-        return Solution(times, *_score(states, self.bound))
+        states, engine = self._run(field, y0, times.to(y0))
+        return Solution(times, *_score(states, self.bound), engine)
+
+    def _run(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Tensor, str]:
+        """States as from `_integrate` and the engine; override where there is more than one."""
+        return self._integrate(field, y0, times), "torch"
 
     @abc.abstractmethod
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:

@@ -124,7 +124,7 @@ class System(abc.ABC):
         checks.last_axis("initial_state", initial_state.shape, self.state_size, f"the state of {self.name}")
         f = self.field(context)
         with torch.inference_mode(), one_thread():
-            _, states, status = RK4(self.dt, label=label)(f, initial_state, times)
+            _, states, status, _ = RK4(self.dt, label=label, compile=False)(f, initial_state, times)
             velocity = _at_each_time(f, times, states) if callable(context) else f(times, states)
         return Motion(states, velocity, None, status)
 

@@ -75,6 +75,8 @@ class MechanicalSystem(System):
     def _simulate(self, q0: Tensor, v0: Tensor, context: Tensor, times: Tensor, label: str) -> Motion:
         first_order = super().field(context)
         with one_thread():
-            _, states, status = RK4(self.dt, label=label)(first_order, torch.cat([q0, v0], dim=-1), times)
+            _, states, status, _ = RK4(self.dt, label=label, compile=False)(
+                first_order, torch.cat([q0, v0], dim=-1), times
+            )
         q, v = states.chunk(2, dim=-1)
         return Motion(q, v, self.field(context)(times, q, v), status)

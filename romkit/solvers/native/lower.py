@@ -1,0 +1,238 @@
+"""From recorded ATen calls to the C++ body of a function that evaluates the field for one block of members."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_leaves
+
+from romkit.solvers.native.constants import Constants
+from romkit.solvers.native.emit import Emitter, inverse, nest
+from romkit.solvers.native.formulas import FORMULAS
+from romkit.solvers.native.index import UNOWNED, Value, by_owner, members_first
+from romkit.solvers.native.record import Call, Recording, Unsupported, is_symbol
+
+VIEWS = {
+    "alias", "clone", "contiguous", "detach", "diagonal", "expand", "flip", "index", "index_select", "permute",
+    "repeat", "reshape", "roll", "select", "slice", "split", "split_with_sizes", "squeeze", "t", "transpose", "unbind",
+    "unsqueeze", "view", "_unsafe_view",
+}  # fmt: skip
+"""Calls that only move elements: torch does them on indices."""
+
+
+class Body(NamedTuple):
+    """C++ statements that write `out` from `t` and `y`, how many numbers they keep, and the constants they read."""
+
+    source: str
+    scratch: int
+    constants: Constants
+
+
+def lower(recording: Recording) -> Body:
+    """The recorded field for one block of members; the leading axes of the state are the members.
+
+    Raises:
+        Unsupported: a call that is not known here, or one that mixes members.
+    """
+    emitter = Emitter(recording)
+    for call in recording.calls:
+        _lower(emitter, call)
+    result = recording.result
+    elements = torch.arange(result.numel()).reshape(result.shape).expand(recording.y.shape)
+    array, places = emitter.place(result, elements, emitter.members)
+    emitter.copy("out", [(array, place) for place in places.tolist()])
+    return Body(emitter.source(), emitter.scratch, emitter.constants)
+
+
+def _lower(emitter: Emitter, call: Call) -> None:
+    name = call.op.overloadpacket.__name__
+    if name in VIEWS:
+        _view(emitter, call, name)
+    elif name in FORMULAS:
+        emitter.elementwise(call, FORMULAS[name])
+    elif name in _OTHERS:
+        _OTHERS[name](emitter, call)
+    else:
+        raise Unsupported(f"{call.op} has no compiled form")
+    for output in call.outputs:
+        if emitter.known(output) and output.dtype not in (emitter.dtype, torch.bool):
+            raise Unsupported(f"{call.op} gives {output.dtype} where the state is {emitter.dtype}")
+
+
+def _view(emitter: Emitter, call: Call, name: str) -> None:
+    source, *rest = call.args
+    if not is_symbol(source) or any(map(is_symbol, tree_leaves((rest, call.kwargs)))):
+        raise Unsupported(f"{call.op} with indices that depend on the state has no compiled form")
+    buffer, ids = emitter.value(source).buffer, emitter.value(source).ids
+    if name in ("view", "_unsafe_view", "reshape"):  # indices have strides of their own
+        moved = [ids.reshape(call.outputs[0].shape)]
+    else:
+        moved = [ids] if name in ("clone", "contiguous") else tree_flatten(call.op(ids, *rest, **call.kwargs))[0]
+    for output, outcome in zip(call.outputs, moved, strict=True):
+        emitter.bind(output, Value(buffer, outcome))
+
+
+def _convert(emitter: Emitter, call: Call) -> None:
+    emitter.bind(call.outputs[0], emitter.value(call.args[0]))
+
+
+def _matmul(emitter: Emitter, call: Call) -> None:
+    a, b = call.args
+    left, right = _numbered(a), _numbered(b)
+    if b.ndim == 1:  # mv and dot
+        right = right.unsqueeze(-1)
+    if a.ndim == 1:
+        left = left.unsqueeze(0)
+    order = _rows_by_member(emitter, (a, left), (b, right))
+    right = right[order] if right.ndim == 3 else right
+    _multiply(emitter, call, left[order], right, (*left.shape[:-1], right.shape[-1]))
+    emitter.move(call.outputs[0], lambda ids: ids[order.argsort()].reshape(call.outputs[0].shape))
+
+
+def _rows_by_member(emitter: Emitter, *factors: tuple[Tensor, Tensor]) -> Tensor:
+    """The order of rows, or of batches, in which the members come one after the other."""
+    for tensor, numbered in factors:
+        if is_symbol(tensor) and (numbered.ndim == 3 or tensor is factors[0][0]):
+            return by_owner(emitter.value(tensor).ids.reshape(-1)[numbered])
+    return torch.arange(len(factors[0][1]))
+
+
+def _multiply(emitter: Emitter, call: Call, left: Tensor, right: Tensor, shape: tuple[int, ...]) -> None:
+    """(M, K) (K, N) or batches of them; each member takes its own batches, or its own rows of a common one."""
+    count = emitter.count(call, shape)
+    batches = shape[0] if len(shape) == 3 else 1
+    common = batches < count
+    products = 1 if common else batches // count
+    rows, inner, columns = math.prod(shape[:-1]) // (count * products), left.shape[-1], shape[-1]
+    if math.prod(shape[:-1]) != count * products * rows:
+        raise Unsupported("it mixes the members of the batch")
+    a, at_a = emitter.strided(call.args[0], left, (products, rows, inner), count)
+    if common and batches > 1:
+        right = right.repeat_interleave(count // batches, dim=0)
+    sharers = 1 if common and batches == 1 else count
+    b, at_b = emitter.strided(call.args[1], right, (products, inner, columns), sharers)
+    target = emitter.new(call.outputs[0], shape, count)
+    sizes = ", ".join(map(str, (rows, inner, columns, *at_a.strides[1:], *at_b.strides[1:])))
+    for p in range(products):
+        first, second = f"{a} + {at_a.base + p * at_a.strides[0]}", f"{b} + {at_b.base + p * at_b.strides[0]}"
+        emitter.emit(f"matmul<{sizes}>({target} + {p * rows * columns}, {first}, {second});")
+
+
+def _multiply_and_add(emitter: Emitter, call: Call) -> None:
+    bias, a, b = call.args
+    if call.kwargs:
+        raise Unsupported(f"{call.op} with factors has no compiled form")
+    product = emitter.keep(torch.empty(call.outputs[0].shape, dtype=emitter.dtype, device="meta"))
+    _matmul(emitter, Call(call.op, (a, b), {}, [product]))
+    emitter.elementwise(Call(call.op, (bias, product), {}, call.outputs), FORMULAS["add"])
+
+
+def _reduction(function: str) -> Callable[[Emitter, Call], None]:
+    def reduce(emitter: Emitter, call: Call) -> None:
+        source, out = call.args[0], call.outputs[0]
+        given = call.args[1] if len(call.args) > 1 and call.args[1] else range(source.ndim)
+        axes = [axis % source.ndim for axis in given]
+        kept = [axis for axis in emitter.order(call, source.shape) if axis not in axes]
+        elements = _numbered(source).permute(*kept, *axes)
+        shape, length = [source.shape[axis] for axis in kept], math.prod(source.shape[axis] for axis in axes)
+        count = emitter.count(call, shape)
+        if math.prod(shape) % count:
+            raise Unsupported("it mixes the members of the batch")
+        pointer = emitter.pointer(source, elements, count)
+        target = emitter.new(out, shape, count)
+        statement = f"{target}[i0] = {function}<{length}>({pointer} + {length} * i0);"
+        emitter.emit(nest((math.prod(shape) // count,), [statement]))
+        back = inverse([sorted(kept).index(axis) for axis in kept])
+        emitter.move(out, lambda ids: ids.permute(back).reshape(out.shape))
+
+    return reduce
+
+
+def _cumsum(emitter: Emitter, call: Call) -> None:
+    source, along = call.args[0], call.args[1] % call.args[0].ndim
+    order = [axis for axis in emitter.order(call, source.shape) if axis != along] + [along]
+    elements = _numbered(source).permute(order)
+    length, count = elements.shape[-1], emitter.count(call, elements.shape)
+    pointer = emitter.pointer(source, elements, count)
+    target = emitter.new(call.outputs[0], elements.shape, count)
+    statement = f"running_total<{length}>({target} + {length} * i0, {pointer} + {length} * i0);"
+    emitter.emit(nest((source.numel() // (count * length),), [statement]))
+    emitter.move(call.outputs[0], lambda ids: ids.permute(inverse(order)))
+
+
+def _solve(emitter: Emitter, call: Call) -> None:
+    (matrix, right), out = call.args[:2], call.outputs[0]
+    if call.kwargs.get("left", True) is False:
+        raise Unsupported("a linear solve from the right has no compiled form")
+    n, columns = matrix.shape[-1], out.numel() * matrix.shape[-1] // matrix.numel()
+    count = emitter.count(call, out.shape)
+    a, b = (emitter.pointer(x, _numbered(x), count) for x in (matrix, right))
+    target = emitter.new(out, out.shape, count)
+    pointers = f"{target} + {n * columns} * i0, {a} + {n * n} * i0, {b} + {n * columns} * i0"
+    emitter.emit(nest((out.numel() // (count * n * columns),), [f"solve<{n}, {columns}>({pointers});"]))
+
+
+def _join(emitter: Emitter, call: Call) -> None:
+    parts, rest = list(call.args[0]), call.args[1:]
+    numbers = call.op([torch.full(part.shape, number) for number, part in enumerate(parts)], *rest, **call.kwargs)
+    _gather(emitter, call, parts, numbers, call.op([_numbered(part) for part in parts], *rest, **call.kwargs))
+
+
+def _pad(emitter: Emitter, call: Call) -> None:
+    source, widths, fill = (*call.args, 0)[:3]
+    constant = emitter.keep(torch.tensor([float(fill)], dtype=emitter.dtype))
+    numbers = torch.constant_pad_nd(torch.zeros(source.shape, dtype=torch.int64), widths, 1)
+    _gather(emitter, call, [source, constant], numbers, torch.constant_pad_nd(_numbered(source), widths, 0))
+
+
+def _gather(emitter: Emitter, call: Call, parts: Sequence[Tensor], numbers: Tensor, elements: Tensor) -> None:
+    """A result put together from several tensors: the number of the part, and which of its elements."""
+    out = call.outputs[0]
+    order = _order_of_parts(emitter, parts, numbers, elements)
+    shape = [out.shape[axis] for axis in order]
+    count = emitter.count(call, shape)
+    numbers, rows = numbers.permute(order).reshape(count, -1), elements.permute(order).reshape(count, -1)
+    if not torch.equal(numbers, numbers[:1].expand_as(numbers)):
+        raise Unsupported("it mixes the members of the batch")
+    sources: list[tuple[str, int]] = [("", 0)] * numbers.shape[1]
+    for part in numbers[0].unique().tolist():
+        positions = (numbers[0] == part).nonzero().flatten()
+        array, places = emitter.place(parts[part], rows[:, positions], count)
+        for position, place in zip(positions.tolist(), places.tolist(), strict=True):
+            sources[position] = (array, place)
+    emitter.copy(emitter.new(out, shape, count), sources)
+    emitter.move(out, lambda ids: ids.permute(inverse(order)))
+
+
+def _order_of_parts(emitter: Emitter, parts: Sequence[Tensor], numbers: Tensor, elements: Tensor) -> list[int]:
+    """The axes of the result with those of the members first, as the elements of its parts tell."""
+    ids = torch.full(numbers.shape, UNOWNED)
+    for number, part in enumerate(parts):
+        if is_symbol(part):
+            here = numbers == number
+            ids[here] = emitter.value(part).ids.reshape(-1)[elements[here]]
+    return members_first(ids, emitter.lead)
+
+
+def _numbered(tensor: Tensor) -> Tensor:
+    return torch.arange(tensor.numel()).reshape(tensor.shape)
+
+
+_OTHERS: dict[str, Callable[[Emitter, Call], None]] = {
+    "_to_copy": _convert,
+    "mm": _matmul,
+    "bmm": _matmul,
+    "mv": _matmul,
+    "dot": _matmul,
+    "addmm": _multiply_and_add,
+    "baddbmm": _multiply_and_add,
+    "sum": _reduction("total"),
+    "mean": _reduction("average"),
+    "cumsum": _cumsum,
+    "_linalg_solve_ex": _solve,
+    "cat": _join,
+    "stack": _join,
+    "constant_pad_nd": _pad,
+}

@@ -1,0 +1,64 @@
+// The classical Runge-Kutta method for all members, block by block. D components, M_SIZE constants of each member.
+
+// ẏ of one block.
+static void field(T time, const V *y, V *out, const T *C, const V *M);
+
+static void step(T t, T h, V *y, const T *C, const V *M) {
+  V k1[D], k2[D], k3[D], k4[D], at[D];
+  field(t, y, k1, C, M);
+  for (int i = 0; i < D; i++) at[i] = y[i] + (h / 2) * k1[i];
+  field(t + h / 2, at, k2, C, M);
+  for (int i = 0; i < D; i++) at[i] = y[i] + (h / 2) * k2[i];
+  field(t + h / 2, at, k3, C, M);
+  for (int i = 0; i < D; i++) at[i] = y[i] + h * k3[i];
+  field(t + h, at, k4, C, M);
+  for (int i = 0; i < D; i++) y[i] += (h / 6) * (k1[i] + T(2) * (k2[i] + k3[i]) + k4[i]);
+}
+
+// Members that left the bound, or the finite range, start again from zero, so that their arithmetic stays cheap.
+static void reset_outside(V *y, T bound) {
+  V inside = vec(T(1));
+  for (int i = 0; i < D; i++) inside *= less_equal(magnitude(y[i]), vec(bound));
+  for (int i = 0; i < D; i++) y[i] = choose(inside, y[i], vec(T(0)));
+}
+
+// y (members, D) of a block, lane by lane; the last block is filled up with its last member.
+static void load(V *y, const T *from, int64_t first, int64_t members) {
+  for (int i = 0; i < D; i++)
+    for (int l = 0; l < W; l++) {
+      const int64_t member = first + l < members ? first + l : members - 1;
+      reinterpret_cast<T *>(y + i)[l] = from[member * D + i];
+    }
+}
+
+static void store(T *to, const V *y, int64_t first, int64_t members) {
+  for (int l = 0; l < W && first + l < members; l++)
+    for (int i = 0; i < D; i++) to[(first + l) * D + i] = reinterpret_cast<const T *>(y + i)[l];
+}
+
+// out (members, D) = field(t, y), y (members, D).
+extern "C" void evaluate(T t, const T *y, T *out, const T *C, const V *M, int64_t members) {
+  for (int64_t first = 0; first < members; first += W) {
+    V block[D], velocity[D];
+    load(block, y, first, members);
+    field(t, block, velocity, C, M + first / W * M_SIZE);
+    store(out, velocity, first, members);
+  }
+}
+
+// states (intervals, members, D) from y (members, D), which is left at the last state.
+// Interval k starts at t[k] and takes steps[k] steps of length h[k].
+extern "C" void integrate(const T *t, const T *h, const int64_t *steps, int64_t intervals, T bound, T *y, T *states,
+                          const T *C, const V *M, int64_t members) {
+  for (int64_t first = 0; first < members; first += W) {
+    const V *own = M + first / W * M_SIZE;
+    V block[D];
+    load(block, y, first, members);
+    for (int64_t k = 0; k < intervals; k++) {
+      for (int64_t i = 0; i < steps[k]; i++) step(t[k] + i * h[k], h[k], block, C, own);
+      store(states + k * members * D, block, first, members);
+      reset_outside(block, bound);
+    }
+    store(y, block, first, members);
+  }
+}

@@ -1,0 +1,85 @@
+"""The compiled loop of RK4: equal to torch's, blind to neighbours, and honest about what it cannot do."""
+
+import shutil
+
+import pytest
+import torch
+
+import romkit
+from romkit.errors import InputError
+from romkit.integrators import Galerkin, PetrovGalerkin
+from romkit.solvers import RK4, Status
+
+pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+TIMES = torch.linspace(0, 1, 51, dtype=torch.float64)
+
+
+@pytest.fixture(scope="module")
+def problem(lorenz):
+    projection = romkit.load("ncae-lorenz96").double()
+    contexts = torch.linspace(3.14, 3.18, 5, dtype=torch.float64).unsqueeze(-1)
+    with torch.no_grad():
+        P = projection(contexts)
+        x0 = lorenz.settled_state(contexts)
+        yield P, lorenz.field(contexts), Galerkin().latent_state(P, x0)
+
+
+@pytest.mark.parametrize("dynamics", [Galerkin(), PetrovGalerkin()])
+def test_it_equals_torch_to_rounding(problem, dynamics):
+    P, f, z0 = problem
+    with torch.no_grad():
+        field = dynamics.latent_field(P, f)
+        eager = RK4(0.02, compile=False)(field, z0, TIMES)
+        compiled = RK4(0.02, compile=True)(field, z0, TIMES)
+    assert (eager.engine, compiled.engine) == ("torch", "compiled")
+    assert torch.allclose(eager.states, compiled.states, rtol=1e-10, atol=1e-11, equal_nan=True)
+    assert torch.equal(eager.status, compiled.status)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_diverging_member_leaves_the_others_bit_identical(compiled):
+    def field(t, y):
+        return torch.sin(y) + y * y * (y > 2.0)
+
+    y0 = torch.linspace(-1, 1, 1000, dtype=torch.float64).unsqueeze(-1).repeat(1, 2)
+    wild = y0.clone()
+    wild[500] = 50.0
+    solver = RK4(0.02, compile=compiled)
+    healthy, harmed = solver(field, y0, TIMES), solver(field, wild, TIMES)
+    others = torch.arange(1000) != 500
+    assert harmed.status[500] == Status.DIVERGED
+    assert harmed.states[500, -1].isnan().all()
+    assert torch.equal(healthy.states[others], harmed.states[others])
+
+
+def test_what_cannot_be_compiled_runs_in_torch_or_says_why():
+    def field(t, y):
+        return -y if float(y.sum()) > 0 else y  # a decision in Python, about numbers of this run
+
+    y0 = torch.ones(2, 3, dtype=torch.float64)
+    times = torch.arange(0, 6000, dtype=torch.float64) * 1e-4
+    assert RK4(1e-4)(field, y0, times).engine.startswith("torch (")
+    with pytest.raises(InputError, match="compile"):
+        RK4(1e-4, compile=True)(field, y0, times)
+
+
+def test_a_short_run_is_not_compiled():
+    y0 = torch.ones(2, 3, dtype=torch.float64)
+    assert RK4(0.02)(lambda t, y: -y, y0, TIMES).engine.startswith("torch (fewer")
+
+
+def test_a_field_that_reads_the_time_in_python_is_not_frozen():
+    def field(t, y):
+        return torch.cos(torch.tensor(float(t), dtype=y.dtype)) * torch.ones_like(y)
+
+    times = torch.linspace(0, 3, 6001, dtype=torch.float64)
+    run = RK4(1e-3)(field, torch.zeros(2, 1, dtype=torch.float64), times)
+    assert run.engine.startswith("torch (")
+    assert torch.allclose(run.states[0, :, 0], torch.sin(times), atol=1e-9)
+
+
+def test_a_field_that_depends_on_time_by_torch_is_compiled():
+    times = torch.linspace(0, 3, 301, dtype=torch.float64)
+    run = RK4(0.01, compile=True)(lambda t, y: torch.cos(t) + 0 * y, torch.zeros(2, 1, dtype=torch.float64), times)
+    assert run.engine == "compiled"
+    assert torch.allclose(run.states[0, :, 0], torch.sin(times), atol=1e-9)
