@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-import torch
 import torchdiffeq
 from torch import Tensor
 
 from romkit import checks
-from romkit.solvers.base import Solver, inside
+from romkit.solvers.base import Solver
+from romkit.solvers.rest import error_norm, masked, resting, resting_start
 from romkit.types import Field
 
 METHODS = ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
@@ -35,27 +35,18 @@ class Adaptive(Solver):
 
     def __post_init__(self):
         checks.one_of("method", self.method, METHODS)
+        checks.positive("rtol", self.rtol)
+        checks.positive("atol", self.atol)
 
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
-        def held(t: Tensor, y: Tensor) -> Tensor:
-            dy = field(t, y)
-            usable = inside(y, self.bound) & dy.isfinite().all(-1, keepdim=True)
-            return torch.where(usable, dy, 0.0)
-
-        states = torchdiffeq.odeint(
-            held, y0, times, rtol=self.rtol, atol=self.atol, method=self.method, options={"norm": _worst_member}
-        )
-        reached = torch.stack([_usable(field, t, y, self.bound) for t, y in zip(times, states, strict=True)])
-        return torch.where(reached, states, torch.nan)
+        held, start = resting(field, self.bound), resting_start(y0, self.bound)
+        control = {"rtol": self.rtol, "atol": self.atol, "options": {"norm": _worst_member}}
+        states = torchdiffeq.odeint(held, start, times, method=self.method, **control)
+        return masked(field, y0, times, states, self.bound)
 
 
 def _worst_member(error: Tensor) -> Tensor:
-    # A step that overshoots into NaN must be rejected and tried again smaller, not accepted.
-    return error.square().mean(-1).sqrt().nan_to_num(nan=1e10).max()
-
-
-def _usable(field: Field, t: Tensor, y: Tensor, bound: float) -> Tensor:
-    return inside(y, bound) & field(t, y).isfinite().all(-1, keepdim=True)
+    return error_norm(error).max()
 
 
 def odeint(field: Field, y0: Tensor, times: Tensor) -> Tensor:

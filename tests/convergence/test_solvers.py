@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.errors import InputError
-from romkit.solvers import RK4, Adaptive, Status
+from romkit.solvers import RK4, Adaptive, PerMember, Status
 
 T64 = torch.float64
 
@@ -42,6 +42,17 @@ def test_adaptive_meets_its_tolerance_for_every_member(method):
     states = Adaptive(method=method, rtol=1e-9, atol=1e-10)(pendulum, y0, times).states
     exact = np.stack([reference(y, 5.0) for y in y0.tolist()])
     assert np.allclose(states[:, -1], exact, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", [Adaptive, PerMember])
+def test_the_error_follows_the_tolerance(solver):
+    """A hundred times smaller tolerances give errors about a hundred times smaller."""
+    y0 = torch.tensor([1.0, 0.3], dtype=T64)
+    exact = torch.from_numpy(reference(y0.tolist(), 20.0))
+    times = torch.tensor([0.0, 20.0], dtype=T64)
+    tolerances = np.array([1e-4, 1e-6, 1e-8, 1e-10])
+    errors = [(solver(rtol=tol, atol=tol)(pendulum, y0, times).states[-1] - exact).norm().item() for tol in tolerances]
+    assert np.polyfit(np.log(tolerances), np.log(errors), 1)[0] == pytest.approx(1, abs=0.2)
 
 
 def test_output_times_do_not_change_the_result():
