@@ -1,0 +1,43 @@
+"""Sweeps of tasks that survive failures and interruptions; shared by all studies.
+
+A task is a frozen dataclass that computes one dataset:
+
+    @dataclass(frozen=True)
+    class Train(Task):
+        code_version: ClassVar[int] = 3
+        system: str
+        method: str
+        seeds: tuple[int, ...]
+
+        @property
+        def name(self) -> str:
+            return f"{self.system}-{self.method}"
+
+        def run(self) -> xr.Dataset: ...
+
+`run(tasks, folder, executor)` computes what is not yet complete in the folder, one netCDF file per task. Killed at any
+moment and started again, it has lost the running tasks at most.
+
+A study is on the command line (`romkit study NAME --preset P`) when the package `studies.NAME` has
+
+    PRESETS                                       names of its presets: a mapping or sequence of text
+    main(preset, executor, folder, only)          -> Sweep
+
+    preset: str            one of PRESETS
+    executor: Executor     pass it on to `run`; the caller closes it
+    folder: Path           exists; results go there and the report is built from what is there
+    only: str              pass it on to `run`: tasks whose name contains it; "" for all
+
+`main` returns what `run` returned. It prints what it wrote; failures are printed, and become exit code 1, by the
+command. Both names must cost nothing to import: `studies/NAME/__init__.py` imports the heavy part inside `main`.
+"""
+
+from studies.runner.base import Task
+from studies.runner.executors import Executor, InProcess, Workers
+from studies.runner.slurm import Slurm
+from studies.runner.sweep import Sweep, run
+
+EXECUTORS = {"process": InProcess, "workers": Workers, "slurm": Slurm}
+"""By the names of the command line; each is made with a number of workers, or without."""
+
+__all__ = ["EXECUTORS", "Executor", "InProcess", "Slurm", "Sweep", "Task", "Workers", "run"]
