@@ -136,8 +136,8 @@ class Projection(nn.Module, abc.ABC):
     def bind(self, c: Tensor) -> Maps:
         """The maps at a context c (..., p) in network coordinates."""
 
-    def penalty(self) -> Tensor:
-        """A term that training adds to the loss (one value per seed): zero unless the method needs one."""
+    def penalty(self, maps: Maps) -> Tensor:
+        """A term that training adds to the loss (one value per seed) for maps from `bind`: zero unless needed."""
         return torch.zeros(())
 
     def initialise(self, y: Tensor) -> None:

@@ -25,9 +25,10 @@ class Pair(nn.Module, abc.ABC):
     def forward(self) -> tuple[Tensor, Tensor]:
         """Φ and Ψ, each (..., n, r)."""
 
+    @staticmethod
     @abc.abstractmethod
-    def penalty(self) -> Tensor:
-        """What training adds to the loss, one value per seed."""
+    def penalty(phi: Tensor, psi: Tensor) -> Tensor:
+        """What training adds to the loss for the matrices that `forward` gave, one value per seed."""
 
 
 class BiorthogonalPair(Pair):
@@ -39,13 +40,12 @@ class BiorthogonalPair(Pair):
     """
 
     def forward(self) -> tuple[Tensor, Tensor]:
-        gram = self.psi.mT @ self.phi
-        # solve_ex neither synchronises a GPU nor raises for a whole stack because of one seed.
-        return torch.linalg.solve_ex(gram.mT, self.phi.mT).result.mT, self.psi
+        # inv_ex neither synchronises a GPU nor raises for a whole stack because of one seed.
+        return self.phi @ torch.linalg.inv_ex(self.psi.mT @ self.phi).inverse, self.psi
 
-    def penalty(self) -> Tensor:
+    @staticmethod
+    def penalty(phi: Tensor, psi: Tensor) -> Tensor:
         """‖Φ - Ψ‖²: zero at orthonormal weights, it keeps the pair well conditioned."""
-        phi, psi = self()
         return (phi - psi).square().sum((-1, -2))
 
 
@@ -55,10 +55,11 @@ class FreePair(Pair):
     def forward(self) -> tuple[Tensor, Tensor]:
         return self.phi, self.psi
 
-    def penalty(self) -> Tensor:
+    @staticmethod
+    def penalty(phi: Tensor, psi: Tensor) -> Tensor:
         """‖Ψᵀ Φ - I‖², the Euclidean penalty of the paper."""
-        eye = torch.eye(self.phi.shape[-1], dtype=self.phi.dtype, device=self.phi.device)
-        return (self.psi.mT @ self.phi - eye).square().sum((-1, -2))
+        eye = torch.eye(phi.shape[-1], dtype=phi.dtype, device=phi.device)
+        return (psi.mT @ phi - eye).square().sum((-1, -2))
 
 
 def orthonormal(rows: int, columns: int, generator: torch.Generator) -> Tensor:

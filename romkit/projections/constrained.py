@@ -116,8 +116,9 @@ class Constrained(Projection):
             pairs.append(LayerPair(phi.mT, psi, bias(signal), *inverse_pair(slope(signal))))
         return LayerPairs(pairs)
 
-    def penalty(self) -> Tensor:
-        return sum(weight.penalty() for weight in self.weights)
+    def penalty(self, maps: LayerPairs) -> Tensor:
+        pairs = zip(self.weights, maps.pairs, strict=True)
+        return sum(weight.penalty(pair.phi_t.mT, pair.psi) for weight, pair in pairs)
 
 
 class CAE(Constrained):
@@ -158,6 +159,9 @@ class ContextCAE(CAE):
 
     def bind(self, c: Tensor) -> JointMaps:
         return JointMaps(super().bind(c), c)
+
+    def penalty(self, maps: JointMaps) -> Tensor:
+        return super().penalty(maps.maps)
 
 
 class Modulated(Constrained):

@@ -31,4 +31,4 @@ class Objective(nn.Module):
         maps = self.projection.bind(c)
         reconstruction, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
         error = (y - reconstruction).square() + self.velocity_weight * (dy - velocity).square()
-        return (error @ self.importance).mean(-1) + self.penalty_weight * self.projection.penalty()
+        return (error @ self.importance).mean(-1) + self.penalty_weight * self.projection.penalty(maps)
