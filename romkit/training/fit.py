@@ -47,7 +47,8 @@ def fit(
         seeds: trains one model per seed, all at once, and returns them as a stack; replaces `seed`.
         preset: a name from `romkit.training.PRESETS`.
         device: "cpu" or "cuda"; a GPU is used where there is one.
-        compile: whether to compile the training step; None decides by the length of the run.
+        compile: whether to compile the training step, and to capture it as a CUDA graph on a GPU; None decides by
+            the length of the run. The report says what was done.
         checkpoint: folder where the run is saved as it goes; a run that was interrupted resumes from there, bit for
             bit when eager on a CPU.
         **settings: values that override the preset (`epochs=2`, `batch_size=512`, ... see `Recipe`) or the
@@ -125,6 +126,7 @@ def _train(
             "seconds": history.seconds,
             "seeds_in_stack": len(seeds),
             "compiled": compiled,
+            "captured": compiled and rows.y.is_cuda,
         }
         for k in range(len(seeds))
     ]

@@ -1,0 +1,77 @@
+"""Seed-steps per second against the number of stacked seeds, eager and on the fast path, on any device.
+
+python -m benchmarks.training.throughput           # on the GPU if there is one
+python -m benchmarks.training.throughput cpu
+
+Writes throughput.json; an entry is a system, a device and a number of seeds.
+"""
+
+import json
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from benchmarks.training.problem import make_problem
+from romkit import provenance
+from romkit.files import atomic
+from romkit.threads import one_thread
+from romkit.training.fast import Captured
+from romkit.training.optimizers import Adam
+from romkit.training.optimizers.base import Step
+
+RESULTS = Path(__file__).parent / "throughput.json"
+SEEDS = (10, 70, 700)
+STEPS, REPEATS = 50, 5
+
+
+def main(device: torch.device, seeds: tuple[int, ...] = SEEDS, steps: int = STEPS, results: Path = RESULTS) -> None:
+    """Time all ways for both systems and every number of seeds, and add them to the file."""
+    with one_thread():
+        for system in ("lorenz96", "pendulum"):
+            for number in seeds:
+                entry = {f"{system}/{device.type}/{number} seeds": measure(system, number, device, steps)}
+                found = json.loads(results.read_text()) if results.exists() else {}
+                with atomic(results) as temporary:
+                    temporary.write_text(json.dumps(found | entry, indent=1) + "\n")
+                print(json.dumps(entry), flush=True)
+
+
+def measure(system: str, seeds: int, device: torch.device, steps: int) -> dict[str, object]:
+    """Seed-steps per second of each way, batch 128, and where they were measured."""
+    problem = make_problem(system, range(seeds), batch_size=128, duration=1.0)
+    problem = problem._replace(rows=type(problem.rows)(*(tensor.to(device) for tensor in problem.rows)))
+    objective, flat = problem.objective(problem.plan.penalty_weight)
+    objective.to(device)
+    optimizer = Adam(clip=problem.plan.clip)
+    step = optimizer.make_step(flat.bind(objective), flat)
+    compiled = torch.compile(step, dynamic=False)
+    ways: dict[str, Step] = {"eager": step, "compiled": compiled}
+    if device.type == "cuda":
+        ways["graph"] = Captured(compiled)
+    state = optimizer.start(flat.read(), flat)
+    batch = next(problem.batches(problem.seeds))
+    rate = torch.full((seeds, 1), 1e-3, device=device)
+
+    def run(way: Step) -> float:
+        now, started = state, time.perf_counter()
+        for _ in range(steps):
+            now, losses = way(now, rate, *batch)
+        losses.sum().item()  # waits for the device
+        return seeds * steps / (time.perf_counter() - started)
+
+    for way in ways.values():
+        run(way)
+    return {
+        "seed_steps_per_second": {
+            name: statistics.median(run(way) for _ in range(REPEATS)) for name, way in ways.items()
+        },
+        "device": provenance.device_name(device),
+        "versions": provenance.versions(),
+    }
+
+
+if __name__ == "__main__":
+    main(torch.device(sys.argv[1] if len(sys.argv) > 1 else "cuda" if torch.cuda.is_available() else "cpu"))
