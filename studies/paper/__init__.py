@@ -1,0 +1,27 @@
+"""Every number of Adriaens et al. (2026), reproduced by one command and judged: `romkit study paper`."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from studies.runner import Executor, Sweep
+
+PRESETS = ("smoke", "quick", "paper")
+
+
+def main(preset: str, executor: "Executor", folder: "Path", only: str = "") -> "Sweep":
+    """Run the tasks of a preset and write the report on what is there.
+
+    Args:
+        preset: one of PRESETS.
+        executor: where the tasks run.
+        folder: results go to its subfolder of the preset's name, the report into the folder itself.
+        only: tasks whose name contains this text.
+    """
+    from studies.paper.config import CONFIGS
+    from studies.paper.tasks import tasks
+    from studies.runner import run
+
+    sweep = run(tasks(CONFIGS[preset]), folder / preset, executor, only=only)
+    return sweep

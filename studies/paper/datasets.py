@@ -1,0 +1,73 @@
+"""Datasets of the study: simulated once, kept in the process and in runs/, which git ignores."""
+
+import functools
+import hashlib
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from romkit.data import open_dataset, save_dataset
+from romkit.systems import SYSTEMS, System
+from studies.paper.config import OOD_DISTANCES, Settings
+
+CACHE = Path(__file__).parents[2] / "runs" / "paper-datasets"
+SIDES = ("low", "high", "both")
+"""Where a context leaves the training range: all parameters below, all above, or each below or above (all corners)."""
+
+
+def system(name: str, parameters: Settings) -> System:
+    """The system with these parameters."""
+    return SYSTEMS[name](**dict(parameters))
+
+
+@functools.lru_cache(maxsize=4)
+def train_set(name: str, parameters: Settings, seed: int) -> xr.Dataset:
+    """The training set of this data seed."""
+    return _cached(("train", name, parameters, seed), lambda: system(name, parameters).dataset("train", seed=seed))
+
+
+@functools.lru_cache(maxsize=4)
+def test_set(name: str, parameters: Settings, every: int) -> xr.Dataset:
+    """Each `every`-th snapshot of the test set."""
+    return _cached(
+        ("test", name, parameters, every),
+        lambda: system(name, parameters).dataset("test").isel(time=slice(None, None, every)),
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def ood_set(name: str, parameters: Settings, every: int) -> xr.Dataset:
+    """Trajectories at all corners of the training range widened by each of the distances, nearest first."""
+    model = system(name, parameters)
+    low, high = (np.array([getattr(p, end) for p in model.context]) for end in ("low", "high"))
+    corners = np.array(list(itertools.product((0, 1), repeat=len(low))))
+    contexts = np.concatenate(
+        [np.where(corners == 0, low - d * (high - low), high + d * (high - low)) for d in OOD_DISTANCES]
+    )
+    named = dict(zip(model.context_names, contexts.T, strict=True))
+    return _cached(
+        ("ood", name, parameters, every, OOD_DISTANCES),
+        lambda: model.dataset(**named).isel(time=slice(None, None, every)),
+    )
+
+
+def ood_members(data: xr.Dataset, distance: float, side: str) -> xr.Dataset:
+    """The trajectories of `ood_set` at one distance on one side."""
+    corners = data.sizes["trajectory"] // len(OOD_DISTANCES)
+    start = corners * OOD_DISTANCES.index(distance)
+    chosen = {"low": slice(start, start + 1), "high": slice(start + corners - 1, start + corners)}
+    return data.isel(trajectory=chosen.get(side, slice(start, start + corners)))
+
+
+def _cached(key: tuple, make: Callable[[], xr.Dataset]) -> xr.Dataset:
+    """What `make` gives, without the accelerations, which nothing here needs; from the disk if it was made before."""
+    digest = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]
+    path = CACHE / f"{key[1]}-{key[0]}-{digest}.nc"
+    if not path.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        save_dataset(make().drop_vars("acceleration", errors="ignore"), path)
+    return open_dataset(path)
