@@ -70,6 +70,7 @@ def romkit(
     romkit rollout lorenz96 --F 3.15       a full and a reduced model side by side
     romkit fit ncae lorenz96               train a projection
     romkit dataset lorenz96 --split test   simulate a dataset
+    romkit study                           reproduce what was measured
 
     Bad input ends with one line on stderr and exit code 2.
     """  # noqa: D301, typer keeps the lines after \b as they are

@@ -25,7 +25,7 @@ A study is on the command line (`romkit study NAME --preset P`) when the package
 
     preset: str            one of PRESETS
     executor: Executor     pass it on to `run`; the caller closes it
-    folder: Path           exists; results go there and the report is built from what is there
+    folder: Path           exists; `run` gets its subfolder of the preset's name, reports go into the folder itself
     only: str              pass it on to `run`: tasks whose name contains it; "" for all
 
 `main` returns what `run` returned. It prints what it wrote; failures are printed, and become exit code 1, by the

@@ -61,8 +61,7 @@ class Task(ABC):
     @property
     def key(self) -> str:
         """SHA-256 of the class, the fields, and the versions of the study and of romkit."""
-        kind = f"{type(self).__module__}.{type(self).__qualname__}"
-        facts = [kind, self.config, self.code_version, provenance.versions()["romkit"]]
+        facts = [type(self).__qualname__, self.config, self.code_version, _versions()["romkit"]]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 
@@ -103,15 +102,16 @@ def attempt(task: Task, file: Path) -> str | None:
         seconds = time.perf_counter() - started[1], time.process_time() - started[2]
         _write_record(file.with_suffix(".json"), task, started[0], *seconds)
         save_dataset(data.assign_attrs(_identity(task)), file)
-    except Exception:
+    except (Exception, SystemExit):
         return traceback.format_exc()
     return None
 
 
 def _sweep_up(file: Path) -> None:
     """Remove what a killed process left of this result while it was writing."""
-    for leftover in file.parent.glob(f"{file.stem}.*.tmp"):
-        leftover.unlink(missing_ok=True)
+    for part in (file, file.with_suffix(".json")):
+        for leftover in file.parent.glob(f"{part.name}.????????.tmp"):
+            leftover.unlink(missing_ok=True)
 
 
 def _identity(task: Task) -> dict[str, str]:
@@ -119,7 +119,7 @@ def _identity(task: Task) -> dict[str, str]:
         "task": task.name,
         "key": task.key,
         "config": task.config,
-        "versions": json.dumps(provenance.versions()),
+        "versions": json.dumps(_versions()),
         "device": provenance.device_name("cuda" if torch.cuda.is_available() else "cpu"),
     }
 
@@ -136,6 +136,9 @@ def _write_record(file: Path, task: Task, started: float, wall: float, cpu: floa
     }
     with atomic(file) as temporary:
         temporary.write_text(json.dumps(record, indent=1) + "\n")
+
+
+_versions = functools.cache(provenance.versions)
 
 
 @functools.cache

@@ -1,0 +1,92 @@
+"""Small tasks that do what real ones do, and what real ones should not. Workers and jobs import them from here."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import threadpoolctl
+import torch
+import xarray as xr
+
+from romkit.errors import InputError
+from studies.runner import Task
+
+
+@dataclass(frozen=True)
+class Seeded(Task):
+    """A spectrum by torch and numpy, large enough that several threads would round differently; one NaN in it."""
+
+    seed: int
+    size: int = 300
+
+    @property
+    def name(self) -> str:
+        return f"seeded-{self.seed}"
+
+    def run(self) -> xr.Dataset:
+        matrix = torch.randn(self.size, self.size, generator=torch.Generator().manual_seed(self.seed))
+        product = (matrix @ matrix.mT).numpy()
+        spectrum = np.linalg.svd(product)[1]
+        spectrum[self.seed] = np.nan
+        threads = [torch.get_num_threads(), *(pool["num_threads"] for pool in threadpoolctl.threadpool_info())]
+        variables = {"product": (("row", "column"), product), "spectrum": ("row", spectrum), "threads": max(threads)}
+        return xr.Dataset(variables, attrs={"seed": self.seed})
+
+
+@dataclass(frozen=True)
+class Raised(Seeded):
+    """The same name as Seeded, another class."""
+
+    code_version: ClassVar[int] = 2
+
+
+@dataclass(frozen=True)
+class Failing(Task):
+    """Raises what cannot be unpickled in another process, unless the file is there."""
+
+    cure: str
+
+    @property
+    def name(self) -> str:
+        return "failing"
+
+    def run(self) -> xr.Dataset:
+        if not Path(self.cure).exists():
+            raise InputError("cure", expected="a file", got="none", fix="make it")
+        return xr.Dataset({"cured": 1})
+
+
+@dataclass(frozen=True)
+class Dying(Task):
+    """Its process is killed, as when memory runs out."""
+
+    @property
+    def name(self) -> str:
+        return "dying"
+
+    def run(self) -> xr.Dataset:
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("killed before this")
+
+
+@dataclass(frozen=True)
+class Slow(Task):
+    """Writes its process id to a file when it starts, and takes its time."""
+
+    number: int
+    seconds: float
+    notes: str
+
+    @property
+    def name(self) -> str:
+        return f"slow-{self.number}"
+
+    def run(self) -> xr.Dataset:
+        with Path(self.notes, f"{self.name}.pid").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        time.sleep(self.seconds)
+        return xr.Dataset({"number": self.number})

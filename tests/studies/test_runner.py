@@ -1,0 +1,314 @@
+"""The runner of studies: results are complete or absent, never lost, and the same from every executor."""
+
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from tqdm import tqdm
+from typer.testing import CliRunner
+
+import studies
+from romkit import provenance
+from romkit.cli import app
+from romkit.data import open_dataset
+from romkit.errors import InputError
+from studies.runner import InProcess, Task, Workers, run, sweep
+from tests.studies.sweeps import Dying, Failing, Raised, Seeded, Slow
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Named(Task):
+    """A task of any name and field."""
+
+    label: str
+    value: object = 0
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def run(self) -> xr.Dataset:
+        return xr.Dataset({"ones": ("i", np.ones(10**5))})
+
+
+def in_process(tasks, folder, **more):
+    return run(tasks, folder, InProcess(), **more)
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.glob("*.nc")}
+
+
+def wait_for(condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def test_a_result_says_what_made_it(tmp_path):
+    task = Seeded(1)
+    assert in_process([task], tmp_path).complete == ["seeded-1"]
+    attrs = open_dataset(tmp_path / "seeded-1.nc").attrs
+    assert (attrs["key"], attrs["seed"], json.loads(attrs["config"])) == (task.key, 1, {"seed": 1, "size": 300})
+    assert json.loads(attrs["versions"]) == provenance.versions()
+    assert attrs["device"]
+    record = json.loads((tmp_path / "seeded-1.json").read_text())
+    assert record["key"] == task.key
+    assert 0 < record["cpu_seconds"] < 60
+    assert 0 < record["wall_seconds"] < 600
+    assert {"host", "commit", "started"} <= set(record)
+
+
+def test_executors_write_the_same_files_bit_for_bit(tmp_path):
+    tasks = [Seeded(seed) for seed in range(4)]
+    in_process(tasks, tmp_path / "process")
+    with Workers(2) as workers:
+        assert set(run(tasks, tmp_path / "workers", workers).complete) == {task.name for task in tasks}
+    assert contents(tmp_path / "process") == contents(tmp_path / "workers")
+    assert len(contents(tmp_path / "process")) == 4
+    assert np.isnan(open_dataset(tmp_path / "workers" / "seeded-2.nc").spectrum.values).sum() == 1
+
+
+def test_tasks_of_this_process_run_on_one_thread_and_leave_the_others_alone(tmp_path):
+    torch.set_num_threads(2)
+    try:
+        in_process([Seeded(0)], tmp_path)
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(1)
+    assert open_dataset(tmp_path / "seeded-0.nc").threads == 1
+
+
+def test_what_is_complete_is_skipped(tmp_path):
+    in_process([Seeded(0)], tmp_path)
+    before = (tmp_path / "seeded-0.nc").stat().st_mtime_ns
+    again = in_process([Seeded(0), Seeded(1)], tmp_path)
+    assert (again.skipped, again.complete) == (["seeded-0"], ["seeded-1"])
+    assert (tmp_path / "seeded-0.nc").stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("changed", [Seeded(0, size=299), Raised(0)])
+def test_another_configuration_or_code_version_is_computed_again(tmp_path, changed):
+    in_process([Seeded(0)], tmp_path)
+    assert in_process([changed], tmp_path).complete == ["seeded-0"]
+    assert open_dataset(tmp_path / "seeded-0.nc").attrs["key"] == changed.key
+
+
+def test_the_version_of_the_code_alone_changes_the_key(monkeypatch):
+    before = Seeded(0).key
+    monkeypatch.setattr(Seeded, "code_version", 2)
+    assert Seeded(0).key != before
+
+
+def test_a_damaged_result_is_computed_again(tmp_path):
+    in_process([Seeded(0), Seeded(1)], tmp_path)
+    whole = contents(tmp_path)
+    flipped = bytearray(whole["seeded-0.nc"])
+    flipped[len(flipped) // 2] ^= 1
+    (tmp_path / "seeded-0.nc").write_bytes(flipped)
+    (tmp_path / "seeded-1.nc").write_bytes(whole["seeded-1.nc"][:5000])
+    assert in_process([Seeded(0), Seeded(1)], tmp_path).complete == ["seeded-0", "seeded-1"]
+    assert contents(tmp_path) == whole
+
+
+@pytest.mark.parametrize("executor", [InProcess, partial(Workers, 1)])
+def test_a_failing_task_is_reported_and_the_rest_goes_on(tmp_path, executor):
+    cure = tmp_path / "cure"
+    tasks = [Seeded(0), Failing(str(cure)), Seeded(1)]
+    with executor() as where:
+        result = run(tasks, tmp_path, where)
+        assert (result.complete, list(result.failed)) == (["seeded-0", "seeded-1"], ["failing"])
+        log = result.failed["failing"].read_text()
+        assert "Traceback" in log
+        assert "cure: expected a file, got none" in log
+        cure.touch()
+        result = run(tasks, tmp_path, where)
+    assert (result.complete, result.skipped) == (["failing"], ["seeded-0", "seeded-1"])
+    assert not (tmp_path / "failing.log").exists()
+
+
+def test_a_worker_that_is_killed_fails_its_task_and_no_other(tmp_path):
+    with Workers(2) as workers:
+        result = run([Dying(), *(Seeded(seed) for seed in range(4))], tmp_path, workers)
+    assert list(result.failed) == ["dying"]
+    assert len(result.complete) == 4
+    assert "terminated abruptly" in result.failed["dying"].read_text()
+
+
+def test_a_full_disk_leaves_no_half_file(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        result = in_process([Named("large")], tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert "File too large" in result.failed["large"].read_text()
+    assert {file.name for file in tmp_path.iterdir()} == {"large.json", "large.log"}
+    assert in_process([Named("large")], tmp_path).complete == ["large"]
+
+
+def test_what_a_killed_process_left_is_swept_up_but_nothing_of_another_task(tmp_path):
+    for name in ("noise-0.nc", "noise-0.json", "noise-0.5.nc"):
+        (tmp_path / f"{name}.0123abcd.tmp").touch()
+    in_process([Named("noise-0")], tmp_path)
+    assert [file.name for file in tmp_path.glob("*.tmp")] == ["noise-0.5.nc.0123abcd.tmp"]
+
+
+def test_a_killed_runner_loses_the_running_tasks_at_most(tmp_path):
+    """SIGKILL, which nobody can answer: the workers end all the same, and the same command goes on."""
+    tasks = [Slow(number, 0.1 if number < 2 else 3.0, str(tmp_path)) for number in range(4)]
+    script = f"""
+from studies.runner import Workers, run
+from tests.studies.sweeps import Slow
+if __name__ == "__main__":
+    with Workers(2) as workers:
+        run({tasks!r}, {str(tmp_path)!r}, workers)
+"""
+    (tmp_path / "script.py").write_text(script)
+    runner = subprocess.Popen(
+        [sys.executable, tmp_path / "script.py"], env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL
+    )
+    pids = [tmp_path / f"{task.name}.pid" for task in tasks]
+    wait_for(lambda: all(file.exists() and file.read_text() for file in pids))
+    runner.send_signal(signal.SIGKILL)
+    runner.wait()
+    orphans = {int(pid) for file in pids for pid in file.read_text().split()}
+    wait_for(lambda: not any(_alive(pid) for pid in orphans), seconds=2)
+    assert set(contents(tmp_path)) == {"slow-0.nc", "slow-1.nc"}
+    with Workers(2) as workers:
+        result = run(tasks, tmp_path, workers)
+    assert (result.skipped, sorted(result.complete)) == (["slow-0", "slow-1"], ["slow-2", "slow-3"])
+
+
+def _alive(pid):
+    """Whether a process runs; a zombie, which waits for somebody to ask how it ended, does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_one_that_occurs_twice_is_computed_once(tmp_path):
+    assert in_process([Seeded(0), Seeded(0)], tmp_path).complete == ["seeded-0"]
+
+
+def test_only_takes_the_tasks_with_the_text_in_their_name(tmp_path):
+    assert in_process([Seeded(0), Seeded(1)], tmp_path, only="-1").complete == ["seeded-1"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "only", "reason"),
+    [
+        ([Seeded(0), Seeded(0, size=2)], "", "2 different ones named 'seeded-0'"),
+        ([Seeded(0)], "seeded-7", "text in the name of a task"),
+        ([Named("a/b")], "", "letters, digits"),
+        ([Named(".hidden")], "", "letters, digits"),
+        ([Named("")], "", "letters, digits"),
+        ([Named("a", np.ones(3))], "", "fields of plain JSON"),
+    ],
+)
+def test_bad_sweeps_are_refused_before_the_work(tmp_path, tasks, only, reason):
+    with pytest.raises(InputError, match=reason):
+        in_process(tasks, tmp_path, only=only)
+    assert not list(tmp_path.glob("*.nc"))
+
+
+def test_the_bar_tells_done_running_failed_and_time_left(tmp_path, monkeypatch):
+    shown = io.StringIO()
+    monkeypatch.setattr(sweep, "track", lambda items, label: tqdm(items, desc=label, file=shown, mininterval=0))
+    in_process([Failing(str(tmp_path / "cure")), Seeded(0), Seeded(1)], tmp_path)
+    assert "2/3" in shown.getvalue()
+    assert "1 running, 1 failed" in shown.getvalue()
+
+
+STUDY = """
+PRESETS = ("smoke", "paper")
+
+
+def main(preset, executor, folder, only):
+    from studies.runner import run
+    from tests.studies.sweeps import Failing, Seeded
+
+    return run([Seeded(0), Failing(str(folder / "cure"))], folder / preset, executor, only=only)
+"""
+
+
+@pytest.fixture
+def toy_study(tmp_path, monkeypatch):
+    """A study `toy` beside the real ones, in an empty working folder."""
+    package = tmp_path / "packages" / "toy"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(STUDY)
+    monkeypatch.setattr(studies, "__path__", [*studies.__path__, str(package.parent)])
+    monkeypatch.delitem(sys.modules, "studies.toy", raising=False)
+    monkeypatch.chdir(tmp_path)
+    yield
+    sys.modules.pop("studies.toy", None)
+
+
+def study_command(words):
+    return CliRunner().invoke(app, ["study", *words.split()], prog_name="romkit")
+
+
+def test_the_command_lists_studies_with_their_presets(toy_study):
+    lines = study_command("").stdout.splitlines()
+    assert "toy    smoke, paper" in lines
+    assert not any(line.startswith("runner") for line in lines)
+
+
+def test_the_command_runs_a_study_and_ends_with_1_if_a_task_failed(toy_study):
+    result = study_command("toy --preset smoke")
+    assert result.exit_code == 1
+    assert "1 tasks computed, 0 were complete, 1 failed" in result.stdout
+    assert "romkit: failing failed, the traceback is in" in result.stderr
+    Path("runs/toy/cure").touch()
+    result = study_command("toy --preset smoke")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "1 tasks computed, 1 were complete, 0 failed" in result.stdout
+
+
+def test_the_command_passes_its_options_on(toy_study):
+    result = study_command("toy --preset smoke --executor workers --workers 1 --only seeded --out here")
+    assert result.exit_code == 0
+    assert set(contents(Path("here/smoke"))) == {"seeded-0.nc"}
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("toi --preset smoke", "did you mean 'toy'?"),
+        ("toy", "--preset: expected one of paper, smoke"),
+        ("toy --preset smok", "did you mean 'smoke'?"),
+        ("toy --preset smoke --executor workrs", "did you mean 'workers'?"),
+        ("toy --preset smoke --workers 2", "1 for tasks in this process"),
+        ("toy --preset smoke --executor workers --workers 0", "workers: expected an integer >= 1"),
+        ("toy --preset smoke --only nothing", "text in the name of a task"),
+    ],
+)
+def test_bad_input_of_the_command_is_one_line(toy_study, words, reason):
+    result = study_command(words)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_without_a_checkout_the_command_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys.modules["romkit.cli.study"], "__file__", str(tmp_path / "romkit" / "cli" / "study.py"))
+    result = study_command("")
+    assert result.exit_code == 2
+    assert "a checkout of romkit" in result.stderr
