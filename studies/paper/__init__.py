@@ -20,8 +20,10 @@ def main(preset: str, executor: "Executor", folder: "Path", only: str = "") -> "
         only: tasks whose name contains this text.
     """
     from studies.paper.config import CONFIGS
+    from studies.paper.report import write
     from studies.paper.tasks import tasks
     from studies.runner import run
 
     sweep = run(tasks(CONFIGS[preset]), folder / preset, executor, only=only)
+    print(f"report: {write(CONFIGS[preset], folder)}")
     return sweep

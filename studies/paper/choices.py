@@ -1,0 +1,118 @@
+"""What the paper leaves open, and which choice comes closest to its numbers."""
+
+import dataclasses
+import itertools
+
+import numpy as np
+import xarray as xr
+
+from studies.paper.claims import POSITION, UNCONSTRAINED, VELOCITY
+from studies.paper.config import NOISE_KINDS, SIGMAS
+from studies.paper.datasets import SIDES
+from studies.paper.evaluation import AVERAGES, NOISE_UNITS, POOLINGS
+from studies.paper.fairness_claims import errors_of, velocity_mismatch
+from studies.paper.judging import spread
+from studies.paper.markdown import table
+from studies.paper.results import VELOCITY_WEIGHT, Results
+from studies.paper.tables import NAME_OF, Choices, Entry, mismatch, reference
+
+OPTIONS = {"average": AVERAGES, "side": SIDES, "unit": NOISE_UNITS, "pooling": POOLINGS}
+QUESTIONS = {
+    "average": ("error averaged over", ("reconstruction", "ablation_modulation", "ood_context", "test_noise")),
+    "side": ("out of the training range", ("ood_context",)),
+    "unit": ("σ at evaluation multiplies", ("test_noise",)),
+    "pooling": ("latent geometry over", ("latent_geometry",)),
+}
+"""What each field of `Choices` decides, and the tables that it touches."""
+
+
+def evaluation_choices(results: Results) -> str:
+    """The mismatch of each option, the others as in the tables; then the best combination."""
+    rows = []
+    for name, options in OPTIONS.items():
+        question, tables = QUESTIONS[name]
+        entries = [entry for entry in reference() if entry.table.startswith(tables)]
+        ours = [entry for entry in entries if entry.method == "NcAE"]
+        for option in options:
+            choices = dataclasses.replace(Choices(), **{name: option})
+            used = " (tables)" if option == getattr(Choices(), name) else ""
+            rows.append([question, option + used, *(f"{mismatch(results, e, choices):.2f}" for e in (entries, ours))])
+    return table(["choice", "option", "all methods", "NcAE"], rows) + f"\n{_best(results)}\n"
+
+
+def velocity_term(results: Results) -> str:
+    """Clean errors of the unconstrained methods with and without the velocity term, beside the published ones."""
+    rows = []
+    for method in UNCONSTRAINED:
+        for weight in (1.0, 0.0):
+            cells = [_clean(results, system, method, weight) for system in ("lorenz96", "pendulum")]
+            used = " (tables)" if VELOCITY_WEIGHT[method] == weight else ""
+            number = velocity_mismatch(results, method, weight)
+            rows.append([NAME_OF[method], ("with" if weight else "without") + used, *cells, f"{number:.2f}"])
+        rows.append([NAME_OF[method], "published", *(_published(s, method) for s in ("lorenz96", "pendulum")), ""])
+    return table(["method", "velocity term", "Lorenz96", "pendulum", "mismatch"], rows)
+
+
+def training_choices(results: Results) -> str:
+    """Clean errors on Lorenz96 under other training sets, transients and scalings of the context."""
+    rows = []
+    for kind, what in (("data", "training set"), ("transient", "transient"), ("scaling", "context scaling")):
+        for data in results.select(kind=kind):
+            attrs = data.attrs
+            label = attrs["label"].split(" velocity")[0]
+            rows.append(
+                [what, label, NAME_OF[attrs["method"]], *(spread(errors_of(data, m)) for m in (POSITION, VELOCITY))]
+            )
+    for method in ("ncae", "cae", "ae"):
+        data = results.find("clean", "lorenz96", method)
+        if data is not None:
+            label = f"set {data.attrs['data_seed']} (tables)"
+            errors = (spread(errors_of(data, m)) for m in (POSITION, VELOCITY))
+            rows.append(["training set", label, NAME_OF[method], *errors])
+    return table(["choice", "option", "method", "position RMSE", "velocity RMSE"], sorted(rows))
+
+
+def noise_units(results: Results) -> str:
+    """NcAE on Lorenz96 trained under noise, with σ in units of the scale and in physical units."""
+    rows = []
+    for kind in NOISE_KINDS:
+        for sigma in SIGMAS:
+            condition = f"{kind} {sigma:.2f}"
+            scaled, physical = (results.find(k, "lorenz96", "ncae", condition) for k in ("noise", "unit"))
+            published = _entry(f"train_noise_{kind}", f"sigma={sigma:.2f}", "NcAE")
+            rows.append([condition, *map(_pair, (scaled, physical)), " / ".join(f"{e.mean:g}" for e in published)])
+    return table(["noise", "scale (tables)", "physical", "published"], rows)
+
+
+def _best(results: Results) -> str:
+    entries = [entry for entry in reference() if entry.table.startswith(QUESTIONS["average"][1])]
+    combinations = [Choices(a, Choices().pooling, s, u) for a, s, u in itertools.product(AVERAGES, SIDES, NOISE_UNITS)]
+    scores = [mismatch(results, entries, choices) for choices in combinations]
+    if np.isnan(scores).all():
+        return ""
+    best = combinations[int(np.nanargmin(scores))]
+    here = mismatch(results, entries)
+    return (
+        f"Closest to the published values over all tables of errors: averaged over {best.average}, out of the range on "
+        f"{best.side}, σ in units of {best.unit} (mismatch {np.nanmin(scores):.2f}; that of the tables {here:.2f})."
+    )
+
+
+def _clean(results: Results, system: str, method: str, weight: float) -> str:
+    return _pair(results.find("clean", system, method, velocity_weight=weight))
+
+
+def _pair(data: xr.Dataset | None) -> str:
+    return "" if data is None else " / ".join(spread(errors_of(data, metric)) for metric in (POSITION, VELOCITY))
+
+
+def _published(system: str, method: str) -> str:
+    found = [
+        e for e in reference() if e.table == "reconstruction" and (e.system, e.method) == (system, NAME_OF[method])
+    ]
+    return " / ".join(f"{e.mean:g} ± {e.std:g}" for e in found)
+
+
+def _entry(name: str, condition: str, method: str) -> list[Entry]:
+    where = (name, "lorenz96", method, condition)
+    return [e for e in reference() if e[:4] == where]

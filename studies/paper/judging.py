@@ -1,0 +1,110 @@
+"""What a claim is made of, and how parts that were measured become a verdict."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from studies.paper.comparison import ratio
+from studies.paper.results import Results
+from studies.paper.tables import NAME_OF, Choices, Entry, measure, reference
+
+YES, NO, OPEN, MISSING = "yes", "no", "open", "missing"
+"""Outcomes of a part: it is so, it is not so, the seeds do not decide it, nothing was measured."""
+HOLDS, PARTLY, FAILS, UNTESTABLE = "holds", "holds in part", "does not hold", "not testable"
+ENTRIES = {entry[:5]: entry for entry in reference()}
+
+
+class Part(NamedTuple):
+    """One thing that a claim says: the outcome, and the numbers that it rests on."""
+
+    outcome: str
+    numbers: str
+
+
+class Verdict(NamedTuple):
+    """A claim, judged."""
+
+    statement: str
+    verdict: str
+    parts: tuple[Part, ...]
+    why: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something that the paper says, in our words, and how to look whether it is so."""
+
+    statement: str
+    parts: Callable[[Results], Sequence[Part]]
+
+    def judge(self, results: Results) -> Verdict:
+        """The verdict on what was measured."""
+        parts = tuple(self.parts(results))
+        measured = [part for part in parts if part.outcome != MISSING]
+        return Verdict(self.statement, _verdict(measured), parts, _why(parts))
+
+
+CLAIMS: list[Claim] = []
+"""Every claim, in the order of the paper."""
+
+
+def claim(statement: str) -> Callable[[Callable[[Results], Sequence[Part]]], Callable[[Results], Sequence[Part]]]:
+    """Adds a function that gives the parts of this statement to `CLAIMS`."""
+
+    def register(parts: Callable[[Results], Sequence[Part]]) -> Callable[[Results], Sequence[Part]]:
+        CLAIMS.append(Claim(statement, parts))
+        return parts
+
+    return register
+
+
+def values(results: Results, table: str, system: str, method: str, condition: str, metric: str) -> np.ndarray | None:
+    """Ours for a published entry, one per seed; None where they are missing. Methods by romkit's names."""
+    measured = measure(results, entry(table, system, method, condition, metric), Choices())
+    return None if measured is None else measured.values
+
+
+def entry(table: str, system: str, method: str, condition: str, metric: str) -> Entry:
+    """The published entry of a method by romkit's name."""
+    return ENTRIES[table, system, NAME_OF[method], condition, metric]
+
+
+def lower(label: str, a: np.ndarray | None, b: np.ndarray | None, *, below: float = 1.0) -> Part:
+    """Whether the mean of a is lower than `below` times that of b, by the interval of their ratio."""
+    if a is None or b is None:
+        return missing(label)
+    compared = ratio(a, b * below)
+    outcome = {True: YES, False: NO, None: OPEN}[compared.below_one]
+    return Part(outcome, f"{label}: {spread(a)} against {spread(b)}, ratio {ratio(a, b)}")
+
+
+def fact(label: str, holds: bool) -> Part:
+    """A part that needs no test."""
+    return Part(YES if holds else NO, label)
+
+
+def missing(label: str) -> Part:
+    """A part of which nothing was measured."""
+    return Part(MISSING, f"{label}: not measured")
+
+
+def spread(values: np.ndarray) -> str:
+    """Mean ± standard deviation over seeds."""
+    with np.errstate(invalid="ignore"):
+        return f"{np.mean(values):.3g} ± {np.std(values):.2g}"
+
+
+def _verdict(measured: Sequence[Part]) -> str:
+    if not measured:
+        return UNTESTABLE
+    if all(part.outcome == YES for part in measured):
+        return HOLDS
+    return PARTLY if any(part.outcome == YES for part in measured) else FAILS
+
+
+def _why(parts: Sequence[Part]) -> str:
+    counts = {outcome: sum(part.outcome == outcome for part in parts) for outcome in (YES, NO, OPEN, MISSING)}
+    names = {YES: "so", NO: "not so", OPEN: "undecided by the seeds", MISSING: "not measured"}
+    return f"of {len(parts)} parts " + ", ".join(f"{counts[o]} {names[o]}" for o in names if counts[o])

@@ -1,0 +1,157 @@
+"""The published numbers beside ours: `summary` has one row for each of the 616."""
+
+import csv
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from studies.paper.results import Results
+
+REFERENCE = Path(__file__).parent / "reference.csv"
+METHOD_OF = {
+    "cAE": "cae",
+    "Context-cAE": "context-cae",
+    "AE": "ae",
+    "Context-AE": "context-ae",
+    "FiLM+AE": "film-ae",
+    "SoftNcAE": "soft-ncae",
+    "NcAE": "ncae",
+    "NcAE bias-only": "ncae-bias",
+    "NcAE slope-only": "ncae-slope",
+}
+"""romkit's name of a method by the paper's."""
+NAME_OF = {own: name for name, own in METHOD_OF.items()}
+COLUMNS = (
+    *("table", "system", "method", "condition", "metric", "mean", "std"),
+    *("measured_mean", "measured_std", "n_seeds", "n_diverged", "preset"),
+)
+EXCLUDING = "ablation_modulation"
+"""The table from which the paper leaves out seeds that diverged."""
+
+
+class Entry(NamedTuple):
+    """One published number: where it stands, its mean and standard deviation over seeds (NaN where none is given)."""
+
+    table: str
+    system: str
+    method: str
+    condition: str
+    metric: str
+    mean: float
+    std: float
+
+
+class Measured(NamedTuple):
+    """Our values for an entry, one per seed, and which seeds diverged in training or have no finite value."""
+
+    values: np.ndarray
+    diverged: np.ndarray
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Values without those of seeds that diverged."""
+        return self.values[~self.diverged]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the paper leaves open and the tables must choose; each alternative is measured too.
+
+    Attributes:
+        average: how errors are averaged over contexts (`evaluation.AVERAGES`).
+        pooling: over which snapshots latent geometry is taken (`evaluation.POOLINGS`).
+        side: where contexts leave the training range (`datasets.SIDES`).
+        unit: what σ multiplies at evaluation (`evaluation.NOISE_UNITS`).
+    """
+
+    average: str = "snapshots"
+    pooling: str = "all contexts"
+    side: str = "both"
+    unit: str = "scale"
+
+
+def reference() -> list[Entry]:
+    """The published numbers."""
+    with REFERENCE.open(newline="") as file:
+        return [_entry(row) for row in csv.DictReader(file)]
+
+
+def measure(results: Results, entry: Entry, choices: Choices | None = None) -> Measured | None:
+    """Our values for an entry, None where its task has no result."""
+    choices = choices or Choices()
+    method, condition, kind = METHOD_OF[entry.method], entry.condition, "clean"
+    if entry.table.startswith("train_noise"):
+        kind, condition = "noise", f"{entry.table.removeprefix('train_noise_')} {_sigma(entry)}"
+    data = results.find(kind, entry.system, method, condition if kind == "noise" else "clean")
+    if data is None:
+        return None
+    if entry.metric == "idempotency_error":
+        values = data[entry.metric].sel(step=int(condition.removeprefix("step ")))
+    elif entry.table == "latent_geometry":
+        values = data[entry.metric].sel(pooling=choices.pooling)
+    else:
+        values = data[entry.metric].sel(condition=_evaluated(entry, choices), average=choices.average)
+    values = values.values.astype(np.float64)
+    return Measured(values, (data["diverged"].values != 0) | ~np.isfinite(values))
+
+
+def statistics(entry: Entry, measured: Measured) -> tuple[float, float, int]:
+    """Mean and standard deviation over seeds, and how many seeds they are over, by the paper's rule for the table."""
+    values = measured.kept if entry.table == EXCLUDING else measured.values
+    with np.errstate(invalid="ignore"):
+        return float(np.mean(values)), float(np.std(values)), len(values)
+
+
+def summary(results: Results) -> str:
+    """The table of all entries as CSV; measured columns are empty where nothing was measured."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for entry in reference():
+        measured = measure(results, entry)
+        published = [*entry[:5], _number(entry.mean), _number(entry.std)]
+        writer.writerow([*published, *_measured_columns(entry, measured), results.preset if measured else ""])
+    return text.getvalue()
+
+
+def mismatch(results: Results, entries: list[Entry], choices: Choices | None = None) -> float:
+    """Mean of |ln(ours / published)| over the entries that are measured and finite; NaN if there are none."""
+    logs = []
+    for entry in entries:
+        measured = measure(results, entry, choices)
+        if measured is not None and np.isfinite(entry.mean):
+            mean = statistics(entry, measured)[0]
+            logs.append(abs(np.log(mean / entry.mean)) if np.isfinite(mean) and mean > 0 else np.nan)
+    return float(np.nanmean(logs)) if np.isfinite(logs).any() else np.nan
+
+
+def _measured_columns(entry: Entry, measured: Measured | None) -> list[object]:
+    if measured is None:
+        return ["", "", "", ""]
+    mean, std, count = statistics(entry, measured)
+    return [_number(mean), _number(std), count, int(measured.diverged.sum())]
+
+
+def _evaluated(entry: Entry, choices: Choices) -> str:
+    """The condition under which a trained model is evaluated, as `evaluation.evaluate` calls it."""
+    if entry.table == "ood_context":
+        return f"{entry.condition} {choices.side}"
+    if entry.table.startswith("test_noise"):
+        return f"{entry.table.removeprefix('test_noise_')} {_sigma(entry)} {choices.unit}"
+    return "clean"
+
+
+def _sigma(entry: Entry) -> str:
+    return entry.condition.removeprefix("sigma=")
+
+
+def _entry(row: dict[str, str]) -> Entry:
+    places = [row[name] for name in Entry._fields[:5]]
+    return Entry(*places, float(row["mean"]), float(row["std"]) if row["std"] else np.nan)
+
+
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.6g}"
