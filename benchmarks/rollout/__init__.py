@@ -1,0 +1,1 @@
+"""Rollouts of a reduced model against torchdiffeq, torchode, JAX and diffrax."""

@@ -1,0 +1,70 @@
+"""What the arithmetic alone costs: the matrix products of one step at the rate of a large one, and the memory."""
+
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.rollout.problem import Problem
+
+LARGE = 1024
+"""Size of the square matrices whose product runs at the highest rate of a core."""
+
+IN_CACHE = 2**15
+"""Numbers in a copy that stays in the second-level cache of a core."""
+
+STAGES = 4
+"""Evaluations of the field in a step of RK4."""
+
+
+def floor(problem: Problem, repeats: int) -> dict[str, float]:
+    """Per step of RK4 and trajectory: operations of the matrix products, bytes of what they read, and times in µs.
+
+    Weights, biases and slopes are read once for each evaluation of the field for all contexts.
+    """
+    with FlopCounterMode(display=False) as counter:
+        problem.g(problem.times(0)[0], problem.z0)
+    contexts = len(problem.z0)
+    flops = STAGES * counter.get_total_flops() / contexts
+    size = STAGES * 8 * sum(tensor.numel() for tensor in _constants(problem)) / contexts
+    peak, copy = _peak_rate(problem.z0, repeats), _copy_rate(problem.z0, repeats)
+    return {
+        "kiloflop": flops / 1e3,
+        "kilobyte": size / 1e3,
+        "peak_gflop_per_s": peak / 1e9,
+        "copy_gbyte_per_s": copy / 1e9,
+        "arithmetic_us": flops / peak * 1e6,
+        "memory_us": size / copy * 1e6,
+    }
+
+
+def _constants(problem: Problem) -> list[Tensor]:
+    pairs = problem.operator._maps.pairs
+    return [problem.operator.context, *(x for pair in pairs for x in (pair.phi_t, pair.beta, *pair.plus))]
+
+
+def _peak_rate(like: Tensor, repeats: int) -> float:
+    """Floating-point operations per second of a large product."""
+    a, b, result = (torch.randn(LARGE, LARGE, dtype=like.dtype, device=like.device) for _ in range(3))
+    return 2 * LARGE**3 / _seconds(lambda: torch.matmul(a, b, out=result), repeats)
+
+
+def _copy_rate(like: Tensor, repeats: int) -> float:
+    """Bytes per second, read and written, of copies inside the cache."""
+    source = torch.randn(IN_CACHE, dtype=like.dtype, device=like.device)
+    target = torch.empty_like(source)
+    return 2 * 8 * IN_CACHE * 100 / _seconds(lambda: [target.copy_(source) for _ in range(100)], repeats)
+
+
+def _seconds(work: Callable[[], object], repeats: int) -> float:
+    """Median CPU time."""
+    work()
+    times = []
+    for _ in range(repeats):
+        started = time.process_time()
+        work()
+        times.append(time.process_time() - started)
+    return statistics.median(times)

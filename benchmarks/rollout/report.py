@@ -1,0 +1,111 @@
+"""RESULTS.md from results.json: `python -m benchmarks.rollout.report`."""
+
+import json
+from pathlib import Path
+
+from benchmarks.rollout.with_torch import ROMKIT
+from romkit.files import atomic
+
+FOLDER = Path(__file__).parent
+HEAD = """| contestant | µs per step and trajectory | range | times romkit's | s, 10 000 steps | steps timed | start, s |
+|---|---|---|---|---|---|---|
+"""
+SIZE_HEAD = """
+## Cost against n
+
+An untrained NcAE 2-18-n, romkit's default solver, µs of CPU time per step of RK4 and trajectory.
+
+| n | contexts | engine | full model | reduced model | f | projection | solve |
+|---|---|---|---|---|---|---|---|
+"""
+SIZE_FOOT = """
+The projection is φ(z) and its Jacobian; the solve is JᵀJ, Jᵀf and the 2 x 2 system. Shares are differences between \
+runs of the whole field, of the field with f replaced by -x, and of the projection alone. Nothing is sampled, so the \
+reduced model costs more than the full one: f costs a few operations per component, the projection over a hundred. \
+It pays where f is dear or steps can be longer.
+"""
+
+
+def page(found: dict[str, object]) -> str:
+    """The text of RESULTS.md."""
+    versions = found["versions"]
+    packages = ("torch", "torchdiffeq", "torchode", "jax", "diffrax")
+    used = ", ".join(f"{name} {versions[name]}" for name in packages if name in versions)
+    intro = f"""# Results
+
+Written by report.py from results.json. {found["device"]}; all on one core; {used}.
+Galerkin field of the pretrained NcAE of Lorenz96 (2-18-36), float64, dt = 0.01; median of \
+{found["config"]["repeats"]} rounds in which the contestants take turns. Times are CPU times of the process, so that \
+other users of the machine count less; wall times are in results.json.
+*Steps timed* says how many steps a contestant really took; 10 000 steps are extrapolated from them. Adaptive solvers \
+choose their own steps, and a "step" is the 0.01 time units that RK4 would take. *Start* is the wall time that the \
+first call takes longer than later ones (compilation, nothing cached); romkit's later calls still record the field, \
+and that is in its time.
+
+{_calibration(found["calibration"])}"""
+    cases = "".join(_section(case) for case in found["cases"])
+    return intro + cases + (_sizes(found["sizes"]) if found["sizes"] else "")
+
+
+def _calibration(calibrated: dict[str, dict[str, float]]) -> str:
+    lines = [
+        f"- {name}: rtol = atol = {c['tolerance']:.1e}, error {c['error']:.1e} (RK4's is {c['rk4_error']:.1e})"
+        for name, c in calibrated.items()
+    ]
+    head = "Tolerances of the adaptive solvers: the largest, in steps of √10, with which they are as accurate as RK4."
+    return "\n".join([head, "", *lines, ""])
+
+
+def _section(case: dict[str, object]) -> str:
+    ours = case["contestants"][ROMKIT]["cpu_us"]
+    lines = "".join(_row(name, result, ours, case["contexts"]) for name, result in case["contestants"].items())
+    plural = "s" if case["contexts"] > 1 else ""
+    title = f"\n## {case['contexts']} context{plural}\n\n"
+    check = f"\nFields differ by at most {case['field_difference']:.0e} of the largest component.\n"
+    return title + HEAD + lines + check + _floor(case["floor"], ours)
+
+
+def _row(name: str, result: dict[str, float], ours: float, contexts: int) -> str:
+    cells = [
+        name,
+        f"{result['cpu_us']:.3g}",
+        f"{result['low_us']:.3g} - {result['high_us']:.3g}",
+        f"{result['cpu_us'] / ours:.2f}",
+        f"{result['cpu_us'] * contexts / 100:.3g}",
+        f"{result['steps']}",
+        f"{result['start_s']:.1f}",
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _floor(floor: dict[str, float], ours: float) -> str:
+    return f"""
+The floor: {floor["kiloflop"]:.1f} kflop of matrix products per step and trajectory take {floor["arithmetic_us"]:.3f} \
+µs at the rate of a large product ({floor["peak_gflop_per_s"]:.0f} Gflop/s in float64); reading weights, biases and \
+slopes ({floor["kilobyte"]:.1f} kB) takes {floor["memory_us"]:.3f} µs. romkit takes {ours / floor["arithmetic_us"]:.1f} \
+times as long as the arithmetic, which leaves out the {_ROOTS} square roots and as many divisions of the activations.
+"""
+
+
+_ROOTS = 4 * (2 + 18)
+
+
+def _sizes(sizes: list[dict[str, object]]) -> str:
+    return SIZE_HEAD + "".join(map(_size_row, sizes)) + SIZE_FOOT
+
+
+def _size_row(size: dict[str, object]) -> str:
+    parts = ("f_us", "projection_us", "solve_us")
+    cells = [
+        f"{size['n']}",
+        f"{size['contexts']}",
+        f"{size['engine']}",
+        *(f"{size[key] / size['contexts']:.3g}" for key in ("full_us", "whole_us")),
+        *(f"{100 * size[key] / size['whole_us']:.0f} %" for key in parts),
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+if __name__ == "__main__":
+    with atomic(FOLDER / "RESULTS.md") as temporary:
+        temporary.write_text(page(json.loads((FOLDER / "results.json").read_text())))

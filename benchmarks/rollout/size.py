@@ -1,0 +1,69 @@
+"""Cost of a step against the size of the state, and how f, the projection and the solve share it."""
+
+import statistics
+import time
+
+import torch
+from torch import Tensor
+
+from benchmarks.rollout.problem import DT, STEPS, Problem, untrained_problem
+from romkit.errors import InputError
+from romkit.integrators import Galerkin
+from romkit.solvers import RK4
+from romkit.types import Field
+
+
+def measure_size(n: int, contexts: int, intervals: int, repeats: int) -> dict[str, object]:
+    """µs of CPU time per step of all contexts, of the full model and of the reduced one and its parts.
+
+    The field is timed whole, with f replaced by -x, and without f and solve; the differences are the shares.
+    """
+    problem = untrained_problem(n, contexts)
+    without_f = Galerkin().latent_field(problem.operator, lambda t, x: -x)
+    solver = _solver(problem)
+    full = _step(solver, problem, problem.f, problem.x0, intervals, repeats)
+    whole, rest, projection = (
+        _step(solver, problem, field, problem.z0, intervals, repeats)
+        for field in (problem.g, without_f, _projection_alone(problem))
+    )
+    return {
+        "n": n,
+        "contexts": contexts,
+        "engine": "eager" if solver.compile is False else "compiled",
+        "full_us": full,
+        "whole_us": whole,
+        "f_us": whole - rest,
+        "solve_us": rest - projection,
+        "projection_us": projection,
+    }
+
+
+def _projection_alone(problem: Problem) -> Field:
+    def field(t: Tensor, z: Tensor) -> Tensor:
+        x, J = problem.operator.decode_jacobian(z)
+        return -1e-6 * (J.sum(-2) + x.sum(-1, keepdim=True))  # everything is needed, and nothing happens
+
+    return field
+
+
+def _solver(problem: Problem) -> RK4:
+    """What romkit's default is in a long run: compiled, unless the field is too large."""
+    try:
+        RK4(DT, compile=True)(problem.g, problem.z0, problem.times(1))
+    except InputError:
+        return RK4(DT, compile=False)
+    return RK4(DT, compile=True)
+
+
+def _step(solver: RK4, problem: Problem, field: Field, start: Tensor, intervals: int, repeats: int) -> float:
+    """Median over repeats; what a run costs before its first step is subtracted."""
+
+    def seconds(intervals: int) -> float:
+        started = time.process_time()
+        with torch.no_grad():
+            solver(field, start, problem.times(intervals))
+        return time.process_time() - started
+
+    seconds(1)
+    times = [seconds(1 + intervals) - seconds(1) for _ in range(repeats)]
+    return statistics.median(times) / (intervals * STEPS) * 1e6
