@@ -109,6 +109,7 @@ class _Job:
         jobs = self._queue.jobs()
         if jobs is None or self._job.job_id in jobs:
             self._last_seen = time.monotonic()
+            return False
         return time.monotonic() - self._last_seen > self.patience
 
     def result(self) -> str | None:

@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -74,19 +77,51 @@ class Dying(Task):
 
 
 @dataclass(frozen=True)
-class Slow(Task):
-    """Writes its process id to a file when it starts, and takes its time."""
+class Waiting(Task):
+    """Notes its process in `<name>.pid`, and ends when the file `go` is there; number 0 does not wait."""
 
     number: int
-    seconds: float
     notes: str
 
     @property
     def name(self) -> str:
-        return f"slow-{self.number}"
+        return f"waiting-{self.number}"
 
     def run(self) -> xr.Dataset:
         with Path(self.notes, f"{self.name}.pid").open("a") as file:
             file.write(f"{os.getpid()}\n")
-        time.sleep(self.seconds)
-        return xr.Dataset({"number": self.number})
+        for _ in range(1200):
+            if self.number == 0 or Path(self.notes, "go").exists():
+                return xr.Dataset({"number": self.number})
+            time.sleep(0.05)
+        raise TimeoutError("nobody said go")
+
+
+RUNNER = """
+from studies.runner import Slurm, Workers, run
+from tests.studies.sweeps import Waiting
+if __name__ == "__main__":
+    with {executor} as executor:
+        run({tasks!r}, {folder!r}, executor)
+"""
+
+
+def start_runner(executor: str, tasks: list[Task], folder: Path) -> subprocess.Popen:
+    """A sweep in a process of its own, to be killed."""
+    script = folder / "runner.py"
+    script.write_text(RUNNER.format(executor=executor, tasks=tasks, folder=str(folder)))
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    return subprocess.Popen([sys.executable, script], env=environment, stderr=subprocess.DEVNULL)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Return when the condition holds, fail when it does not within these seconds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The results in a folder, byte for byte."""
+    return {file.name: file.read_bytes() for file in folder.glob("*.nc")}

@@ -2,14 +2,10 @@
 
 import io
 import json
-import os
 import resource
 import signal
-import subprocess
 import sys
-import time
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +20,8 @@ from romkit import provenance
 from romkit.cli import app
 from romkit.data import open_dataset
 from romkit.errors import InputError
-from studies.runner import InProcess, Task, Workers, run, sweep
-from tests.studies.sweeps import Dying, Failing, Raised, Seeded, Slow
-
-ROOT = Path(__file__).parents[2]
+from studies.runner import EXECUTORS, InProcess, Task, Workers, run, sweep
+from tests.studies.sweeps import Dying, Failing, Raised, Seeded, Waiting, contents, start_runner, wait_for
 
 
 @dataclass(frozen=True)
@@ -49,15 +43,10 @@ def in_process(tasks, folder, **more):
     return run(tasks, folder, InProcess(), **more)
 
 
-def contents(folder):
-    return {file.name: file.read_bytes() for file in folder.glob("*.nc")}
-
-
-def wait_for(condition, seconds=60):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.05)
+@pytest.fixture(scope="module")
+def workers():
+    with Workers(2) as started:
+        yield started
 
 
 def test_a_result_says_what_made_it(tmp_path):
@@ -74,11 +63,10 @@ def test_a_result_says_what_made_it(tmp_path):
     assert {"host", "commit", "started"} <= set(record)
 
 
-def test_executors_write_the_same_files_bit_for_bit(tmp_path):
+def test_executors_write_the_same_files_bit_for_bit(tmp_path, workers):
     tasks = [Seeded(seed) for seed in range(4)]
     in_process(tasks, tmp_path / "process")
-    with Workers(2) as workers:
-        assert set(run(tasks, tmp_path / "workers", workers).complete) == {task.name for task in tasks}
+    assert set(run(tasks, tmp_path / "workers", workers).complete) == {task.name for task in tasks}
     assert contents(tmp_path / "process") == contents(tmp_path / "workers")
     assert len(contents(tmp_path / "process")) == 4
     assert np.isnan(open_dataset(tmp_path / "workers" / "seeded-2.nc").spectrum.values).sum() == 1
@@ -126,28 +114,28 @@ def test_a_damaged_result_is_computed_again(tmp_path):
     assert contents(tmp_path) == whole
 
 
-@pytest.mark.parametrize("executor", [InProcess, partial(Workers, 1)])
-def test_a_failing_task_is_reported_and_the_rest_goes_on(tmp_path, executor):
+@pytest.mark.parametrize("where", ["process", "workers"])
+def test_a_failing_task_is_reported_and_the_rest_goes_on(tmp_path, workers, where):
+    executor = {"process": InProcess(), "workers": workers}[where]
     cure = tmp_path / "cure"
     tasks = [Seeded(0), Failing(str(cure)), Seeded(1)]
-    with executor() as where:
-        result = run(tasks, tmp_path, where)
-        assert (result.complete, list(result.failed)) == (["seeded-0", "seeded-1"], ["failing"])
-        log = result.failed["failing"].read_text()
-        assert "Traceback" in log
-        assert "cure: expected a file, got none" in log
-        cure.touch()
-        result = run(tasks, tmp_path, where)
+    result = run(tasks, tmp_path, executor)
+    assert (sorted(result.complete), list(result.failed)) == (["seeded-0", "seeded-1"], ["failing"])
+    log = result.failed["failing"].read_text()
+    assert "Traceback" in log
+    assert "cure: expected a file, got none" in log
+    cure.touch()
+    result = run(tasks, tmp_path, executor)
     assert (result.complete, result.skipped) == (["failing"], ["seeded-0", "seeded-1"])
     assert not (tmp_path / "failing.log").exists()
 
 
-def test_a_worker_that_is_killed_fails_its_task_and_no_other(tmp_path):
-    with Workers(2) as workers:
-        result = run([Dying(), *(Seeded(seed) for seed in range(4))], tmp_path, workers)
+def test_a_worker_that_is_killed_fails_its_task_and_no_other(tmp_path, workers):
+    result = run([Dying(), *(Seeded(seed) for seed in range(4))], tmp_path, workers)
     assert list(result.failed) == ["dying"]
     assert len(result.complete) == 4
     assert "terminated abruptly" in result.failed["dying"].read_text()
+    assert run([Seeded(4), Seeded(5)], tmp_path, workers).failed == {}
 
 
 def test_a_full_disk_leaves_no_half_file(tmp_path):
@@ -170,29 +158,27 @@ def test_what_a_killed_process_left_is_swept_up_but_nothing_of_another_task(tmp_
 
 
 def test_a_killed_runner_loses_the_running_tasks_at_most(tmp_path):
-    """SIGKILL, which nobody can answer: the workers end all the same, and the same command goes on."""
-    tasks = [Slow(number, 0.1 if number < 2 else 3.0, str(tmp_path)) for number in range(4)]
-    script = f"""
-from studies.runner import Workers, run
-from tests.studies.sweeps import Slow
-if __name__ == "__main__":
-    with Workers(2) as workers:
-        run({tasks!r}, {str(tmp_path)!r}, workers)
-"""
-    (tmp_path / "script.py").write_text(script)
-    runner = subprocess.Popen(
-        [sys.executable, tmp_path / "script.py"], env=os.environ | {"PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL
-    )
-    pids = [tmp_path / f"{task.name}.pid" for task in tasks]
-    wait_for(lambda: all(file.exists() and file.read_text() for file in pids))
-    runner.send_signal(signal.SIGKILL)
+    """SIGKILL, which nobody can answer: the worker ends all the same, and the same sweep goes on."""
+    tasks = [Waiting(number, str(tmp_path)) for number in range(3)]
+    runner = start_runner("Workers(1)", tasks, tmp_path)
+    wait_for((tmp_path / "waiting-1.pid").exists)
+    runner.kill()
     runner.wait()
-    orphans = {int(pid) for file in pids for pid in file.read_text().split()}
-    wait_for(lambda: not any(_alive(pid) for pid in orphans), seconds=2)
-    assert set(contents(tmp_path)) == {"slow-0.nc", "slow-1.nc"}
-    with Workers(2) as workers:
-        result = run(tasks, tmp_path, workers)
-    assert (result.skipped, sorted(result.complete)) == (["slow-0", "slow-1"], ["slow-2", "slow-3"])
+    worker = int((tmp_path / "waiting-0.pid").read_text())
+    wait_for(lambda: not _alive(worker), seconds=5)
+    assert set(contents(tmp_path)) == {"waiting-0.nc"}
+    (tmp_path / "go").touch()
+    result = in_process(tasks, tmp_path)
+    assert (result.skipped, result.complete) == (["waiting-0"], ["waiting-1", "waiting-2"])
+
+
+def test_an_interrupted_runner_ends_its_workers_at_once(tmp_path):
+    """SIGINT to the runner alone."""
+    runner = start_runner("Workers(1)", [Waiting(1, str(tmp_path))], tmp_path)
+    wait_for((tmp_path / "waiting-1.pid").exists)
+    runner.send_signal(signal.SIGINT)
+    assert runner.wait(timeout=20) != 0
+    assert not contents(tmp_path)
 
 
 def _alive(pid):
@@ -265,6 +251,10 @@ def study_command(words):
     return CliRunner().invoke(app, ["study", *words.split()], prog_name="romkit")
 
 
+def test_help_has_an_example():
+    assert "romkit study " in study_command("--help").stdout.partition("Examples:")[2]
+
+
 def test_the_command_lists_studies_with_their_presets(toy_study):
     lines = study_command("").stdout.splitlines()
     assert "toy    smoke, paper" in lines
@@ -282,9 +272,17 @@ def test_the_command_runs_a_study_and_ends_with_1_if_a_task_failed(toy_study):
     assert "1 tasks computed, 1 were complete, 0 failed" in result.stdout
 
 
-def test_the_command_passes_its_options_on(toy_study):
-    result = study_command("toy --preset smoke --executor workers --workers 1 --only seeded --out here")
-    assert result.exit_code == 0
+def test_the_command_passes_its_options_on(toy_study, monkeypatch):
+    counts = []
+
+    class Two(InProcess):
+        def __init__(self, count):
+            counts.append(count)
+            super().__init__()
+
+    monkeypatch.setitem(EXECUTORS, "workers", Two)
+    result = study_command("toy --preset smoke --executor workers --workers 2 --only seeded --out here")
+    assert (result.exit_code, counts) == (0, [2])
     assert set(contents(Path("here/smoke"))) == {"seeded-0.nc"}
 
 

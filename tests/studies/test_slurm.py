@@ -1,0 +1,98 @@
+"""Sweeps through Slurm, against the scheduler of this machine if one runs here."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from romkit.data import open_dataset
+from romkit.errors import InputError
+from studies.runner import InProcess, Slurm, run, slurm
+from tests.studies.sweeps import Failing, Seeded, Waiting, contents, start_runner, wait_for
+
+
+def scheduler_runs():
+    if not shutil.which("sinfo"):
+        return False
+    nodes = subprocess.run(["sinfo", "--noheader", "--format=%t"], capture_output=True, text=True, check=False)
+    return any(state in nodes.stdout for state in ("idle", "mix", "alloc"))
+
+
+needs_slurm = pytest.mark.skipif(not scheduler_runs(), reason="no Slurm scheduler with a node that is up")
+
+
+@needs_slurm
+def test_slurm_writes_the_files_of_this_process_bit_for_bit_and_reports_a_failing_task(tmp_path):
+    tasks = [Seeded(seed) for seed in range(6)]
+    run(tasks, tmp_path / "process", InProcess())
+    result = run([*tasks, Failing(str(tmp_path / "cure"))], tmp_path / "slurm", Slurm())
+    assert sorted(result.complete) == [task.name for task in tasks]
+    assert contents(tmp_path / "slurm") == contents(tmp_path / "process")
+    assert np.isnan(open_dataset(tmp_path / "slurm" / "seeded-2.nc").spectrum.values).sum() == 1
+    assert list(result.failed) == ["failing"]
+    assert "cure: expected a file, got none" in result.failed["failing"].read_text()
+
+
+@needs_slurm
+def test_a_killed_runner_finds_its_jobs_again(tmp_path):
+    """Jobs go on without it; started again, it waits for them and submits none twice."""
+    tasks = [Waiting(number, str(tmp_path)) for number in range(2)]
+    runner = start_runner("Slurm()", tasks, tmp_path)
+    wait_for((tmp_path / "waiting-1.pid").exists)
+    runner.kill()
+    runner.wait()
+    (tmp_path / "go").touch()
+    result = run(tasks, tmp_path, Slurm())
+    assert set(contents(tmp_path)) == {"waiting-0.nc", "waiting-1.nc"}
+    assert result.failed == {}
+    assert [len((tmp_path / f"waiting-{k}.pid").read_text().split()) for k in range(2)] == [1, 1]
+
+
+@needs_slurm
+def test_a_job_that_slurm_ends_fails_its_task(tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm._Queue, "interval", 0.5)
+    monkeypatch.setattr(slurm._Job, "patience", 2.0)
+    executor = Slurm()
+    pending = executor.submit(Waiting(1, str(tmp_path)), tmp_path / "waiting-1.nc")
+    wait_for((tmp_path / "waiting-1.pid").exists)
+    assert not pending.done()
+    subprocess.run(["scancel", pending._job.job_id], check=True)
+    wait_for(pending.done)
+    with pytest.raises(RuntimeError, match=r"(?s)before its task had.*CANCELLED"):
+        pending.result()
+
+
+@needs_slurm
+def test_what_sbatch_refuses_is_one_line_with_its_reason(tmp_path, monkeypatch):
+    monkeypatch.setenv("SBATCH_PARTITION", "nowhere")
+    with pytest.raises(InputError, match="invalid partition"):
+        run([Seeded(0)], tmp_path, Slurm())
+
+
+def test_without_a_scheduler_the_error_says_so(monkeypatch, tmp_path):
+    pytest.importorskip("submitit")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="sbatch and squeue"):
+        Slurm()
+
+
+def test_without_submitit_the_error_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(InputError, match=r"\.\[slurm\]"):
+        Slurm()
+
+
+def test_a_queue_that_does_not_answer_means_that_jobs_go_on(monkeypatch, tmp_path):
+    """Controllers time out now and then; that must not fail a job."""
+    submitit = pytest.importorskip("submitit")
+    squeue = tmp_path / "squeue"
+    squeue.write_text("#!/bin/sh\nexit 1\n")
+    squeue.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.environ["PATH"])
+    monkeypatch.setattr(slurm._Job, "patience", 0.0)
+    assert not slurm._Job(submitit.SlurmJob(tmp_path, "1"), slurm._Queue()).done()
+    squeue.write_text("#!/bin/sh\n")
+    assert slurm._Job(submitit.SlurmJob(tmp_path, "1"), slurm._Queue()).done()
