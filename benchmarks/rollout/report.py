@@ -7,7 +7,7 @@ from benchmarks.rollout.with_torch import ROMKIT
 from romkit.files import atomic
 
 FOLDER = Path(__file__).parent
-HEAD = """| contestant | µs per step and trajectory | range | times romkit's | s, 10 000 steps | steps timed | start, s |
+HEAD = """| contestant | µs per step, trajectory | range | times romkit's | s, 10 000 steps | steps timed | start, s |
 |---|---|---|---|---|---|---|
 """
 SIZE_HEAD = """
@@ -68,10 +68,10 @@ def _section(case: dict[str, object]) -> str:
 def _row(name: str, result: dict[str, float], ours: float, contexts: int) -> str:
     cells = [
         name,
-        f"{result['cpu_us']:.3g}",
-        f"{result['low_us']:.3g} - {result['high_us']:.3g}",
+        _digits(result["cpu_us"]),
+        f"{_digits(result['low_us'])} - {_digits(result['high_us'])}",
         f"{result['cpu_us'] / ours:.2f}",
-        f"{result['cpu_us'] * contexts / 100:.3g}",
+        _digits(result["cpu_us"] * contexts / 100),
         f"{result['steps']}",
         f"{result['start_s']:.1f}",
     ]
@@ -82,8 +82,9 @@ def _floor(floor: dict[str, float], ours: float) -> str:
     return f"""
 The floor: {floor["kiloflop"]:.1f} kflop of matrix products per step and trajectory take {floor["arithmetic_us"]:.3f} \
 µs at the rate of a large product ({floor["peak_gflop_per_s"]:.0f} Gflop/s in float64); reading weights, biases and \
-slopes ({floor["kilobyte"]:.1f} kB) takes {floor["memory_us"]:.3f} µs. romkit takes {ours / floor["arithmetic_us"]:.1f} \
-times as long as the arithmetic, which leaves out the {_ROOTS} square roots and as many divisions of the activations.
+slopes ({floor["kilobyte"]:.1f} kB) takes {floor["memory_us"]:.3f} µs. romkit takes \
+{ours / floor["arithmetic_us"]:.1f} times as long as the arithmetic, which leaves out the {_ROOTS} square \
+roots and as many divisions of the activations.
 """
 
 
@@ -100,10 +101,15 @@ def _size_row(size: dict[str, object]) -> str:
         f"{size['n']}",
         f"{size['contexts']}",
         f"{size['engine']}",
-        *(f"{size[key] / size['contexts']:.3g}" for key in ("full_us", "whole_us")),
+        *(_digits(size[key] / size["contexts"]) for key in ("full_us", "whole_us")),
         *(f"{100 * size[key] / size['whole_us']:.0f} %" for key in parts),
     ]
     return f"| {' | '.join(cells)} |\n"
+
+
+def _digits(x: float) -> str:
+    """Three significant digits, and no exponent."""
+    return f"{x:.3g}" if x < 1000 else f"{x:.0f}"
 
 
 if __name__ == "__main__":
