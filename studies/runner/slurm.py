@@ -54,10 +54,10 @@ class Slurm(Executor):
         return _Job(job, self._queue)
 
     def _earlier(self, logs: Path) -> "SlurmJob | None":
-        """The job that an earlier runner submitted for this very task, if Slurm still has it."""
-        ids = {file.name.removesuffix("_submitted.pkl") for file in logs.glob("*_submitted.pkl")}
-        alive = ids & (self._queue.jobs() or set()) if ids else ids
-        return self._submitit.SlurmJob(logs, max(alive, key=int)) if alive else None
+        """The job that an earlier runner submitted for this very task, if it has not ended."""
+        ids = [file.name.removesuffix("_submitted.pkl") for file in logs.glob("*_submitted.pkl")]
+        jobs = [self._submitit.SlurmJob(logs, id_) for id_ in ids if id_ in (self._queue.jobs() or ())]
+        return next((job for job in jobs if not job.paths.result_pickle.exists()), None)
 
     def _new(self, logs: Path, task: Task, file: Path) -> "SlurmJob":
         executor = self._submitit.SlurmExecutor(logs, max_num_timeout=0)

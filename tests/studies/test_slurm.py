@@ -28,12 +28,15 @@ needs_slurm = pytest.mark.skipif(not scheduler_runs(), reason="no Slurm schedule
 def test_slurm_writes_the_files_of_this_process_bit_for_bit_and_reports_a_failing_task(tmp_path):
     tasks = [Seeded(seed) for seed in range(6)]
     run(tasks, tmp_path / "process", InProcess())
-    result = run([*tasks, Failing(str(tmp_path / "cure"))], tmp_path / "slurm", Slurm())
+    failing = Failing(str(tmp_path / "cure"))
+    result = run([*tasks, failing], tmp_path / "slurm", Slurm())
     assert sorted(result.complete) == [task.name for task in tasks]
     assert contents(tmp_path / "slurm") == contents(tmp_path / "process")
     assert np.isnan(open_dataset(tmp_path / "slurm" / "seeded-2.nc").spectrum.values).sum() == 1
     assert list(result.failed) == ["failing"]
     assert "cure: expected a file, got none" in result.failed["failing"].read_text()
+    (tmp_path / "cure").touch()
+    assert run([failing], tmp_path / "slurm", Slurm()).complete == ["failing"]
 
 
 @needs_slurm
