@@ -1,0 +1,125 @@
+"""The paper study: its smoke preset end to end, and its committed report against its committed result files."""
+
+import csv
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import studies.paper
+from studies.paper import datasets
+from studies.paper.comparison import ratio
+from studies.paper.config import CONFIGS, QUICK, VELOCITY_TERM
+from studies.paper.figures import FIGURES
+from studies.paper.judging import CLAIMS, NO, OPEN, UNTESTABLE, YES, lower
+from studies.paper.report import TABLES, page
+from studies.paper.results import Results, load
+from studies.paper.tables import COLUMNS, METHOD_OF, Measured, measure, reference, statistics, summary
+from studies.paper.tasks import tasks
+from studies.paper.training import Training
+from studies.runner import InProcess
+
+RESULTS = Path(studies.paper.__file__).parent / "results"
+
+
+@pytest.fixture(scope="module")
+def smoke(tmp_path_factory):
+    """Folder of a run of the smoke preset, and how its tasks ended."""
+    folder = tmp_path_factory.mktemp("paper")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets, "CACHE", folder / "datasets")
+        sweep = studies.paper.main("smoke", InProcess(), folder)
+    return folder, sweep
+
+
+@pytest.fixture
+def one_result():
+    """Results with one clean training of slope-only NcAE on Lorenz96, of three seeds of which the last diverged."""
+    dims = ("seed", "condition", "average")
+    errors = np.array([0.1, 0.3, np.inf]).reshape(3, 1, 1)
+    attrs = {
+        "kind": "clean",
+        "system": "lorenz96",
+        "method": "ncae-slope",
+        "condition": "clean",
+        "velocity_weight": 1.0,
+    }
+    data = xr.Dataset(
+        {"position_rmse": (dims, errors), "velocity_rmse": (dims, errors), "diverged": ("seed", [0, 0, 1])},
+        coords={"condition": ["clean"], "average": ["snapshots"]},
+        attrs=attrs,
+    )
+    return Results("quick", (data,), None, {})
+
+
+def test_smoke_runs_every_task_and_covers_tables_figures_and_claims(smoke):
+    folder, sweep = smoke
+    assert not sweep.failed
+    assert len(sweep.complete) == len(tasks(CONFIGS["smoke"]))
+    results = load(folder / "smoke")
+    measured = [entry for entry in reference() if measure(results, entry) is not None]
+    assert {(entry.table, entry.system) for entry in measured} == {(e.table, e.system) for e in reference()}
+    assert {entry.method for entry in measured} == set(METHOD_OF)
+    for name in FIGURES:
+        assert 5_000 < (folder / "figures" / f"{name}.png").stat().st_size < 150_000
+    assert UNTESTABLE not in {claim.judge(results).verdict for claim in CLAIMS}
+    report = (folder / "REPORT.md").read_text()
+    assert all(claim.statement in report for claim in CLAIMS)
+    assert all(f"### {title}" in report for title in TABLES.values())
+
+
+def test_a_second_run_computes_nothing(smoke):
+    folder, _ = smoke
+    assert not studies.paper.main("smoke", InProcess(), folder).complete
+
+
+def test_every_published_number_has_a_task():
+    quick = [task for task in tasks(QUICK) if isinstance(task, Training)]
+    there = {
+        (task.kind, task.system, task.method, task.condition)
+        for task in quick
+        if dict(task.settings).get("velocity_weight", 1.0) == VELOCITY_TERM.get(task.method, 1.0)
+    }
+    for entry in reference():
+        noise = entry.table.removeprefix("train_noise_") if entry.table.startswith("train_noise") else ""
+        kind, condition = (
+            ("noise", f"{noise} {entry.condition.removeprefix('sigma=')}") if noise else ("clean", "clean")
+        )
+        assert (kind, entry.system, METHOD_OF[entry.method], condition) in there, entry
+    assert len({task.name for task in tasks(QUICK)}) == len(tasks(QUICK))
+
+
+def test_the_committed_report_is_that_of_the_committed_results():
+    results = load(RESULTS / "quick")
+    assert (RESULTS / "summary.csv").read_text() == summary(results)
+    pictures = [name for name in FIGURES if (RESULTS / "figures" / f"{name}.png").exists()]
+    assert (RESULTS / "REPORT.md").read_text() == page(QUICK, results, pictures)
+
+
+def test_summary_has_a_row_for_each_published_number(one_result):
+    rows = list(csv.DictReader(io.StringIO(summary(one_result))))
+    assert tuple(rows[0]) == COLUMNS
+    assert len(rows) == 616
+    filled = [row for row in rows if row["measured_mean"]]
+    assert [row["metric"] for row in filled] == ["position_rmse", "velocity_rmse"]
+    assert {(row["measured_mean"], row["n_seeds"], row["n_diverged"]) for row in filled} == {("0.2", "2", "1")}
+
+
+def test_diverged_seeds_count_except_where_the_paper_leaves_them_out():
+    entries = {e.table: e for e in reference() if e[1:5] == ("lorenz96", "NcAE", "clean", "position_rmse")}
+    measured = Measured(np.array([0.1, 0.3, np.inf]), np.array([False, False, True]))
+    assert statistics(entries["reconstruction"], measured)[::2] == (np.inf, 3)
+    assert statistics(entries["ablation_modulation"], measured) == pytest.approx((0.2, 0.1, 2))
+
+
+def test_a_comparison_is_decided_by_its_interval():
+    a, b = np.linspace(0.9, 1.1, 10), np.linspace(1.9, 2.1, 10)
+    assert ratio(a, b).value == pytest.approx(0.5)
+    assert ratio(a, b).p < 0.01
+    assert lower("", a, b).outcome == YES
+    assert lower("", b, a).outcome == NO
+    assert lower("", a, a[::-1]).outcome == OPEN
+    assert lower("", a, b, below=0.4).outcome == NO
+    assert lower("", a, np.where(b > 2, np.inf, b)).outcome == YES
