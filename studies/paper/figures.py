@@ -1,7 +1,7 @@
 """The figures of the study. Each takes the results and gives a figure, or None where its results are missing."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import matplotlib
 import numpy as np
@@ -31,13 +31,13 @@ def hovmoeller(results: Results) -> Figure | None:
     F, time = data["forcing"].values, data["time"].values
     for panel, states, forcing in zip(axes, data["state"].values, F[[0, -1]], strict=False):
         extent = (-0.5, states.shape[1] - 0.5, time[0], time[-1])
-        image = panel.imshow(states, origin="lower", aspect="auto", extent=extent, cmap="viridis")
+        image = panel.imshow(states, origin="lower", aspect="auto", extent=extent, interpolation="nearest")
         panel.set(title=f"F = {forcing:.3f}", xlabel="component k", ylabel="time")
     figure.colorbar(image, ax=axes[:2], label="state")
     axes[2].step(F, data["wave_number"].values, where="mid", color="#222222")
-    axes[2].axvline(3.163, color=COLOURS["ncae"], linestyle=":", label="published, 3.163")
+    axes[2].axvline(3.163, color=COLOURS["ncae"], linestyle=":", label="published:\n3.163")
     axes[2].set(title="dominant wave number", xlabel="F", yticks=np.unique(data["wave_number"].values))
-    axes[2].legend(frameon=False)
+    axes[2].legend(frameon=False, loc="lower left")
     return figure
 
 
@@ -74,7 +74,7 @@ def idempotency(results: Results) -> Figure:
                 )
         panel.set(title=TITLES[system], xlabel="projection step", yscale="log", ylim=(CLIP[0], 2 * CLIP[1]))
     axes[0].set_ylabel("idempotency error")
-    axes[1].legend(frameon=False, title="lines ours, circles published", loc="center left", bbox_to_anchor=(1, 0.5))
+    _legend_of_all(axes, title="lines ours,\ncircles published")
     return figure
 
 
@@ -114,7 +114,7 @@ def training_curves(results: Results) -> Figure:
                 panel.fill_between(data["epoch"], low, high, color=COLOURS[method], alpha=0.12, linewidth=0)
         panel.set(title=TITLES[system], xlabel="epoch", yscale="log")
     axes[0].set_ylabel("training loss (median, 10 to 90 % of seeds)")
-    axes[1].legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    _legend_of_all(axes)
     return figure
 
 
@@ -162,6 +162,13 @@ FIGURES: dict[str, tuple[Callable[[Results], Figure | None], str]] = {
     "scatter": (scatter, "Every published number against ours."),
 }
 """Every figure by its file's name, with its caption."""
+
+
+def _legend_of_all(axes: Sequence[Axes], title: str | None = None) -> None:
+    """One legend right of the last panel, with what any of them shows."""
+    found = {label: line for panel in axes for line, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
+    axes[-1].legend(found.values(), found.keys(), frameon=False, title=title, **place)
 
 
 def _own(name: str) -> str:
