@@ -57,7 +57,7 @@ def concatenation_does_not_help(results: Results) -> Sequence[Part]:
     parts = []
     for metric in (POSITION, VELOCITY):
         plain, joint = (clean(results, "pendulum", method, metric) for method in ("cae", "context-cae"))
-        part = lower(f"{metric}: context-cae below cae", joint, plain)
+        part = lower(f"{metric}, context-cae below cae", joint, plain)
         parts.append(part if plain is None or joint is None else fact(part.numbers, part.outcome != "yes"))
     return parts
 
@@ -85,7 +85,7 @@ def both_channels(results: Results) -> Sequence[Part]:
                 for method in ("ncae", *ABLATIONS)
             )
             for name, one in zip(ABLATIONS, single, strict=True):
-                parts.append(lower(f"{system}, {metric}: ncae below {name}", both, one))
+                parts.append(lower(f"{system}, {metric}, ncae below {name}", both, one))
     return parts
 
 
@@ -173,7 +173,7 @@ def _means(results: Results, table: str, system: str, condition: str, metric: st
 
 def _beats(results: Results, system: str, method: str, metric: str) -> Part:
     ours, theirs = (clean(results, system, name, metric) for name in ("ncae", method))
-    return lower(f"{system}: ncae below {method}", ours, theirs)
+    return lower(f"{system}, ncae below {method}", ours, theirs)
 
 
 def _best(results: Results, table: str, system: str, condition: str, metric: str) -> Part:
@@ -186,7 +186,7 @@ def _best(results: Results, table: str, system: str, condition: str, metric: str
         return missing(label)
     rival = min(means, key=lambda method: means[method])
     ours, theirs = (values(results, table, system, name, condition, metric) for name in ("ncae", rival))
-    return lower(f"{label}: ncae below the best baseline, {rival}", ours, theirs)
+    return lower(f"{label}, ncae below the best baseline, {rival}", ours, theirs)
 
 
 def _varies_more(results: Results, system: str, method: str, metric: str, factor: float) -> Part:

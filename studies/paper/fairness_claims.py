@@ -38,7 +38,7 @@ def lead_after_tuning(results: Results) -> Sequence[Part]:
                 parts.append(missing(f"{system}, {metric}"))
                 continue
             rival = min(there, key=lambda method: np.mean(there[method]))
-            label = f"{system}, {metric}: tuned ncae below the best tuned baseline, {rival}"
+            label = f"{system}, {metric}, tuned ncae below the best tuned baseline, {rival}"
             parts.append(lower(label, errors["ncae"], there[rival]))
     return parts
 

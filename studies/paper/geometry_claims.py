@@ -39,7 +39,7 @@ def four_orders(results: Results) -> Sequence[Part]:
                 parts.append(missing(f"{system}, {method}"))
                 continue
             worst = max(exact, key=np.mean)
-            parts.append(lower(f"{system}: exact methods below 1e-4 x {method}, step 1", worst, theirs, below=1e-4))
+            parts.append(lower(f"{system}, exact methods below 1e-4 x {method}, step 1", worst, theirs, below=1e-4))
     return parts
 
 
@@ -81,7 +81,7 @@ def soft_in_between(results: Results) -> Sequence[Part]:
     parts = []
     for step in TABLE_STEPS[1:]:
         soft, film = (idempotency(results, "lorenz96", method, step) for method in ("soft-ncae", "film-ae"))
-        parts.append(lower(f"step {step}: soft-ncae below film-ae", soft, film))
+        parts.append(lower(f"step {step}, soft-ncae below film-ae", soft, film))
     return [*parts, _grows(results, "soft-ncae")]
 
 
@@ -93,7 +93,7 @@ def latent_geometry(results: Results) -> Sequence[Part]:
             ours = values(results, "latent_geometry", system, "ncae", "clean", metric)
             for method in BASELINES:
                 theirs = values(results, "latent_geometry", system, method, "clean", metric)
-                parts.append(lower(f"{system}, {metric}: ncae below {method}", ours, theirs))
+                parts.append(lower(f"{system}, {metric}, ncae below {method}", ours, theirs))
     return parts
 
 
@@ -155,7 +155,7 @@ def _at_most(results: Results, system: str, method: str, bound: float) -> Part:
 
 def _grows(results: Results, method: str) -> Part:
     first, last = (idempotency(results, "lorenz96", method, step) for step in (1, TABLE_STEPS[-1]))
-    return lower(f"{method}: step 1 below step 15", first, last)
+    return lower(f"{method}, step 1 below step 15", first, last)
 
 
 def _proposition(results: Results, system: str, name: str, holds: Test, label: str) -> Part:
@@ -164,4 +164,4 @@ def _proposition(results: Results, system: str, name: str, holds: Test, label: s
         return missing(system)
     measured = data[name].values
     low, high = measured.min(), measured.max()
-    return fact(f"{system}: {label} {low:.2g} to {high:.2g} over seeds", bool(np.all(holds(measured))))
+    return fact(f"{system}, {label}: {low:.2g} to {high:.2g} over seeds", bool(np.all(holds(measured))))

@@ -13,6 +13,8 @@ from studies.paper.tables import NAME_OF, Choices, Entry, measure, reference
 YES, NO, OPEN, MISSING = "yes", "no", "open", "missing"
 """Outcomes of a part: it is so, it is not so, the seeds do not decide it, nothing was measured."""
 HOLDS, PARTLY, FAILS, UNTESTABLE = "holds", "holds in part", "does not hold", "not testable"
+NAMED = 4
+"""How many parts that are not so are named beside a verdict."""
 ENTRIES = {entry[:5]: entry for entry in reference()}
 
 
@@ -105,6 +107,10 @@ def _verdict(measured: Sequence[Part]) -> str:
 
 
 def _why(parts: Sequence[Part]) -> str:
-    counts = {outcome: sum(part.outcome == outcome for part in parts) for outcome in (YES, NO, OPEN, MISSING)}
-    names = {YES: "so", NO: "not so", OPEN: "undecided by the seeds", MISSING: "not measured"}
-    return f"of {len(parts)} parts " + ", ".join(f"{counts[o]} {names[o]}" for o in names if counts[o])
+    """How many parts are so, and which are not."""
+    text = [f"{sum(part.outcome == YES for part in parts)} of {len(parts)} parts so"]
+    for outcome, name in ((NO, "not so"), (OPEN, "undecided by the seeds"), (MISSING, "not measured")):
+        labels = [part.numbers.split(": ")[0] for part in parts if part.outcome == outcome]
+        more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
+        text += [f"{name}: {'; '.join(labels[:NAMED])}{more}"] if labels else []
+    return ". ".join(text)
