@@ -7,6 +7,7 @@ integrated by itself, so a member's result does not depend on its neighbours, bi
 
 import ctypes
 import math
+import threading
 from importlib import resources
 
 import torch
@@ -20,8 +21,11 @@ from romkit.types import Field
 TYPES = {torch.float64: ("double", ctypes.c_double, 8), torch.float32: ("float", ctypes.c_float, 16)}
 """C++ type, ctypes type, and members per block: as many as fill 64 bytes."""
 
-SCRATCH_LIMIT = 2**20
+SCRATCH_LIMIT = 2**22
 """Bytes of intermediate results of one block, which live on the stack and should stay in the cache."""
+
+ARRAYS = 7
+"""States among them that belong to the integrator (`rk4.hpp`)."""
 
 TOLERANCE = 1e5
 """Rounding units, relative to a member's largest component, by which the compiled field may differ from torch's."""
@@ -48,8 +52,8 @@ class Kernel:
         name, self._real, block = TYPES[y.dtype]
         lanes = block if self._members > 1 else 1
         body = lower(record(field, y))
-        if body.scratch * lanes * y.element_size() > SCRATCH_LIMIT:
-            raise Unsupported("its intermediate results do not fit the cache")
+        if (body.scratch + ARRAYS * self._size) * lanes * y.element_size() > min(SCRATCH_LIMIT, _stack() // 2):
+            raise Unsupported("its intermediate results do not fit the cache, or the stack")
         self._shared, self._own = body.constants.pack(lanes)
         self._library = library(_source(body, name, lanes, self._size))
         self._check(field, t, y)
@@ -87,6 +91,16 @@ class Kernel:
         close = (found - expected).abs() <= TOLERANCE * torch.finfo(y.dtype).eps * largest
         if not bool((close | (found == expected) | (found.isnan() & expected.isnan())).all()):
             raise Unsupported("its compiled form disagrees with torch")
+
+
+def _stack() -> int:
+    """Bytes of stack that threads have here; where the system sets no limit, libraries give them 2 MiB."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 2**20
+    limit = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    return threading.stack_size() or (2**21 if limit == resource.RLIM_INFINITY else limit)
 
 
 def _source(body: Body, real: str, lanes: int, size: int) -> str:

@@ -1,6 +1,7 @@
 """The compiled loop of RK4: equal to torch's, blind to neighbours, and honest about what it cannot do."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -83,3 +84,24 @@ def test_a_field_that_depends_on_time_by_torch_is_compiled():
     run = RK4(0.01, compile=True)(lambda t, y: torch.cos(t) + 0 * y, torch.zeros(2, 1, dtype=torch.float64), times)
     assert run.engine == "compiled"
     assert torch.allclose(run.states[0, :, 0], torch.sin(times), atol=1e-9)
+
+
+def test_intermediate_results_have_to_fit_the_stack(monkeypatch):
+    y0 = torch.ones(8, 20_000, dtype=torch.float64)
+    solver, times = RK4(0.1, compile=True), torch.tensor([0.0, 1.0], dtype=torch.float64)
+    with pytest.raises(InputError, match="do not fit"):
+        solver(lambda t, y: -y, y0, times)
+    small = y0[:, :500]
+    assert torch.allclose(solver(lambda t, y: -y, small, times).states[..., -1, :], torch.exp(-times[-1]), atol=1e-6)
+    monkeypatch.setattr("threading.stack_size", lambda: 2**17)
+    with pytest.raises(InputError, match="or the stack"):
+        solver(lambda t, y: -y, small, times)
+
+
+def test_a_large_field_runs_in_a_thread():
+    y0 = torch.ones(8, 6000, dtype=torch.float64)  # nearly all that is allowed
+    solver, times = RK4(0.1, compile=True), torch.tensor([0.0, 1.0], dtype=torch.float64)
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(solver, lambda t, y: -y, y0, times).result()
+    assert found.engine == "compiled"
+    assert torch.allclose(found.states[..., -1, :], torch.exp(-times[-1]), atol=1e-6)
