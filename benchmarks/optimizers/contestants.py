@@ -1,0 +1,58 @@
+"""Who races. Three learning rates each; the schedule ends with the budget."""
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from benchmarks.optimizers.lbfgs import LBFGS
+from benchmarks.optimizers.levenberg_marquardt import LevenbergMarquardt
+from benchmarks.optimizers.muon import Muon
+from benchmarks.optimizers.race import Contestant
+from benchmarks.optimizers.soap import SOAP
+from romkit.projections.geometry import Cayley, EuclideanMetric, Fractional, InvariantMetric
+from romkit.training.optimizers import Adam, RiemannianAdam
+from romkit.training.schedules import Plateau, Plateaus, Schedule
+
+QUICK = "Adam, cosine"
+"""The quick recipe; the others are compared with it."""
+CLIP = 10.0
+ADAM_RATES = (3e-3, 1e-2, 3e-2)
+MATRIX_RATES = (1e-2, 3e-2, 9e-2)
+RIEMANNIAN_RATES = (1.5e-2, 5e-2, 1.5e-1)
+NEWTON_RATES = (0.1, 0.3, 1.0)
+
+
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """The learning rate stays."""
+
+    def factors(self, progress: float, plateaus: Plateaus) -> Tensor:
+        return plateaus.factor.unsqueeze(1)
+
+
+ADAM = Adam(clip=CLIP)
+PLATEAU = Plateau(patience=20, factor=0.7)
+"""Fifty decays fit a budget of a thousand epochs; with the paper's patience of 250 none would matter."""
+
+CONTESTANTS: dict[str, Contestant] = {
+    QUICK: Contestant(ADAM, ADAM_RATES),
+    "SOAP": Contestant(SOAP(), MATRIX_RATES),
+    "Muon": Contestant(Muon(), MATRIX_RATES),
+    "Riemannian Adam, Euclidean metric, fractional": Contestant(
+        RiemannianAdam(EuclideanMetric(), Fractional(), clip=CLIP), RIEMANNIAN_RATES
+    ),
+    "Riemannian Adam, invariant metric, fractional": Contestant(
+        RiemannianAdam(InvariantMetric(), Fractional(), clip=CLIP), RIEMANNIAN_RATES
+    ),
+    "Riemannian Adam, invariant metric, Cayley": Contestant(
+        RiemannianAdam(InvariantMetric(), Cayley(), clip=CLIP), RIEMANNIAN_RATES
+    ),
+    "Levenberg-Marquardt": Contestant(LevenbergMarquardt(), NEWTON_RATES, batch_size=256),
+    "L-BFGS, whole training set": Contestant(LBFGS(), NEWTON_RATES, batch_size=10**9),
+    "Adam, constant rate": Contestant(ADAM, ADAM_RATES, schedule=Constant()),
+    "Adam, plateau": Contestant(ADAM, ADAM_RATES, schedule=PLATEAU),
+    "Adam, cosine, no clipping": Contestant(Adam(clip=math.inf), ADAM_RATES),
+    "Adam, cosine, no penalty": Contestant(ADAM, ADAM_RATES, penalty_weight=0.0),
+}
+"""By the name that the report gives."""
