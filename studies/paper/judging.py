@@ -44,8 +44,7 @@ class Claim:
     def judge(self, results: Results) -> Verdict:
         """The verdict on what was measured."""
         parts = tuple(self.parts(results))
-        measured = [part for part in parts if part.outcome != MISSING]
-        return Verdict(self.statement, _verdict(measured), parts, _why(parts))
+        return Verdict(self.statement, _verdict(parts), parts, _why(parts))
 
 
 CLAIMS: list[Claim] = []
@@ -98,12 +97,15 @@ def spread(values: np.ndarray) -> str:
         return f"{np.mean(values):.3g} ± {np.std(values):.2g}"
 
 
-def _verdict(measured: Sequence[Part]) -> str:
+def _verdict(parts: Sequence[Part]) -> str:
+    """What the parts that were measured say; "so far" where others could still change it."""
+    measured = [part for part in parts if part.outcome != MISSING]
     if not measured:
         return UNTESTABLE
-    if all(part.outcome == YES for part in measured):
-        return HOLDS
-    return PARTLY if any(part.outcome == YES for part in measured) else FAILS
+    so = sum(part.outcome == YES for part in measured)
+    if 0 < so < len(measured):
+        return PARTLY
+    return (HOLDS if so else FAILS) + (" so far" if len(measured) < len(parts) else "")
 
 
 def _why(parts: Sequence[Part]) -> str:
