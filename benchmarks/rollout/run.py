@@ -1,5 +1,6 @@
 """Time all contestants on the same rollouts, in turns, on one core."""
 
+import contextlib
 import dataclasses
 import importlib.metadata
 import json
@@ -7,9 +8,10 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -22,6 +24,7 @@ from benchmarks.rollout.size import measure_size
 from benchmarks.rollout.with_torch import ROMKIT, Solve
 from romkit import provenance
 from romkit.files import atomic
+from romkit.solvers.native.build import library
 from romkit.threads import one_thread
 
 FOLDER = Path(__file__).parent
@@ -74,7 +77,7 @@ CONFIGS = {
 def main(config: Config, device: str = "cpu", folder: Path = FOLDER) -> None:
     """Check, time, write results.json and RESULTS.md into the folder, and print the latter."""
     stay_on_one_core()
-    with one_thread(), torch.no_grad(), fresh_cache():
+    with one_thread(), torch.no_grad():
         found = measure(config, device)
     suffix = "" if device == "cpu" else f"-{device}"
     page = report.page(found)
@@ -92,19 +95,13 @@ def stay_on_one_core() -> None:
     os.environ["JAX_PLATFORMS"] = "cpu"
 
 
-class fresh_cache(tempfile.TemporaryDirectory):
-    """romkit and torch.compile find nothing that they compiled before, so that starts are cold."""
-
-    def __enter__(self) -> str:
-        folder = super().__enter__()
-        self._before = {name: os.environ.get(name) for name in ("XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")}
-        os.environ.update(dict.fromkeys(self._before, folder))
-        return folder
-
-    def __exit__(self, *error: object) -> None:
-        for name, value in self._before.items():
-            os.environ.pop(name) if value is None else os.environ.update({name: value})
-        super().__exit__(*error)
+@contextlib.contextmanager
+def cold_start() -> Iterator[None]:
+    """romkit and torch.compile find nothing that they compiled before."""
+    caches = ("XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, dict.fromkeys(caches, folder)):
+        library.cache_clear()
+        yield
 
 
 def measure(config: Config, device: str) -> dict[str, object]:
@@ -165,10 +162,11 @@ def measure_case(config: Config, case: Case, tolerances: dict[str, float], devic
     problem = make_problem(case.contexts, device)
     solvers = make_solvers(config, case, problem, tolerances)
     states, starts = {}, {}
-    for name, (solve, intervals) in solvers.items():
-        started = time.perf_counter()
-        states[name] = solve(intervals)[0].to(device)
-        starts[name] = time.perf_counter() - started
+    with cold_start():
+        for name, (solve, intervals) in solvers.items():
+            started = time.perf_counter()
+            states[name] = solve(intervals)[0].to(device)
+            starts[name] = time.perf_counter() - started
     difference = check_fields(problem, _jax_fields(config, problem))
     errors = check_trajectories(problem, states, same_method={ROMKIT, with_torch.EAGER, *_JAX_RK4})
     rounds = [
