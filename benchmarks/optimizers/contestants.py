@@ -42,9 +42,6 @@ CONTESTANTS: dict[str, Contestant] = {
     "Riemannian Adam, Euclidean metric, fractional": Contestant(
         RiemannianAdam(EuclideanMetric(), Fractional(), clip=CLIP), RIEMANNIAN_RATES
     ),
-    "Riemannian Adam, invariant metric, fractional": Contestant(
-        RiemannianAdam(InvariantMetric(), Fractional(), clip=CLIP), RIEMANNIAN_RATES
-    ),
     "Riemannian Adam, invariant metric, Cayley": Contestant(
         RiemannianAdam(InvariantMetric(), Cayley(), clip=CLIP), RIEMANNIAN_RATES
     ),

@@ -43,7 +43,7 @@ class LevenbergMarquardt:
     """
 
     memory: float = 0.9
-    damping: float = 1e-2
+    damping: float = 1.0
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
         """The state before the first step: no curvature yet."""

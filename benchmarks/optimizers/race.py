@@ -1,7 +1,9 @@
-"""One contestant trains within a budget of CPU time, and is judged on the way."""
+"""One contestant trains for a number of steps, and is judged on the way."""
 
 import itertools
+import statistics
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -11,12 +13,12 @@ from benchmarks.optimizers.problem import Problem
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import State
-from romkit.training.pipeline import batches, batches_per_epoch
+from romkit.training.pipeline import Rows, batches, batches_per_epoch
 from romkit.training.schedules import Cosine, Plateaus, Schedule
 
 COSINE = Cosine()
 WARM_UP = 12
-"""Steps before the clock starts, in which everything is compiled that will be."""
+"""Steps before anything is timed, in which everything is compiled that will be."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class Contestant:
     Attributes:
         optimizer: what makes the steps.
         learning_rates: the trials.
-        schedule: over the CPU time of the budget.
+        schedule: over the steps of the run.
         batch_size: None for the quick recipe's; larger than the data for the whole training set.
         penalty_weight: of ‖Φ - Ψ‖².
     """
@@ -38,25 +40,8 @@ class Contestant:
     penalty_weight: float = 1e-3
 
 
-class Clock:
-    """CPU seconds of this process, less those between `pause` and `resume`."""
-
-    def __init__(self):
-        self._start = time.process_time()
-
-    @property
-    def seconds(self) -> float:
-        return time.process_time() - self._start
-
-    def pause(self) -> None:
-        self._paused = time.process_time()
-
-    def resume(self) -> None:
-        self._start += time.process_time() - self._paused
-
-
 class Race:
-    """A contestant on one problem, compiled and ready.
+    """A contestant on one problem, compiled and warm.
 
     Attributes:
         start_seconds: CPU seconds that compiling and the first steps took.
@@ -71,42 +56,59 @@ class Race:
         step = contestant.optimizer.make_step(self.flat.bind(objective), self.flat)
         self.step = torch.compile(step, dynamic=False) if compiled else step
         self.batch_size = min(contestant.batch_size or plan.batch_size, len(problem.rows.y))
-        clock = Clock()
-        state = self._start()
-        for batch in itertools.islice(batches(problem.rows, problem.seeds, 0, self.batch_size, None), 1):
-            for _ in range(WARM_UP):
-                state, _ = self.step(state, torch.full((len(problem.seeds), 1), 1e-4), *batch)
-        self.start_seconds = clock.seconds
+        self.start_seconds = Rehearsal(self).seconds(WARM_UP)
 
-    def run(self, learning_rate: float, budget: float, samples: int) -> dict[str, object]:
-        """Train from scratch for `budget` CPU seconds; judge at the start and `samples` times evenly on the way."""
-        problem, schedule = self.problem, self.contestant.schedule
-        per_epoch = batches_per_epoch(len(problem.rows.y), self.batch_size)
+    def run(self, learning_rate: float, steps: int, samples: int) -> dict[str, object]:
+        """Train from scratch; judge at the start and `samples` times evenly on the way."""
+        schedule, per_epoch = self.contestant.schedule, batches_per_epoch(len(self.problem.rows.y), self.batch_size)
+        judged = {round(steps * k / samples) for k in range(1, samples + 1)}
         torch.manual_seed(0)
-        state = self._start()
+        state = self.start()
         plateaus = Plateaus.start(state.theta)
-        curve = [self._sample(state, 0.0)]
-        clock = Clock()
-        for epoch in itertools.count():
-            total = torch.zeros_like(plateaus.best)
-            for batch in batches(problem.rows, problem.seeds, epoch, self.batch_size, None):
-                factors = schedule.factors(min(clock.seconds / budget, 1.0), plateaus)
-                state, loss = self.step(state, learning_rate * factors, *batch)
-                total = total + loss
-                if clock.seconds >= budget * len(curve) / samples:
-                    clock.pause()
-                    curve.append(self._sample(state, clock.seconds))
-                    clock.resume()
-                    if len(curve) > samples:
-                        return _finished(curve, state)
-            plateaus = schedule.observe(plateaus, total / per_epoch)
+        curve, total = [self._sample(state)], torch.zeros_like(plateaus.best)
+        for index, batch in zip(range(steps), self.batches(), strict=False):
+            state, loss = self.step(state, learning_rate * schedule.factors(index / steps, plateaus), *batch)
+            total = total + loss
+            if (index + 1) % per_epoch == 0:
+                plateaus, total = schedule.observe(plateaus, total / per_epoch), torch.zeros_like(total)
+            if index + 1 in judged:
+                curve.append(self._sample(state))
+        return {"curve": curve, "diverged": (~state.alive.squeeze(1)).tolist()}
 
-    def _start(self) -> State:
+    def start(self) -> State:
+        """The state before the first step."""
         return self.contestant.optimizer.start(self.initial, self.flat)
 
-    def _sample(self, state: State, seconds: float) -> dict[str, object]:
-        return {"cpu_s": seconds, "steps": int(state.count), **self.problem.judge(self.flat, state.theta)}
+    def batches(self) -> Iterator[Rows]:
+        """Batches (S, B, ...) without end, in the order of romkit's pipeline."""
+        for epoch in itertools.count():
+            yield from batches(self.problem.rows, self.problem.seeds, epoch, self.batch_size, None)
+
+    def _sample(self, state: State) -> dict[str, object]:
+        return {"steps": int(state.count), **self.problem.judge(self.flat, state.theta)}
 
 
-def _finished(curve: list[dict[str, object]], state: State) -> dict[str, object]:
-    return {"curve": curve, "diverged": (~state.alive.squeeze(1)).tolist()}
+class Rehearsal:
+    """A run of a race whose steps are only timed."""
+
+    def __init__(self, race: Race):
+        self.race, self.state, self.batches = race, race.start(), race.batches()
+        self.rate = torch.full((len(race.initial), 1), race.contestant.learning_rates[0])
+
+    def seconds(self, steps: int) -> float:
+        """CPU seconds that these next steps take, the choice of the data included."""
+        started = time.process_time()
+        for batch in itertools.islice(self.batches, steps):
+            self.state, _ = self.race.step(self.state, self.rate, *batch)
+        return time.process_time() - started
+
+
+def paces(races: list[Race], window: float, windows: int) -> list[float]:
+    """CPU seconds per step of each race: medians over `windows` of about `window` seconds, taken in turns.
+
+    What else runs on the machine slows all of them alike, so their ratios hold.
+    """
+    rehearsals = [Rehearsal(race) for race in races]
+    steps = [max(1, round(window / (r.seconds(3) / 3))) for r in rehearsals]
+    rounds = [[r.seconds(n) / n for r, n in zip(rehearsals, steps, strict=True)] for _ in range(windows)]
+    return [statistics.median(column) for column in zip(*rounds, strict=True)]

@@ -11,9 +11,9 @@ from benchmarks.optimizers.contestants import QUICK
 from romkit.files import atomic
 
 FOLDER = Path(__file__).parent
-HEAD = """| contestant | rate | steps | training loss | position / velocity RMSE | condition | diverged | s to paper's \
-| s to quick's | ratio | start, s |
-|---|---|---|---|---|---|---|---|---|---|---|
+HEAD = """| contestant | rate | steps | ms | training loss | position / velocity RMSE | condition | diverged \
+| s to paper's | s to quick's | ratio | start, s |
+|---|---|---|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -32,7 +32,7 @@ def page(found: dict[str, object]) -> str:
     config = found["config"]
     intro = f"""# Results
 
-Written by report.py from results.json. {found["device"]}, one core; torch {found["versions"].get("torch")}.
+Written by report.py from results.json. {found["device"]}, one thread; torch {found["versions"].get("torch")}.
 {config["seeds"]} seeds stacked; means over seeds, ± their standard deviation.
 
 ![training loss and position RMSE against CPU seconds](curves.png)
@@ -57,6 +57,7 @@ def _row(name: str, result: dict, paper: tuple[float, float], goal: float | None
         name,
         f"{result['learning_rate']:g}",
         f"{last['steps']}",
+        f"{result['step_s'] * 1e3:.3g}",
         _with_deviation(last["loss"]),
         f"{_with_deviation(last['position_rmse'])} / {_with_deviation(last['velocity_rmse'])}",
         f"{max(max(sample['condition']) for sample in result['curve']):.0f}",
@@ -73,13 +74,13 @@ def seconds_to_errors(result: dict, errors: tuple[float, float]) -> float | None
     """CPU seconds until the means over seeds of position and velocity RMSE are at most `errors`; None if never."""
     for sample in result["curve"]:
         if _mean(sample["position_rmse"]) <= errors[0] and _mean(sample["velocity_rmse"]) <= errors[1]:
-            return sample["cpu_s"]
+            return sample["steps"] * result["step_s"]
     return None
 
 
 def seconds_to_loss(result: dict, goal: float) -> float | None:
     """CPU seconds until the mean training loss over seeds is at most `goal`; None if never."""
-    return next((s["cpu_s"] for s in result["curve"] if _mean(s["loss"]) <= goal), None)
+    return next((s["steps"] * result["step_s"] for s in result["curve"] if _mean(s["loss"]) <= goal), None)
 
 
 def draw(found: dict[str, object]) -> Figure:
@@ -91,7 +92,13 @@ def draw(found: dict[str, object]) -> Figure:
             for k, (name, result) in enumerate(results.items()):
                 curve = result["curve"][1:]
                 style = {"color": matplotlib.color_sequences["tab10"][k % 10], "linestyle": ("-", "--")[k // 10]}
-                ax.plot([s["cpu_s"] for s in curve], [_mean(s[key]) for s in curve], label=name, lw=1.3, **style)
+                ax.plot(
+                    [s["steps"] * result["step_s"] for s in curve],
+                    [_mean(s[key]) for s in curve],
+                    label=name,
+                    lw=1.3,
+                    **style,
+                )
             ax.set(yscale="log", xlabel="CPU seconds", ylabel=label, title=system)
         row[1].axhline(found["paper"][system][0], color="0.5", lw=0.8)
     if found["systems"]:
