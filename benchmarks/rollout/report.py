@@ -102,7 +102,7 @@ def _size_row(size: dict[str, object]) -> str:
         f"{size['contexts']}",
         f"{size['engine']}",
         *(_digits(size[key] / size["contexts"]) for key in ("full_us", "whole_us")),
-        *(f"{100 * size[key] / size['whole_us']:.0f} %" for key in parts),
+        *(f"{round(100 * size[key] / size['whole_us'])} %" for key in parts),
     ]
     return f"| {' | '.join(cells)} |\n"
 
