@@ -99,8 +99,8 @@ def measure(problem: Problem, contestant: Contestant, quick_s: float | None, con
     """
     torch.compiler.reset()
     started = time.process_time()
-    quick = Race(problem, CONTESTANTS[QUICK], compiled=config.compiled)
     race = Race(problem, contestant, compiled=config.compiled)
+    quick = Race(problem, CONTESTANTS[QUICK], compiled=config.compiled)
     now, pace = paces([quick, race], config.window, config.windows)
     step_s = pace / now * (quick_s or now)
     steps = max(1, round(config.budgets[problem.system] / step_s))
