@@ -1,5 +1,6 @@
 """What every contestant trains, and how its models are judged."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -53,7 +54,7 @@ class Problem(NamedTuple):
             "loss": loss.tolist(),
             "position_rmse": position.tolist(),
             "velocity_rmse": velocity.tolist(),
-            "condition": conditioning(stacked),
+            "condition": _conditioning(stacked),
         }
 
 
@@ -78,3 +79,11 @@ def make_problem(system: str, seeds: Sequence[int], test_every: int, short: dict
     return Problem(
         system, rows, plan, seeds, models, test.isel(trajectory=np.flatnonzero(covered(system, train, test)))
     )
+
+
+def _conditioning(stacked: Projection) -> list[float]:
+    """Of each seed; infinite for all where the weights of one are not finite."""
+    try:
+        return conditioning(stacked)
+    except torch.linalg.LinAlgError:
+        return [math.inf] * stacked.seeds
