@@ -104,8 +104,8 @@ def _best(results: Results, whose: str) -> str:
     best, here = combinations[int(np.nanargmin(scores))], mismatch(results, entries)
     return (
         f"Closest to the published errors of {whose}: averaged over {best.average}, out of the range on {best.side}, σ"
-        f" in units of {best.unit} (mismatch {np.nanmin(scores):.2f}, that of the tables {here:.2f}; NcAE at or below the"
-        f" published mean in {_reached(results, best)})."
+        f" in units of {best.unit} (mismatch {np.nanmin(scores):.2f}, that of the tables {here:.2f}; NcAE at or below"
+        f" the published mean in {_reached(results, best)})."
     )
 
 
