@@ -17,9 +17,8 @@ from romkit.training.schedules import Plateau, Plateaus, Schedule
 QUICK = "Adam, cosine"
 """The quick recipe; the others are compared with it."""
 CLIP = 10.0
-ADAM_RATES = (3e-3, 1e-2, 3e-2)
-MATRIX_RATES = (1e-2, 3e-2, 9e-2)
-RIEMANNIAN_RATES = (1.5e-2, 5e-2, 1.5e-1)
+ADAM_RATES = (1e-2, 3e-2, 9e-2)
+RIEMANNIAN_RATES = (0.05, 0.15, 0.45)
 NEWTON_RATES = (0.1, 0.3, 1.0)
 
 
@@ -37,8 +36,8 @@ PLATEAU = Plateau(patience=20, factor=0.7)
 
 CONTESTANTS: dict[str, Contestant] = {
     QUICK: Contestant(ADAM, ADAM_RATES),
-    "SOAP": Contestant(SOAP(), MATRIX_RATES),
-    "Muon": Contestant(Muon(), MATRIX_RATES),
+    "SOAP": Contestant(SOAP(), ADAM_RATES),
+    "Muon": Contestant(Muon(), ADAM_RATES),
     "Riemannian Adam, Euclidean metric, fractional": Contestant(
         RiemannianAdam(EuclideanMetric(), Fractional(), clip=CLIP), RIEMANNIAN_RATES
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from benchmarks.optimizers.contestants import QUICK
+from benchmarks.optimizers.contestants import CONTESTANTS, QUICK
 from romkit.files import atomic
 
 FOLDER = Path(__file__).parent
@@ -44,6 +44,7 @@ Written by report.py from results.json. {found["device"]}, one thread; torch {fo
 
 
 def _section(system: str, results: dict[str, dict], budget: float, paper: tuple[float, float]) -> str:
+    results = {name: results[name] for name in CONTESTANTS if name in results}
     goal = _mean(results[QUICK]["curve"][-1]["loss"]) if QUICK in results else None
     quick = seconds_to_loss(results[QUICK], goal) if QUICK in results else None
     lines = "".join(_row(name, result, paper, goal, quick) for name, result in results.items())
@@ -89,8 +90,8 @@ def draw(found: dict[str, object]) -> Figure:
     axes = figure.subplots(max(1, len(found["systems"])), 2, squeeze=False)
     for row, (system, results) in zip(axes, found["systems"].items(), strict=False):
         for ax, key, label in zip(row, ("loss", "position_rmse"), ("training loss", "position RMSE"), strict=True):
-            for k, (name, result) in enumerate(results.items()):
-                curve = result["curve"][1:]
+            for k, name in enumerate(name for name in CONTESTANTS if name in results):
+                result, curve = results[name], results[name]["curve"][1:]
                 style = {"color": matplotlib.color_sequences["tab10"][k % 10], "linestyle": ("-", "--")[k // 10]}
                 ax.plot(
                     [s["steps"] * result["step_s"] for s in curve],
