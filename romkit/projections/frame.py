@@ -89,6 +89,9 @@ class Frame(nn.Module):
     def context_to_network(self, c: Tensor) -> Tensor:
         return (c - self.context_shift) / self.context_scale
 
+    def context_to_physical(self, c: Tensor) -> Tensor:
+        return torch.addcmul(self.context_shift, c, self.context_scale)
+
 
 def _components(data: xr.Dataset) -> tuple[tuple[str, ...], tuple[str, ...]]:
     n = data.sizes["component"]

@@ -69,7 +69,7 @@ class RK4(Solver):
         states[0] = y
         for k in track(range(len(grid.steps)), self.label):
             for i in range(grid.steps[k]):
-                y = _step(field, times[k] + i * grid.h[k], y, grid.h[k])
+                y = step(field, times[k] + i * grid.h[k], y, grid.h[k])
             states[k + 1] = y
             y = torch.where(inside(y, self.bound), y, 0.0)
         return states
@@ -99,7 +99,7 @@ class _Grid(NamedTuple):
         return cls([gap / number for gap, number in zip(gaps, steps, strict=True)], steps)
 
 
-def _step(field: Field, t: Tensor, y: Tensor, h: float) -> Tensor:
+def step(field: Field, t: Tensor, y: Tensor, h: float) -> Tensor:
     k1 = field(t, y)
     k2 = field(t + h / 2, torch.add(y, k1, alpha=h / 2))
     k3 = field(t + h / 2, torch.add(y, k2, alpha=h / 2))

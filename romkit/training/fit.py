@@ -12,12 +12,16 @@ from torch import Tensor
 
 from romkit import checks, provenance
 from romkit.data import check_dataset, snapshots
+from romkit.errors import InputError
 from romkit.projections import METHODS, Frame, Projection, architecture, stack, unstack
+from romkit.systems import SYSTEMS, MechanicalSystem, System
 from romkit.threads import one_thread
 from romkit.training.checkpoint import Checkpoint, digest
 from romkit.training.loop import train
+from romkit.training.loss import Objective
 from romkit.training.pipeline import Rows
 from romkit.training.recipes import SETTINGS, Recipe, recipe
+from romkit.training.rollouts import refine
 
 CACHE_ROWS = 10_000
 """Rows (seeds x batch size) of a step that still fit the cache of a CPU core."""
@@ -33,6 +37,7 @@ def fit(
     seed: int = 0,
     seeds: Iterable[int] | None = None,
     preset: str = "quick",
+    system: System | None = None,
     device: torch.device | str | None = None,
     compile: bool | None = None,
     checkpoint: str | os.PathLike | None = None,
@@ -46,11 +51,12 @@ def fit(
         seed: determines the initial parameters and the order of the data.
         seeds: trains one model per seed, all at once, and returns them as a stack; replaces `seed`.
         preset: a name from `romkit.training.PRESETS`.
+        system: gives the field of the full model, where a loss needs it; by default the system that the data name.
         device: "cpu" or "cuda"; a GPU is used where there is one.
         compile: whether to compile the training step, and to capture it as a CUDA graph on a GPU; None decides by
             the length of the run. The report says what was done.
         checkpoint: folder where the run is saved as it goes; a run that was interrupted resumes from there, bit for
-            bit when eager on a CPU.
+            bit when eager on a CPU. A refinement by rollouts starts again.
         **settings: values that override the preset (`epochs=2`, `batch_size=512`, ... see `Recipe`) or the
             architecture (`latent_dim=3`, `layers=(3, 12, 36)`, ... see `romkit.projections.architecture`).
 
@@ -68,6 +74,9 @@ def fit(
     sizes = {name: value for name, value in settings.items() if name not in SETTINGS}
     plan = recipe(preset, frame.signature.system, method, overrides)
     numbers = [seed] if seeds is None else list(seeds)
+    if plan.needs_system:
+        system = system or _system_of(data)
+        _check_system(system, plan, frame)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     rows = _rows(data, frame, plan, device)
     arguments = architecture(METHODS[method], frame.signature, **sizes)
@@ -75,7 +84,11 @@ def fit(
     models = []
     for chunk in _chunks(numbers, plan, device):
         stacked = _initial_stack(METHODS[method], frame, chunk, arguments, rows.y).to(device)
-        outcomes = _train(stacked, rows, plan, chunk, compile, checkpoint)
+        objective = plan.make_objective(stacked, system).to(device)
+        outcomes = _train(objective, rows, plan, chunk, compile, checkpoint)
+        if plan.rollout_steps:
+            refined = _refine(objective, rows, data, system, plan, chunk, compile)
+            outcomes = [one | more for one, more in zip(outcomes, refined, strict=True)]
         reports = [{"seed": s, **outcome, **common} for s, outcome in zip(chunk, outcomes, strict=True)]
         stacked.report = {"seeds": reports}
         models += unstack(stacked.cpu())
@@ -105,7 +118,7 @@ def _rows(data: xr.Dataset, frame: Frame, plan: Recipe, device: torch.device) ->
 
 
 def _train(
-    stacked: Projection,
+    objective: Objective,
     rows: Rows,
     plan: Recipe,
     seeds: Sequence[int],
@@ -113,12 +126,13 @@ def _train(
     folder: str | os.PathLike | None,
 ) -> list[dict[str, object]]:
     """Trains the stack and says how it went, seed by seed; POD and its like have nothing to train."""
+    stacked = objective.projection
     if not any(parameter.requires_grad for parameter in stacked.parameters()):
         return [{"diverged": False}] * len(seeds)
     compiled = _worth_compiling(plan, len(rows.y), len(seeds)) if compile is None else compile
     saved = None if folder is None else _checkpoint(Path(folder), stacked, rows, plan, seeds)
     with one_thread():
-        history = train(stacked, rows, plan, seeds, compiled=compiled, checkpoint=saved)
+        history = train(objective, rows, plan, seeds, compiled=compiled, checkpoint=saved)
     return [
         {
             "diverged": not bool(history.alive[k]),
@@ -130,6 +144,41 @@ def _train(
         }
         for k in range(len(seeds))
     ]
+
+
+def _refine(
+    objective: Objective,
+    rows: Rows,
+    data: xr.Dataset,
+    system: System,
+    plan: Recipe,
+    seeds: Sequence[int],
+    compile: bool | None,
+) -> list[dict[str, object]]:
+    compiled = shutil.which("c++") is not None if compile is None else compile
+    with one_thread():
+        return refine(objective, rows, data, system, plan.make_refinement(), seeds, plan.batch_size, compiled=compiled)
+
+
+def _system_of(data: xr.Dataset) -> System:
+    name = data.attrs.get("system")
+    if name not in SYSTEMS:
+        fix = "pass system=..., an instance of romkit.systems.System, or use a preset that needs no field"
+        raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=repr(name), fix=fix)
+    return SYSTEMS[name]()
+
+
+def _check_system(system: System, plan: Recipe, frame: Frame) -> None:
+    if system.state_size != len(frame.signature.state_names) or system.context_names != frame.signature.context_names:
+        raise InputError(
+            "system",
+            expected=f"one with {len(frame.signature.state_names)} components and {frame.signature.context_names}",
+            got=f"{system.name} with {system.state_size} and {system.context_names}",
+            fix="pass the system that the data come from",
+        )
+    if isinstance(system, MechanicalSystem) and (plan.latent_weight or plan.invariance_weight):
+        fix = "use the refinement by rollouts (rollout_steps=...), which is for mechanical systems as well"
+        raise InputError("latent_weight", expected="0 for a mechanical system", got="more", fix=fix)
 
 
 def _worth_compiling(plan: Recipe, n: int, seeds: int) -> bool:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from romkit.errors import DivergenceWarning
 from romkit.progress import track
-from romkit.projections import Projection
 from romkit.training.checkpoint import Checkpoint, Snapshot
 from romkit.training.fast import accelerate
 from romkit.training.flat import FlatParameters
@@ -29,7 +28,7 @@ class History(NamedTuple):
 
 
 def train(
-    stacked: Projection,
+    objective: Objective,
     rows: Rows,
     recipe: Recipe,
     seeds: Sequence[int],
@@ -37,10 +36,10 @@ def train(
     compiled: bool,
     checkpoint: Checkpoint | None,
 ) -> History:
-    """Trains all seeds of `stacked` in place.
+    """Trains all seeds of a stack in place.
 
     Args:
-        stacked: projection with a leading seed axis of len(seeds).
+        objective: the loss, whose projection has a leading seed axis of len(seeds).
         rows: all snapshots; each seed draws its own batches from them.
         recipe: settings.
         seeds: seed s determines the order of its data, whatever its neighbours are.
@@ -48,8 +47,8 @@ def train(
         checkpoint: where the run is saved, and resumed from if it was interrupted.
     """
     started = time.perf_counter()
+    stacked = objective.projection
     flat = FlatParameters(stacked)
-    objective = Objective(stacked, recipe.velocity_weight, recipe.penalty_weight, recipe.balance)
     optimizer, schedule, noise = recipe.make_optimizer(), SCHEDULES[recipe.schedule], recipe.make_noise(stacked.frame)
     step = optimizer.make_step(flat.bind(objective), flat)
     if compiled:

@@ -9,9 +9,13 @@ import torch
 
 from romkit import checks
 from romkit.errors import InputError
-from romkit.projections import Frame
+from romkit.projections import Frame, Projection
+from romkit.systems import System
+from romkit.training.field_terms import FieldObjective
+from romkit.training.loss import Objective
 from romkit.training.optimizers import OPTIMIZERS, Optimizer
 from romkit.training.pipeline import Noise
+from romkit.training.rollouts import Refinement
 from romkit.training.schedules import SCHEDULES
 
 NOISE_UNITS = ("scale", "physical")
@@ -37,6 +41,9 @@ class Recipe:
         state_noise, context_noise: standard deviation of Gaussian noise drawn anew for every batch.
         noise_unit: what they multiply: "scale" (deviation of the states; half the training range of the context) or
             "physical" (the units of states and contexts).
+        latent_weight, invariance_weight: of the terms of `romkit.training.field_terms`; they need the system.
+        rollout_steps: optimizer steps of the refinement by rollouts that follows (`romkit.training.rollouts`), which
+            needs the system; 0 for none. The other rollout settings are explained there.
     """
 
     epochs: int = 400
@@ -53,6 +60,15 @@ class Recipe:
     state_noise: float = 0.0
     context_noise: float = 0.0
     noise_unit: str = "scale"
+    latent_weight: float = 0.0
+    invariance_weight: float = 0.0
+    rollout_steps: int = 0
+    rollout_length: int = 300
+    rollout_every: int = 10
+    rollout_batch: int = 30
+    rollout_weight: float = 1.0
+    rollout_learning_rate: float = 1e-3
+    rollout_dynamics: str = "petrov-galerkin"
 
     def __post_init__(self):
         for name in ("epochs", "batch_size", "every"):
@@ -60,11 +76,30 @@ class Recipe:
         checks.positive("learning_rate", self.learning_rate)
         if self.clip != math.inf:
             checks.positive("clip", self.clip)
-        for name in ("velocity_weight", "penalty_weight", "balance", "weight_decay", "state_noise", "context_noise"):
+        for name in _NOT_NEGATIVE:
             checks.not_negative(name, getattr(self, name))
         checks.one_of("optimizer", self.optimizer, OPTIMIZERS)
         checks.one_of("schedule", self.schedule, SCHEDULES)
         checks.one_of("noise_unit", self.noise_unit, NOISE_UNITS)
+        self.make_refinement()
+
+    @property
+    def needs_system(self) -> bool:
+        """Whether the loss evaluates the field of the full model."""
+        return bool(self.latent_weight or self.invariance_weight or self.rollout_steps)
+
+    def make_objective(self, stacked: Projection, system: System | None) -> Objective:
+        """The loss on snapshots with this recipe's weights."""
+        shared = (stacked, self.velocity_weight, self.penalty_weight, self.balance)
+        if not (self.latent_weight or self.invariance_weight):
+            return Objective(*shared)
+        weights = {"latent_weight": self.latent_weight, "invariance_weight": self.invariance_weight}
+        return FieldObjective(*shared, system=system, **weights)
+
+    def make_refinement(self) -> Refinement:
+        """The settings of the refinement by rollouts."""
+        names = [field.name for field in dataclasses.fields(Refinement)]
+        return Refinement(**{name: getattr(self, f"rollout_{name}") for name in names})
 
     def make_optimizer(self) -> Optimizer:
         """The optimizer with this recipe's settings."""
@@ -82,12 +117,32 @@ class Recipe:
         return Noise(self.state_noise / state, self.context_noise / context)
 
 
+_NOT_NEGATIVE = (
+    "velocity_weight",
+    "penalty_weight",
+    "balance",
+    "weight_decay",
+    "state_noise",
+    "context_noise",
+    "latent_weight",
+    "invariance_weight",
+)
+
+
 def quick(system: str, method: str) -> Recipe:
     """The default: reaches the accuracy of the paper in minutes on a CPU core (see studies/accuracy)."""
     penalty = 1.0 if method == "soft-ncae" else 1e-3
     if system == "pendulum":
         return Recipe(epochs=1300, batch_size=512, every=20, penalty_weight=penalty)
     return Recipe(penalty_weight=penalty)
+
+
+def dynamics(system: str, method: str) -> Recipe:
+    """`quick`, then a refinement by rollouts of the encoder's field, for reduced models that run for a long time."""
+    rollouts = {"rollout_steps": 400}
+    if system == "pendulum":
+        rollouts |= {"rollout_every": 5, "rollout_length": 60}
+    return dataclasses.replace(quick(system, method), **rollouts)
 
 
 def paper(system: str, method: str) -> Recipe:
@@ -123,7 +178,7 @@ _PAPER = {  # optimizer, learning rate, then weight decay and batch size for Lor
     "ncae-slope": _NCAE,
 }
 
-PRESETS: dict[str, Callable[[str, str], Recipe]] = {"quick": quick, "paper": paper}
+PRESETS: dict[str, Callable[[str, str], Recipe]] = {"quick": quick, "paper": paper, "dynamics": dynamics}
 """Presets by name: each gives the recipe for a system and a method."""
 
 SETTINGS = tuple(field.name for field in dataclasses.fields(Recipe))

@@ -1,0 +1,240 @@
+"""Refinement by rollouts: latent trajectories in the loss, so that training sees what a reduced model accumulates.
+
+A reconstruction error of one per cent changes the speed along an attractor by about as much, and a phase error grows
+with time. Only a trajectory shows it. So after training on snapshots, the projection is refined on
+
+    L_snapshots + w · mean over windows and times of ‖y(t) - φ(z(t))‖²,    ż = latent field,  z(0) = ρ(y(0)),
+
+first over short windows, then over longer ones: over long ones alone, early phase errors exceed a turn, and the loss
+says nothing. The trajectories are RK4's, differentiated step by step.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from romkit import checks
+from romkit.data import snapshots
+from romkit.errors import InputError
+from romkit.integrators import DYNAMICS, LatentField
+from romkit.integrators.base import tangent_bundle_field
+from romkit.progress import track
+from romkit.projections import Projection
+from romkit.projections.base import Operator
+from romkit.solvers.rk4 import step as rk4_step
+from romkit.systems import System
+from romkit.systems.mechanical import MechanicalSystem
+from romkit.training.flat import FlatParameters
+from romkit.training.loss import Objective
+from romkit.training.optimizers import Adam
+from romkit.training.pipeline import Rows
+from romkit.training.schedules import Cosine, Plateaus
+from romkit.types import Field
+
+CLIP = 1.0
+"""Largest norm of a seed's gradient, which grows with the length of the windows."""
+
+FIRST_LENGTH = 10
+"""Steps of the windows at the beginning."""
+
+GROWTH = 0.5
+"""Share of the refinement after which windows have their full length."""
+
+BOUND = 20.0
+"""Latent coordinates, of order one, are kept within this, so that a bad trajectory gives a finite loss."""
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """How to refine by rollouts.
+
+    Attributes:
+        steps: optimizer steps; 0 for no refinement.
+        length: RK4 steps of the longest windows, as far as trajectories are as long.
+        every: samples of the dataset per RK4 step.
+        batch: windows per optimizer step.
+        weight: w.
+        learning_rate: of Adam at the start, with half a cosine down to zero.
+        dynamics: a name from `romkit.integrators.DYNAMICS` whose latent field is followed.
+    """
+
+    steps: int
+    length: int
+    every: int
+    batch: int
+    weight: float
+    learning_rate: float
+    dynamics: str
+
+    def __post_init__(self):
+        checks.not_negative("rollout_steps", self.steps)
+        for name in ("length", "every", "batch"):
+            checks.at_least(f"rollout_{name}", getattr(self, name), 1)
+        for name in ("weight", "learning_rate"):
+            checks.positive(f"rollout_{name}", getattr(self, name))
+        checks.one_of("rollout_dynamics", self.dynamics, [n for n, d in DYNAMICS.items() if issubclass(d, LatentField)])
+
+    def window(self, progress: float, samples: int) -> int:
+        """RK4 steps of the windows at `progress` in [0, 1) of the refinement, for trajectories of `samples`."""
+        return min(self.length, samples - 1, FIRST_LENGTH + int(self.length * progress / GROWTH))
+
+
+class Trajectories(NamedTuple):
+    """States and velocities (C, T, n) of a dataset, as long as RK4 steps, and contexts (C, p), physical units."""
+
+    state: Tensor
+    velocity: Tensor
+    context: Tensor
+
+    @classmethod
+    def from_dataset(cls, data: xr.Dataset, every: int) -> "Trajectories":
+        count = data.sizes["trajectory"]
+        state, velocity, context = (tensor.unflatten(0, (count, -1)) for tensor in snapshots(data, every=every))
+        return cls(state, velocity, context[:, 0])
+
+
+class Windows(NamedTuple):
+    """Pieces of trajectories: states (L + 1, S, B, n), first velocities (S, B, n), contexts (S, B, p).
+
+    Time comes first, so that the states of one time have the same strides whatever L is: compiled code depends on them.
+    """
+
+    state: Tensor
+    velocity: Tensor
+    context: Tensor
+
+
+class Advance(nn.Module):
+    """One RK4 step of the latent state, and how far its image then is from the full state."""
+
+    def __init__(self, projection: Projection, importance: Tensor, system: System, dynamics: LatentField, h: float):
+        super().__init__()
+        self.projection, self.system, self.dynamics, self.h = projection, system, dynamics, h
+        self.register_buffer("importance", importance / projection.frame.state_scale**2)
+
+    def forward(self, z: Tensor, x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Latent state (S, B, k) after a step, and its squared error (S, B) against the states x (S, B, n) there."""
+        P = self.projection(c)
+        z = rk4_step(self._field(P, c), z.new_zeros(()), z, self.h).clamp(-BOUND, BOUND)
+        return z, (x - P.decode(z[..., : P.latent_dim])).square() @ self.importance
+
+    def _field(self, P: Operator, c: Tensor) -> Field:
+        f = self.system.field(c)
+        if isinstance(self.system, MechanicalSystem):
+            return tangent_bundle_field(self.dynamics.latent_acceleration(P, f, self.system.mass_matrix(c)))
+        return self.dynamics.latent_field(P, f)
+
+
+class Start(nn.Module):
+    """The encoded state: z, or (z, ż) of a mechanical system."""
+
+    def __init__(self, projection: Projection, system: System):
+        super().__init__()
+        self.projection, self.system = projection, system
+
+    def forward(self, x: Tensor, v: Tensor, c: Tensor) -> Tensor:
+        motion = self.projection(c).encode_jvp(x, v)
+        return torch.cat(motion, dim=-1) if isinstance(self.system, MechanicalSystem) else motion.value
+
+
+def refine(
+    objective: Objective,
+    rows: Rows,
+    data: xr.Dataset,
+    system: System,
+    plan: Refinement,
+    seeds: Sequence[int],
+    batch_size: int,
+    *,
+    compiled: bool,
+) -> list[dict[str, object]]:
+    """Refines all seeds of a stack in place and returns what happened to each.
+
+    Args:
+        objective: the loss on snapshots, whose projection has a leading seed axis of len(seeds).
+        rows: all snapshots.
+        data: the dataset they come from.
+        system: gives the field at every context, in torch.
+        plan: settings.
+        seeds: seed s determines its windows and batches, whatever its neighbours are.
+        batch_size: snapshots per step.
+        compiled: compile the latent step, which takes about half a minute to start.
+
+    Raises:
+        InputError: trajectories that are too short.
+    """
+    stacked = objective.projection
+    trajectories = Trajectories(*(t.to(rows.y) for t in Trajectories.from_dataset(data, plan.every)))
+    _check_length(trajectories)
+    flat = FlatParameters(stacked)
+    h = float(data["time"][plan.every] - data["time"][0])
+    advance = flat.bind(Advance(stacked, objective.importance, system, DYNAMICS[plan.dynamics](), h))
+    if compiled:
+        advance = torch.compile(advance, dynamic=False)
+    loss = _loss(flat.bind(objective), flat.bind(Start(stacked, system)), advance, plan.weight)
+    optimizer, schedule = Adam(clip=CLIP), Cosine(warmup=0.05)
+    step, state = optimizer.make_step(loss, flat), optimizer.start(flat.read(), flat)
+    plateaus, history = Plateaus.start(state.theta), []
+    progress = track(range(plan.steps), f"refining {stacked.name}")
+    for index in progress:
+        generators = [torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63) for seed in seeds]
+        windows = _windows(
+            trajectories, plan.window(index / plan.steps, trajectories.state.shape[1]), plan.batch, generators
+        )
+        rates = plan.learning_rate * schedule.factors(index / plan.steps, plateaus)
+        state, losses = step(state, rates, *_batch(rows, batch_size, generators), *windows)
+        history.append(losses)
+        progress.set_postfix(loss=f"{losses.median().item():.3g}", refresh=False)
+    flat.write(state.theta)
+    curves = torch.stack(history).T.tolist()
+    return [
+        {"rollout_diverged": not alive, "rollout_losses": curve}
+        for alive, curve in zip(state.alive.squeeze(1).tolist(), curves, strict=True)
+    ]
+
+
+def _loss(
+    snapshot_loss: Callable[..., Tensor], start: Callable[..., Tensor], advance: Callable[..., tuple], weight: float
+) -> Callable[..., Tensor]:
+    def loss(theta: Tensor, y: Tensor, dy: Tensor, c: Tensor, x: Tensor, v: Tensor, context: Tensor) -> Tensor:
+        first, *others = x
+        z, errors = start(theta, first, v, context), []
+        for state in others:
+            z, error = advance(theta, z, state, context)
+            errors.append(error)
+        return snapshot_loss(theta, y, dy, c) + weight * torch.stack(errors, dim=-1).flatten(1).mean(1)
+
+    return loss
+
+
+def _windows(data: Trajectories, length: int, batch: int, generators: Sequence[torch.Generator]) -> Windows:
+    """For each seed `batch` windows of as many trajectories as there are, at random times."""
+    count, times = data.state.shape[:2]
+    picks, starts = [], []
+    for generator in generators:
+        order = torch.cat([torch.randperm(count, generator=generator) for _ in range(-(-batch // count))])
+        picks.append(order[:batch])
+        starts.append(torch.randint(times - length, (batch,), generator=generator))
+    pick, start = (torch.stack(t).to(data.state.device) for t in (picks, starts))
+    along = start + torch.arange(length + 1, device=start.device)[:, None, None]
+    return Windows(data.state[pick, along], data.velocity[pick, start], data.context[pick])
+
+
+def _batch(rows: Rows, size: int, generators: Sequence[torch.Generator]) -> Rows:
+    pick = torch.stack([torch.randint(len(rows.y), (size,), generator=g) for g in generators]).to(rows.y.device)
+    return Rows(*(tensor[pick] for tensor in rows))
+
+
+def _check_length(trajectories: Trajectories) -> None:
+    samples = trajectories.state.shape[1]
+    if samples <= FIRST_LENGTH:
+        raise InputError(
+            "rollout_every",
+            expected=f"a number that leaves trajectories more than {FIRST_LENGTH} samples",
+            got=f"one that leaves {samples}",
+            fix="choose a smaller one, or simulate longer trajectories, dataset(duration=...)",
+        )

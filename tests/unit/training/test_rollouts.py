@@ -1,0 +1,112 @@
+"""Training that knows the dynamics: refinement by rollouts, and the loss terms with the field."""
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.errors import InputError
+from romkit.integrators import PetrovGalerkin
+from romkit.metrics import nrmse
+from romkit.projections import unstack
+from romkit.solvers import RK4
+from romkit.training.field_terms import FieldObjective
+from romkit.training.loss import Objective
+from romkit.training.rollouts import Refinement
+
+ROLLOUTS = {"rollout_steps": 6, "rollout_length": 12, "rollout_batch": 4, "compile": False}
+
+
+@pytest.fixture(scope="module")
+def lorenz():
+    return romkit.systems.Lorenz96(transient=20.0)
+
+
+@pytest.fixture(scope="module")
+def waves(lorenz):
+    """Trajectories of four waves, long enough for windows of 2 time units."""
+    return lorenz.dataset(F=np.linspace(3.14, 3.17, 4), duration=4.0)
+
+
+def parameters(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def rollout_error(model, system, data):
+    """NRMSE of the encoder's field over the length of the trajectories, mean over contexts and times."""
+    x = torch.from_numpy(data.state.values[:, ::10].copy())
+    times = torch.from_numpy(data.time.values[::10].copy())
+    with torch.no_grad():
+        P = model.double()(data)
+        states = RK4(0.1, compile=False)(
+            PetrovGalerkin().latent_field(P, system.field(P.context)), P.encode(x[:, 0]), times
+        ).states
+        return nrmse(x, P.decode(states), model.frame.state_std).mean().item()
+
+
+def test_refinement_by_rollouts_makes_rollouts_better(lorenz, waves):
+    settings = {"seed": 0, "epochs": 8, "compile": False, "system": lorenz}
+    before = romkit.fit("ncae", waves, **settings)
+    after = romkit.fit("ncae", waves, **settings, rollout_steps=40, rollout_length=30, rollout_batch=4)
+    assert rollout_error(after, lorenz, waves) < 0.7 * rollout_error(before, lorenz, waves)
+    assert len(after.report["rollout_losses"]) == 40
+
+
+def test_a_refined_seed_means_the_same_alone_and_in_a_stack(lorenz, waves):
+    settings = {"epochs": 2, "system": lorenz, **ROLLOUTS}
+    stacked = romkit.fit("ncae", waves, seeds=[3, 4], **settings)
+    alone = romkit.fit("ncae", waves, seed=4, **settings)
+    assert torch.allclose(parameters(alone), parameters(unstack(stacked)[1]), rtol=0, atol=1e-6)
+    assert not torch.allclose(parameters(alone), parameters(unstack(stacked)[0]), rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("dynamics", ["galerkin", "petrov-galerkin"])
+def test_mechanical_systems_are_refined_on_their_tangent_bundle(dynamics):
+    system = romkit.systems.Pendulum()
+    data = system.dataset("train", duration=1.0).isel(trajectory=slice(0, 4))
+    model = romkit.fit("ncae", data, epochs=1, rollout_dynamics=dynamics, rollout_every=5, **ROLLOUTS)
+    assert not model.report["rollout_diverged"]
+    assert np.isfinite(model.report["rollout_losses"]).all()
+
+
+def test_windows_grow_and_never_exceed_the_trajectories():
+    plan = romkit.training.Recipe(rollout_steps=10, rollout_length=300).make_refinement()
+    assert plan.window(0.0, samples=1000) == 10
+    assert plan.window(0.99, samples=1000) == 300
+    assert plan.window(0.99, samples=51) == 50
+    assert isinstance(plan, Refinement)
+
+
+def test_terms_with_the_field_are_what_the_operator_says(lorenz, waves):
+    """Against the same norms written with the public operator in physical units."""
+    stacked = romkit.fit("ncae", waves, seeds=[0, 1], epochs=1, compile=False).double()
+    frame = stacked.frame
+    x, v = (torch.from_numpy(waves[name].values[:, 5].copy()).expand(2, -1, -1) for name in ("state", "velocity"))
+    c = torch.from_numpy(waves.F.values.copy())[:, None].expand(2, -1, -1)
+    with torch.no_grad():
+        P = stacked(c)
+        on_manifold = P(x)
+        f = lorenz.field(c)(None, on_manifold)
+        carried = P.jvp(on_manifold, f).tangent
+        wanted = 2.0 * (v - carried).square() + 3.0 * (f - carried).square()
+        wanted = (wanted / frame.state_scale**2).sum(-1).mean(-1)
+        batch = (frame.to_network(x), v / frame.state_scale, frame.context_to_network(c))
+        more = FieldObjective(stacked, 1.0, 1e-3, 0.0, system=lorenz, latent_weight=2.0, invariance_weight=3.0).double()
+        assert torch.allclose(more(*batch) - Objective(stacked, 1.0, 1e-3, 0.0).double()(*batch), wanted, rtol=1e-9)
+
+
+def test_training_with_the_field_runs_compiled_or_not(lorenz, waves):
+    model = romkit.fit("ncae", waves, epochs=2, latent_weight=1.0, invariance_weight=1.0, system=lorenz, compile=False)
+    assert np.isfinite(model.report["losses"]).all()
+
+
+def test_what_a_loss_with_the_field_refuses(lorenz, waves):
+    with pytest.raises(InputError, match="system: expected one with 36 components"):
+        romkit.fit("ncae", waves, system=romkit.systems.Lorenz96(n=12), **ROLLOUTS)
+    with pytest.raises(InputError, match="system: expected data of lorenz96, pendulum"):
+        romkit.fit("ncae", waves.assign_attrs(system="mine"), **ROLLOUTS)
+    with pytest.raises(InputError, match="rollout_every: expected a number that leaves"):
+        romkit.fit("ncae", waves, epochs=1, system=lorenz, **{**ROLLOUTS, "rollout_every": 100})
+    pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
+    with pytest.raises(InputError, match="latent_weight: expected 0 for a mechanical system"):
+        romkit.fit("ncae", pendulum, latent_weight=1.0)
