@@ -1,0 +1,1 @@
+"""How long reduced models stay true: see the README."""
