@@ -20,6 +20,8 @@ from romkit.files import atomic
 from romkit.threads import one_thread
 
 RESULTS = Path(__file__).parent / "results.json"
+MARGIN = 1.1
+"""Of the training loss, within which trials count as equal."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ def main(config: Config, results: Path = RESULTS) -> None:
 
 
 def measure(problem: Problem, contestant: Contestant, quick_s: float | None, config: Config) -> dict[str, object]:
-    """The race of one contestant, at the learning rate that ends lowest in short trials.
+    """The race of one contestant, at the learning rate that short trials choose.
 
     Args:
         problem: what it trains.
@@ -106,7 +108,7 @@ def measure(problem: Problem, contestant: Contestant, quick_s: float | None, con
     steps = max(1, round(config.budgets[problem.system] / step_s))
     short = max(1, round(config.trial_share * steps))
     trials = {rate: race.run(rate, short, samples=1)["curve"][-1]["loss"] for rate in contestant.learning_rates}
-    chosen = min(trials, key=lambda rate: _geometric_mean(trials[rate]))
+    chosen = choose(trials)
     return {
         "learning_rate": chosen,
         "trials": [{"learning_rate": rate, "loss": loss} for rate, loss in trials.items()],
@@ -115,6 +117,12 @@ def measure(problem: Problem, contestant: Contestant, quick_s: float | None, con
         **race.run(chosen, steps, config.samples),
         "all_s": time.process_time() - started,
     }
+
+
+def choose(trials: dict[float, Sequence[float]]) -> float:
+    """The smallest rate whose losses come within `MARGIN` of the best: short runs are kind to large rates."""
+    means = {rate: _geometric_mean(losses) for rate, losses in trials.items()}
+    return min(rate for rate, mean in means.items() if mean <= MARGIN * min(means.values()))
 
 
 def _geometric_mean(losses: Sequence[float]) -> float:

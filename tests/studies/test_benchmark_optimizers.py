@@ -134,6 +134,11 @@ def test_a_slower_step_has_a_slower_pace(problem):
     assert slow > 1.5 * fast
 
 
+def test_the_smallest_of_equal_rates_is_chosen():
+    assert run.choose({0.1: [2.0, 2.0], 0.3: [1.05, 1.0], 0.9: [1.0, 1.0]}) == 0.3
+    assert run.choose({0.1: [2.0, 2.0], 0.3: [1.0, float("nan")]}) == 0.1
+
+
 def test_seconds_to_accuracy():
     curve = [
         {"steps": s, "position_rmse": [p, 0.1], "velocity_rmse": [0.1], "loss": [p]} for s, p in ((10, 0.5), (20, 0.1))
