@@ -17,6 +17,7 @@ from romkit.projections import METHODS, Frame, Projection, architecture, stack, 
 from romkit.systems import SYSTEMS, MechanicalSystem, System
 from romkit.threads import one_thread
 from romkit.training.checkpoint import Checkpoint, digest
+from romkit.training.clock import synchronise
 from romkit.training.loop import train
 from romkit.training.loss import Objective
 from romkit.training.pipeline import Rows
@@ -86,7 +87,7 @@ def fit(
         stacked = _initial_stack(METHODS[method], frame, chunk, arguments, rows.y).to(device)
         objective = plan.make_objective(stacked, system).to(device)
         outcomes = _train(objective, rows, plan, chunk, compile, checkpoint)
-        if plan.rollout_steps:
+        if plan.rollout_steps or plan.clock_steps:
             refined = _refine(objective, rows, data, system, plan, chunk, compile)
             outcomes = [one | more for one, more in zip(outcomes, refined, strict=True)]
         reports = [{"seed": s, **outcome, **common} for s, outcome in zip(chunk, outcomes, strict=True)]
@@ -156,8 +157,14 @@ def _refine(
     compile: bool | None,
 ) -> list[dict[str, object]]:
     compiled = shutil.which("c++") is not None if compile is None else compile
+    settings, reports = plan.make_refinement(), [{}] * len(seeds)
     with one_thread():
-        return refine(objective, rows, data, system, plan.make_refinement(), seeds, plan.batch_size, compiled=compiled)
+        if plan.rollout_steps:
+            reports = refine(objective, rows, data, system, settings, seeds, plan.batch_size, compiled=compiled)
+        if plan.clock_steps:
+            timing = synchronise(objective, rows, data, system, settings, seeds, compiled=compiled)
+            reports = [one | more for one, more in zip(reports, timing, strict=True)]
+    return reports
 
 
 def _system_of(data: xr.Dataset) -> System:

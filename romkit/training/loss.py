@@ -24,7 +24,7 @@ class Objective(nn.Module):
         self.projection = projection
         frame = projection.frame
         self.register_buffer("importance", (frame.state_scale / frame.state_std) ** (2 * balance))
-        self.velocity_weight, self.penalty_weight = velocity_weight, penalty_weight
+        self.velocity_weight, self.penalty_weight, self.balance = velocity_weight, penalty_weight, balance
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
         """(S,) loss of each seed on its batch: y and dy (S, B, n), c (S, B, p)."""

@@ -59,6 +59,8 @@ class Refinement:
         batch: windows per optimizer step.
         weight: w.
         learning_rate: of Adam at the start, with half a cosine down to zero.
+        clock_steps: Gauss-Newton steps of the refinement of timing that follows (`romkit.training.clock`).
+        clock_weight: w there, per squared time unit.
         dynamics: a name from `romkit.integrators.DYNAMICS` whose latent field is followed.
     """
 
@@ -69,6 +71,8 @@ class Refinement:
     weight: float
     learning_rate: float
     dynamics: str
+    clock_steps: int
+    clock_weight: float
 
     def __post_init__(self):
         checks.not_negative("rollout_steps", self.steps)
@@ -76,6 +80,8 @@ class Refinement:
             checks.at_least(f"rollout_{name}", getattr(self, name), 1)
         for name in ("weight", "learning_rate"):
             checks.positive(f"rollout_{name}", getattr(self, name))
+        checks.not_negative("clock_steps", self.clock_steps)
+        checks.positive("clock_weight", self.clock_weight)
         checks.one_of("rollout_dynamics", self.dynamics, [n for n, d in DYNAMICS.items() if issubclass(d, LatentField)])
 
     def window(self, progress: float, samples: int) -> int:
@@ -109,18 +115,17 @@ class Windows(NamedTuple):
 
 
 class Advance(nn.Module):
-    """One RK4 step of the latent state, and how far its image then is from the full state."""
+    """One RK4 step of the latent state."""
 
-    def __init__(self, projection: Projection, importance: Tensor, system: System, dynamics: LatentField, h: float):
+    def __init__(self, projection: Projection, system: System, dynamics: LatentField, h: float):
         super().__init__()
         self.projection, self.system, self.dynamics, self.h = projection, system, dynamics, h
-        self.register_buffer("importance", importance / projection.frame.state_scale**2)
 
-    def forward(self, z: Tensor, x: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """Latent state (S, B, k) after a step, and its squared error (S, B) against the states x (S, B, n) there."""
+    def forward(self, z: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """Latent state (S, B, k) after a step, and its decoded state (S, B, n)."""
         P = self.projection(c)
         z = rk4_step(self._field(P, c), z.new_zeros(()), z, self.h).clamp(-BOUND, BOUND)
-        return z, (x - P.decode(z[..., : P.latent_dim])).square() @ self.importance
+        return z, P.decode(z[..., : P.latent_dim])
 
     def _field(self, P: Operator, c: Tensor) -> Field:
         f = self.system.field(c)
@@ -169,13 +174,14 @@ def refine(
     """
     stacked = objective.projection
     trajectories = Trajectories(*(t.to(rows.y) for t in Trajectories.from_dataset(data, plan.every)))
-    _check_length(trajectories)
+    check_length(trajectories)
     flat = FlatParameters(stacked)
     h = float(data["time"][plan.every] - data["time"][0])
-    advance = flat.bind(Advance(stacked, objective.importance, system, DYNAMICS[plan.dynamics](), h))
+    advance = flat.bind(Advance(stacked, system, DYNAMICS[plan.dynamics](), h))
     if compiled:
         advance = torch.compile(advance, dynamic=False)
-    loss = _loss(flat.bind(objective), flat.bind(Start(stacked, system)), advance, plan.weight)
+    importance = plan.weight * objective.importance / stacked.frame.state_scale**2
+    loss = _loss(flat.bind(objective), flat.bind(Start(stacked, system)), advance, importance)
     optimizer, schedule = Adam(clip=CLIP), Cosine(warmup=0.05)
     step, state = optimizer.make_step(loss, flat), optimizer.start(flat.read(), flat)
     plateaus, history = Plateaus.start(state.theta), []
@@ -198,15 +204,18 @@ def refine(
 
 
 def _loss(
-    snapshot_loss: Callable[..., Tensor], start: Callable[..., Tensor], advance: Callable[..., tuple], weight: float
+    snapshot_loss: Callable[..., Tensor],
+    start: Callable[..., Tensor],
+    advance: Callable[..., tuple],
+    importance: Tensor,
 ) -> Callable[..., Tensor]:
     def loss(theta: Tensor, y: Tensor, dy: Tensor, c: Tensor, x: Tensor, v: Tensor, context: Tensor) -> Tensor:
         first, *others = x
         z, errors = start(theta, first, v, context), []
         for state in others:
-            z, error = advance(theta, z, state, context)
-            errors.append(error)
-        return snapshot_loss(theta, y, dy, c) + weight * torch.stack(errors, dim=-1).flatten(1).mean(1)
+            z, image = advance(theta, z, context)
+            errors.append((state - image).square() @ importance)
+        return snapshot_loss(theta, y, dy, c) + torch.stack(errors, dim=-1).flatten(1).mean(1)
 
     return loss
 
@@ -229,7 +238,8 @@ def _batch(rows: Rows, size: int, generators: Sequence[torch.Generator]) -> Rows
     return Rows(*(tensor[pick] for tensor in rows))
 
 
-def _check_length(trajectories: Trajectories) -> None:
+def check_length(trajectories: Trajectories) -> None:
+    """Raises InputError where trajectories are too short for windows."""
     samples = trajectories.state.shape[1]
     if samples <= FIRST_LENGTH:
         raise InputError(

@@ -88,7 +88,7 @@ def follow(stacked: Projection, dynamics: str) -> dict[str, object]:
     contexts, times, x = truth()
     stacked = stacked.double()
     c, x0 = contexts.expand(len(SEEDS), -1, -1), x[:, 0].expand(len(SEEDS), -1, -1)
-    with torch.inference_mode():
+    with torch.no_grad():
         P = stacked(c)
         solution = DYNAMICS[dynamics]().solve(P, SYSTEM.field(c), x0, times, RK4(STEP, label=dynamics))
         errors = nrmse(x, P.decode(solution.states), stacked.frame.state_std)
@@ -106,7 +106,7 @@ def reconstruction(stacked: Projection) -> dict[str, object]:
     x, v = (
         torch.from_numpy(test[name].values).float().expand(len(SEEDS), -1, -1, -1) for name in ("state", "velocity")
     )
-    with torch.inference_mode():
+    with torch.no_grad():
         position, velocity = (e.square().mean(-1).sqrt() for e in reconstruction_rmse(stacked(test), x, v))
     return {"position_rmse": position.tolist(), "velocity_rmse": velocity.tolist()}
 

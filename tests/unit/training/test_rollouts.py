@@ -110,3 +110,26 @@ def test_what_a_loss_with_the_field_refuses(lorenz, waves):
     pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
     with pytest.raises(InputError, match="latent_weight: expected 0 for a mechanical system"):
         romkit.fit("ncae", pendulum, latent_weight=1.0)
+
+
+def test_gauss_newton_sets_the_clock_right_and_keeps_the_reconstruction(lorenz, waves):
+    settings = {"seed": 0, "epochs": 20, "compile": False, "system": lorenz}
+    before = romkit.fit("ncae", waves, **settings)
+    after = romkit.fit("ncae", waves, **settings, clock_steps=6)
+    errors = after.report["clock_errors"]
+    assert errors[-1] < 0.5 * errors[0]
+
+    def loss(model):
+        x, v = (torch.from_numpy(waves[name].values[:, ::5].copy()).float() for name in ("state", "velocity"))
+        with torch.no_grad():
+            position, velocity = model(waves).jvp(x, v)
+        return ((x - position).square() + (v - velocity).square()).mean().item()
+
+    assert loss(after) < 1.3 * loss(before)
+
+
+def test_a_clock_is_set_for_each_seed_alone(lorenz, waves):
+    settings = {"epochs": 2, "system": lorenz, "compile": False, "clock_steps": 1}
+    stacked = romkit.fit("ncae", waves, seeds=[3, 4], **settings)
+    alone = romkit.fit("ncae", waves, seed=4, **settings)
+    assert torch.equal(parameters(alone), parameters(unstack(stacked)[1]))

@@ -1,0 +1,238 @@
+"""Refinement of the timing of rollouts: a few Gauss-Newton steps on how far reduced trajectories run ahead or behind.
+
+On an attractor the error that grows is that of time: a reduced wave that is 0.1 % too fast is out of phase after some
+hundreds of time units, however small its distance from the manifold is. Over a window that ends at T, the reduced
+trajectory x̂ is ahead by
+
+    τ = mean over the last times of ⟨x̂ - x, ẋ⟩ / ‖ẋ‖².
+
+There are as few τ as windows, and thousands of parameters, so Gauss-Newton makes them vanish in about ten steps:
+
+    min over Δ of  L + gᵀΔ + ½ Δᵀ H Δ + w mean (τ + J Δ)² + μ ‖Δ‖²,
+
+with g and H the gradient and the Gauss-Newton matrix of the loss on snapshots, which keep the reconstruction, and J the
+gradient of each window's τ. Steps are no longer than `RADIUS`, and windows grow, so that τ stays in the linear range.
+"""
+
+from collections.abc import Callable, Sequence
+
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from romkit.integrators import DYNAMICS
+from romkit.progress import track
+from romkit.projections import Projection, stack, unstack
+from romkit.systems import System
+from romkit.training.flat import FlatParameters
+from romkit.training.loss import Objective
+from romkit.training.pipeline import Rows
+from romkit.training.rollouts import Advance, Refinement, Start, Trajectories, check_length
+
+RADIUS = 0.05
+"""Longest step in parameter space."""
+
+FIRST_LENGTH, GROWTH = 80, 0.6
+"""Steps of the first windows, and the share of the refinement after which they span the trajectories."""
+
+SPAN = 25
+"""Steps at the end of a window over which τ is averaged."""
+
+SAMPLES, PARTS = 1024, 8
+"""Snapshots per part, and parts, by which H is estimated; RENEW steps later it is estimated again."""
+RENEW = 3
+
+DAMPING = 1e-2
+"""Smallest μ, relative to the mean of the diagonal of H."""
+
+OUTLIER = 0.5
+"""Largest |τ|, in time units, of a window that takes part."""
+
+
+class Residual(nn.Module):
+    """What the loss on snapshots is the square of: errors of position and weighted velocity, (..., 2n)."""
+
+    def __init__(self, objective: Objective):
+        super().__init__()
+        self.projection = objective.projection
+        self.velocity_scale = objective.velocity_weight**0.5
+        self.register_buffer("scale", objective.importance.sqrt())
+
+    def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
+        maps = self.projection.bind(c)
+        image, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
+        return torch.cat([self.scale * (y - image), self.velocity_scale * self.scale * (dy - velocity)], dim=-1)
+
+
+def synchronise(
+    objective: Objective,
+    rows: Rows,
+    data: xr.Dataset,
+    system: System,
+    plan: Refinement,
+    seeds: Sequence[int],
+    *,
+    compiled: bool,
+) -> list[dict[str, object]]:
+    """Refines the timing of every seed of a stack in place, one seed after the other.
+
+    Args:
+        objective: the loss on snapshots, whose projection has a leading seed axis of len(seeds).
+        rows: all snapshots.
+        data: the dataset they come from.
+        system: gives the field at every context, in torch.
+        plan: settings, of which `every`, `dynamics`, `clock_steps` and `clock_weight` count here.
+        seeds: seed s determines its windows and samples, whatever its neighbours are.
+        compiled: compile the latent step.
+
+    Returns:
+        The root mean square of τ per time unit, `clock_errors`, before each step of each seed.
+
+    Raises:
+        InputError: trajectories that are too short.
+    """
+    trajectories = Trajectories(*(t.to(rows.y) for t in Trajectories.from_dataset(data, plan.every)))
+    check_length(trajectories)
+    h = float(data["time"][plan.every] - data["time"][0])
+    flat = FlatParameters(objective.projection)
+    theta = flat.read()
+    windows = _Windows(objective, trajectories, system, plan, h, compiled)
+    snapshots = _Snapshots(objective, rows)
+    reports = []
+    for k in track(range(len(seeds)), f"timing {objective.projection.name}"):
+        generator = torch.Generator().manual_seed(seeds[k])
+        theta[k], errors = _refine_one(theta[k], windows, snapshots, plan, generator)
+        reports.append({"clock_errors": errors})
+    flat.write(theta)
+    return reports
+
+
+class _Windows:
+    """One window of every trajectory at a time: τ and its gradient, window by window.
+
+    Gradients per window come from one backward pass: each window has a copy of the model of its own.
+    """
+
+    def __init__(
+        self,
+        objective: Objective,
+        trajectories: Trajectories,
+        system: System,
+        plan: Refinement,
+        h: float,
+        compiled: bool,
+    ):
+        self.data, self.h = trajectories, h
+        self.count, self.samples = trajectories.state.shape[:2]
+        copies = _copies(objective.projection, self.count)
+        flat = FlatParameters(copies)
+        advance = flat.bind(Advance(copies, system, DYNAMICS[plan.dynamics](), h))
+        self.advance = torch.compile(advance, dynamic=False) if compiled else advance
+        self.start = flat.bind(Start(copies, system))
+
+    def length(self, progress: float) -> int:
+        """Steps of the windows at `progress` in [0, 1) of the refinement."""
+        longest = self.samples - max(2, self.samples // 25)
+        return round(min(longest, FIRST_LENGTH * max(1.0, longest / FIRST_LENGTH) ** min(1.0, progress / GROWTH)))
+
+    def timing(self, theta: Tensor, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """τ (C,) in time units and its gradient (C, P)."""
+        theta = theta.repeat(self.count, 1).requires_grad_()
+        begin = torch.randint(self.samples - length, (self.count,), generator=generator)
+        along = begin + torch.arange(length + 1)[:, None]
+        pick = torch.arange(self.count)
+        x, v = (tensor[pick, along].unsqueeze(2) for tensor in (self.data.state, self.data.velocity))
+        c = self.data.context.unsqueeze(1)
+        with torch.enable_grad():
+            z, ahead = self.start(theta, x[0], v[0], c), []
+            for k in range(1, length + 1):
+                z, image = self.advance(theta, z, c)
+                if k > length - SPAN:
+                    ahead.append(((image - x[k]) * v[k]).sum((1, 2)) / v[k].square().sum((1, 2)))
+            tau = torch.stack(ahead).mean(0)
+        gradient = torch.autograd.grad(tau.sum(), theta)[0]
+        usable = tau.detach().isfinite() & (tau.detach().abs() < OUTLIER) & gradient.isfinite().all(1)
+        return tau.detach()[usable].double(), gradient[usable].double()
+
+
+class _Snapshots:
+    """The loss on snapshots: value, gradient, and Gauss-Newton matrix."""
+
+    def __init__(self, objective: Objective, rows: Rows):
+        self.rows = rows
+        single = Objective(
+            _copies(objective.projection, 1), objective.velocity_weight, objective.penalty_weight, objective.balance
+        )
+        self.loss = FlatParameters(single.projection).bind(single)
+        many = _copies(objective.projection, SAMPLES)
+        self.residual = FlatParameters(many).bind(
+            Residual(Objective(many, objective.velocity_weight, objective.penalty_weight, objective.balance))
+        )
+
+    def loss_and_gradient(self, theta: Tensor, rows: Rows) -> tuple[float, Tensor]:
+        with torch.enable_grad():
+            variable = theta.unsqueeze(0).requires_grad_()
+            loss = self.loss(variable, *(tensor.unsqueeze(0) for tensor in rows)).sum()
+        return loss.item(), torch.autograd.grad(loss, variable)[0][0].double()
+
+    def curvature(self, theta: Tensor, generator: torch.Generator) -> Tensor:
+        """2 E[Jᵀ J] (P, P) of the residuals, from random signs: E[(Jᵀ s)(Jᵀ s)ᵀ] = Jᵀ J."""
+        total = torch.zeros(len(theta), len(theta))
+        for _ in range(PARTS):
+            variable = theta.repeat(SAMPLES, 1).requires_grad_()
+            with torch.enable_grad():
+                r = self.residual(variable, *(tensor.unsqueeze(1) for tensor in self.sample(SAMPLES, generator)))
+                signs = torch.randint(0, 2, r.shape, generator=generator).to(r) * 2 - 1
+                signed = (r * signs).sum()
+            gradient = torch.autograd.grad(signed, variable)[0]
+            total += gradient.T @ gradient
+        return 2 * total.double() / (PARTS * SAMPLES)
+
+    def sample(self, size: int, generator: torch.Generator) -> Rows:
+        pick = torch.randint(len(self.rows.y), (size,), generator=generator)
+        return Rows(*(tensor[pick] for tensor in self.rows))
+
+
+def _refine_one(
+    theta: Tensor, windows: _Windows, snapshots: _Snapshots, plan: Refinement, generator: torch.Generator
+) -> tuple[Tensor, list[float]]:
+    rows, damping, errors = snapshots.sample(SAMPLES * PARTS, generator), DAMPING, []
+    for k in range(plan.clock_steps):
+        if k % RENEW == 0:
+            curvature = snapshots.curvature(theta, generator)
+            unit = curvature.diagonal().mean()
+        length = windows.length(k / plan.clock_steps)
+        tau, J = windows.timing(theta, length, generator)
+        errors.append((tau.square().mean().sqrt() / (length * windows.h)).item())
+        loss, gradient = snapshots.loss_and_gradient(theta, rows)
+        weight = 2 * plan.clock_weight / max(1, len(tau))
+        matrix, slope = curvature + weight * J.T @ J, gradient + weight * J.T @ tau
+        theta, damping = _step(
+            theta, matrix, slope, damping, unit, loss, lambda t: snapshots.loss_and_gradient(t, rows)
+        )
+    return theta, errors
+
+
+def _step(
+    theta: Tensor,
+    matrix: Tensor,
+    slope: Tensor,
+    damping: float,
+    unit: Tensor,
+    loss: float,
+    evaluate: Callable[[Tensor], tuple[float, Tensor]],
+) -> tuple[Tensor, float]:
+    """The step with the smallest damping that is short enough and does not cost reconstruction; else none."""
+    eye = torch.eye(len(theta), dtype=matrix.dtype)
+    for _ in range(8):
+        step = -torch.linalg.solve_ex(matrix + damping * unit * eye, slope.unsqueeze(1)).result.squeeze(1)
+        moved = theta + step.to(theta)
+        if step.norm() <= RADIUS and evaluate(moved)[0] < 1.05 * loss + 0.01:
+            return moved, max(DAMPING, damping / 3)
+        damping *= 4
+    return theta, damping
+
+
+def _copies(stacked: Projection, number: int) -> Projection:
+    """A stack of `number` models like one of `stacked`."""
+    return stack(unstack(stacked)[:1] * number)
