@@ -67,6 +67,10 @@ class _Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, op: Callable, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
         kwargs = kwargs or {}
+        with self:  # in inference mode composite operations such as mT arrive whole
+            parts = op.decompose(*args, **kwargs)
+        if parts is not NotImplemented:
+            return parts
         if torch.Tag.nondeterministic_seeded in op.tags:
             raise Unsupported(f"it draws random numbers ({op})")
         tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]

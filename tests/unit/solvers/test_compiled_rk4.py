@@ -37,6 +37,16 @@ def test_it_equals_torch_to_rounding(problem, dynamics):
     assert torch.equal(eager.status, compiled.status)
 
 
+def test_it_compiles_in_inference_mode_as_well(problem):
+    P, f, z0 = problem
+    field = Galerkin().latent_field(P, f)
+    with torch.no_grad():
+        expected = RK4(0.02, compile=True)(field, z0, TIMES).states
+    with torch.inference_mode():
+        found = RK4(0.02, compile=True)(field, z0, TIMES).states
+    assert torch.equal(found, expected)
+
+
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_diverging_member_leaves_the_others_bit_identical(compiled):
     def field(t, y):
