@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_a_killed_runner_finds_its_jobs_again(tmp_path):
     wait_for((tmp_path / "waiting-1.pid").exists)
     runner.kill()
     runner.wait()
-    (tmp_path / "go").touch()
+    threading.Timer(5.0, (tmp_path / "go").touch).start()  # a task that ends before the runner looks has no job to find
     result = run(tasks, tmp_path, Slurm())
     assert set(contents(tmp_path)) == {"waiting-0.nc", "waiting-1.nc"}
     assert result.failed == {}
