@@ -27,7 +27,7 @@ from romkit.systems import System
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.pipeline import Rows
-from romkit.training.rollouts import Advance, Refinement, Start, Trajectories, check_length
+from romkit.training.rollouts import Advance, Refinement, Start, Trajectories
 
 RADIUS = 0.05
 """Longest step in parameter space."""
@@ -91,8 +91,7 @@ def synchronise(
     Raises:
         InputError: trajectories that are too short.
     """
-    trajectories = Trajectories(*(t.to(rows.y) for t in Trajectories.from_dataset(data, plan.every)))
-    check_length(trajectories)
+    trajectories = Trajectories.from_dataset(data, plan.every, like=rows.y)
     h = float(data["time"][plan.every] - data["time"][0])
     flat = FlatParameters(objective.projection)
     theta = flat.read()

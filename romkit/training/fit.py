@@ -75,9 +75,7 @@ def fit(
     sizes = {name: value for name, value in settings.items() if name not in SETTINGS}
     plan = recipe(preset, frame.signature.system, method, overrides)
     numbers = [seed] if seeds is None else list(seeds)
-    if plan.needs_system:
-        system = system or _system_of(data)
-        _check_system(system, plan, frame)
+    system = _system_for(plan, system, data, frame)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     rows = _rows(data, frame, plan, device)
     arguments = architecture(METHODS[method], frame.signature, **sizes)
@@ -87,10 +85,8 @@ def fit(
         stacked = _initial_stack(METHODS[method], frame, chunk, arguments, rows.y).to(device)
         objective = plan.make_objective(stacked, system).to(device)
         outcomes = _train(objective, rows, plan, chunk, compile, checkpoint)
-        if plan.rollout_steps or plan.clock_steps:
-            refined = _refine(objective, rows, data, system, plan, chunk, compile)
-            outcomes = [one | more for one, more in zip(outcomes, refined, strict=True)]
-        reports = [{"seed": s, **outcome, **common} for s, outcome in zip(chunk, outcomes, strict=True)]
+        refined = _refine(objective, rows, data, system, plan, chunk, compile)
+        reports = [{"seed": s, **a, **b, **common} for s, a, b in zip(chunk, outcomes, refined, strict=True)]
         stacked.report = {"seeds": reports}
         models += unstack(stacked.cpu())
     return stack(models) if seeds is not None else models[0]
@@ -128,7 +124,7 @@ def _train(
 ) -> list[dict[str, object]]:
     """Trains the stack and says how it went, seed by seed; POD and its like have nothing to train."""
     stacked = objective.projection
-    if not any(parameter.requires_grad for parameter in stacked.parameters()):
+    if not _trainable(stacked):
         return [{"diverged": False}] * len(seeds)
     compiled = _worth_compiling(plan, len(rows.y), len(seeds)) if compile is None else compile
     saved = None if folder is None else _checkpoint(Path(folder), stacked, rows, plan, seeds)
@@ -151,13 +147,16 @@ def _refine(
     objective: Objective,
     rows: Rows,
     data: xr.Dataset,
-    system: System,
+    system: System | None,
     plan: Recipe,
     seeds: Sequence[int],
     compile: bool | None,
 ) -> list[dict[str, object]]:
+    """What the refinements of the recipe, if any, say of each seed."""
     compiled = shutil.which("c++") is not None if compile is None else compile
     settings, reports = plan.make_refinement(), [{}] * len(seeds)
+    if not _trainable(objective.projection):
+        return reports
     with one_thread():
         if plan.rollout_steps:
             reports = refine(objective, rows, data, system, settings, seeds, plan.batch_size, compiled=compiled)
@@ -167,12 +166,18 @@ def _refine(
     return reports
 
 
-def _system_of(data: xr.Dataset) -> System:
-    name = data.attrs.get("system")
-    if name not in SYSTEMS:
-        fix = "pass system=..., an instance of romkit.systems.System, or use a preset that needs no field"
-        raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=repr(name), fix=fix)
-    return SYSTEMS[name]()
+def _system_for(plan: Recipe, system: System | None, data: xr.Dataset, frame: Frame) -> System | None:
+    """The system whose field the losses need: that of the user, or the one that the data name; None if none is."""
+    if not plan.needs_system:
+        return None
+    if system is None:
+        name = data.attrs.get("system")
+        if name not in SYSTEMS:
+            fix = "pass system=..., an instance of romkit.systems.System, or use a preset that needs no field"
+            raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=repr(name), fix=fix)
+        system = SYSTEMS[name]()
+    _check_system(system, plan, frame)
+    return system
 
 
 def _check_system(system: System, plan: Recipe, frame: Frame) -> None:
@@ -184,8 +189,12 @@ def _check_system(system: System, plan: Recipe, frame: Frame) -> None:
             fix="pass the system that the data come from",
         )
     if isinstance(system, MechanicalSystem) and (plan.latent_weight or plan.invariance_weight):
-        fix = "use the refinement by rollouts (rollout_steps=...), which is for mechanical systems as well"
+        fix = "give latent_weight=0, invariance_weight=0; the refinement by rollouts takes mechanical systems as well"
         raise InputError("latent_weight", expected="0 for a mechanical system", got="more", fix=fix)
+
+
+def _trainable(stacked: Projection) -> bool:
+    return any(parameter.requires_grad for parameter in stacked.parameters())
 
 
 def _worth_compiling(plan: Recipe, n: int, seeds: int) -> bool:

@@ -97,9 +97,12 @@ class Trajectories(NamedTuple):
     context: Tensor
 
     @classmethod
-    def from_dataset(cls, data: xr.Dataset, every: int) -> "Trajectories":
+    def from_dataset(cls, data: xr.Dataset, every: int, like: Tensor) -> "Trajectories":
+        """Every `every`-th sample, with dtype and device of `like`; InputError where too few are left."""
         count = data.sizes["trajectory"]
-        state, velocity, context = (tensor.unflatten(0, (count, -1)) for tensor in snapshots(data, every=every))
+        tensors = (tensor.to(like).unflatten(0, (count, -1)) for tensor in snapshots(data, every=every))
+        state, velocity, context = tensors
+        _check_length(state.shape[1])
         return cls(state, velocity, context[:, 0])
 
 
@@ -173,8 +176,7 @@ def refine(
         InputError: trajectories that are too short.
     """
     stacked = objective.projection
-    trajectories = Trajectories(*(t.to(rows.y) for t in Trajectories.from_dataset(data, plan.every)))
-    check_length(trajectories)
+    trajectories = Trajectories.from_dataset(data, plan.every, like=rows.y)
     flat = FlatParameters(stacked)
     h = float(data["time"][plan.every] - data["time"][0])
     advance = flat.bind(Advance(stacked, system, DYNAMICS[plan.dynamics](), h))
@@ -238,9 +240,7 @@ def _batch(rows: Rows, size: int, generators: Sequence[torch.Generator]) -> Rows
     return Rows(*(tensor[pick] for tensor in rows))
 
 
-def check_length(trajectories: Trajectories) -> None:
-    """Raises InputError where trajectories are too short for windows."""
-    samples = trajectories.state.shape[1]
+def _check_length(samples: int) -> None:
     if samples <= FIRST_LENGTH:
         raise InputError(
             "rollout_every",

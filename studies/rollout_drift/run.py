@@ -39,8 +39,8 @@ ROLLOUTS = {"preset": "dynamics", "rollout_every": 1, **SNAPSHOTS}
 TRAININGS: dict[str, dict[str, object]] = {
     "ncae/paper-loss": SNAPSHOTS,
     "ncae/latent-velocity": {"latent_weight": 10.0, **SNAPSHOTS},
+    "ncae/rollouts": {"latent_weight": 0.0, **ROLLOUTS},
     "ncae/dynamics": ROLLOUTS,
-    "ncae/dynamics, latent velocity": {"latent_weight": 1.0, **ROLLOUTS},
     "ncae/dynamics, galerkin": {"rollout_dynamics": "galerkin", **ROLLOUTS},
 }
 """Settings of `romkit.fit` by name: method/training."""

@@ -100,6 +100,13 @@ def test_training_with_the_field_runs_compiled_or_not(lorenz, waves):
     assert np.isfinite(model.report["losses"]).all()
 
 
+@pytest.mark.parametrize("method", ["pod", "ae", "context-cae", "soft-ncae"])
+def test_every_method_has_the_preset_dynamics(lorenz, waves, method):
+    more = {"latent_dim": 2} if method == "pod" else {"clock_steps": 1}
+    model = romkit.fit(method, waves, preset="dynamics", system=lorenz, epochs=1, **ROLLOUTS, **more)
+    assert np.isfinite(model.report.get("rollout_losses", [0.0])).all()
+
+
 def test_what_a_loss_with_the_field_refuses(lorenz, waves):
     with pytest.raises(InputError, match="system: expected one with 36 components"):
         romkit.fit("ncae", waves, system=romkit.systems.Lorenz96(n=12), **ROLLOUTS)
