@@ -23,7 +23,7 @@ def write(found: dict[str, object], folder: Path) -> None:
     with atomic(folder / "RESULTS.md") as temporary:
         temporary.write_text(text)
     with atomic(folder / "curves.png") as temporary:
-        draw(found).savefig(temporary, format="png", dpi=100)
+        draw(found).savefig(temporary, format="png", dpi=80)
     print(text)
 
 

@@ -160,6 +160,6 @@ def test_it_runs_resumes_and_reports(tmp_path):
     assert all(list(system) == list(CONTESTANTS) for system in found["systems"].values())
     page = (tmp_path / "RESULTS.md").read_text()
     assert all(page.count(f"| {name} |") == 2 for name in CONTESTANTS)
-    assert (tmp_path / "curves.png").stat().st_size < 150_000
+    assert 10_000 < (tmp_path / "curves.png").stat().st_size < 300_000
     with pytest.raises(FileError, match="race of another size"):
         run.main(dataclasses.replace(first, seeds=1), results)
