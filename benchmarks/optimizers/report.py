@@ -48,7 +48,9 @@ def _section(system: str, results: dict[str, dict], budget: float, paper: tuple[
     goal = _mean(results[QUICK]["curve"][-1]["loss"]) if QUICK in results else None
     quick = seconds_to_loss(results[QUICK], goal) if QUICK in results else None
     lines = "".join(_row(name, result, paper, goal, quick) for name, result in results.items())
-    return f"\n## {system}, {budget:.0f} CPU seconds each; the paper has {paper[0]} / {paper[1]}\n\n{HEAD}{lines}"
+    missing = [name for name in CONTESTANTS if name not in results]
+    note = f"\nNot run yet: {'; '.join(missing)}.\n" if missing else ""
+    return f"\n## {system}, {budget:.0f} CPU seconds each; the paper has {paper[0]} / {paper[1]}\n\n{HEAD}{lines}{note}"
 
 
 def _row(name: str, result: dict, paper: tuple[float, float], goal: float | None, quick: float | None) -> str:
