@@ -1,13 +1,10 @@
 """What the arithmetic alone costs: the matrix products of one step at the rate of a large one, and the memory."""
 
-import statistics
-import time
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.measuring import median_seconds
 from benchmarks.rollout.problem import Problem
 
 LARGE = 1024
@@ -49,22 +46,11 @@ def _constants(problem: Problem) -> list[Tensor]:
 def _peak_rate(like: Tensor, repeats: int) -> float:
     """Floating-point operations per second of a large product."""
     a, b, result = (torch.randn(LARGE, LARGE, dtype=like.dtype, device=like.device) for _ in range(3))
-    return 2 * LARGE**3 / _seconds(lambda: torch.matmul(a, b, out=result), repeats)
+    return 2 * LARGE**3 / median_seconds(lambda: torch.matmul(a, b, out=result), repeats)
 
 
 def _copy_rate(like: Tensor, repeats: int) -> float:
     """Bytes per second, read and written, of copies inside the cache."""
     source = torch.randn(IN_CACHE, dtype=like.dtype, device=like.device)
     target = torch.empty_like(source)
-    return 2 * 8 * IN_CACHE * 100 / _seconds(lambda: [target.copy_(source) for _ in range(100)], repeats)
-
-
-def _seconds(work: Callable[[], object], repeats: int) -> float:
-    """Median CPU time."""
-    work()
-    times = []
-    for _ in range(repeats):
-        started = time.process_time()
-        work()
-        times.append(time.process_time() - started)
-    return statistics.median(times)
+    return 2 * 8 * IN_CACHE * 100 / median_seconds(lambda: [target.copy_(source) for _ in range(100)], repeats)

@@ -2,13 +2,11 @@
 
 import dataclasses
 import json
-import os
 import statistics
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.measuring import keep_to_one_core, timed
 from benchmarks.sindy import report
 from benchmarks.sindy.contestants import check, make_contestants
 from benchmarks.sindy.problem import make_problem
@@ -33,7 +31,7 @@ CONFIGS = {"full": Config(), "smoke": Config(cases=((1, 500), (2, 500)), repeats
 
 def main(config: Config, results: Path = RESULTS) -> None:
     """Check, time, write results.json and RESULTS.md beside it, and print the latter."""
-    stay_on_one_core()
+    keep_to_one_core()
     with one_thread():
         cases = [measure(config, *case) for case in config.cases]
     found = {
@@ -50,26 +48,13 @@ def main(config: Config, results: Path = RESULTS) -> None:
     print(page)
 
 
-def stay_on_one_core() -> None:
-    """The process, the threads of NumPy's BLAS included, on the last of the cores that it may use."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-
-
 def measure(config: Config, problems: int, samples: int) -> dict[str, object]:
     """Times of all contestants on one case, after all have shown that they find the same."""
     contestants = make_contestants(make_problem(problems, samples), config.degree)
     difference = check(contestants)
-    rounds = [{name: _timed(fit) for name, fit in contestants.items()} for _ in range(config.repeats)]
+    rounds = [{name: timed(fit) for name, fit in contestants.items()} for _ in range(config.repeats)]
     times = {name: _summary([r[name] for r in rounds]) for name in contestants}
     return {"problems": problems, "samples": samples, "difference": difference, "contestants": times}
-
-
-def _timed(work: Callable[[], object]) -> tuple[float, float]:
-    """CPU and wall time in seconds."""
-    cpu, wall = time.process_time(), time.perf_counter()
-    work()
-    return time.process_time() - cpu, time.perf_counter() - wall
 
 
 def _summary(times: list[tuple[float, float]]) -> dict[str, float]:

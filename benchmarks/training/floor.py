@@ -1,13 +1,12 @@
 """What the arithmetic alone costs: the matrix products of one step, counted and replayed, and the memory they touch."""
 
-import statistics
-import time
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from benchmarks.measuring import median_seconds
 from benchmarks.training.problem import Problem
 
 PRODUCTS = (torch.ops.aten.bmm.default, torch.ops.aten.mm.default)
@@ -41,7 +40,9 @@ def floor(problem: Problem, repeats: int) -> dict[str, float]:
     results = [a @ b for a, b in operands]
     flops = sum(2 * result.numel() * a.shape[-1] for result, (a, _) in zip(results, operands, strict=True))
     size = sum(4 * (r.numel() + a.numel() + b.numel()) for r, (a, b) in zip(results, operands, strict=True))
-    replay = _seconds(lambda: [torch.matmul(a, b, out=r) for r, (a, b) in zip(results, operands, strict=True)], repeats)
+    replay = median_seconds(
+        lambda: [torch.matmul(a, b, out=r) for r, (a, b) in zip(results, operands, strict=True)], repeats
+    )
     seeds = len(problem.seeds)
     return {
         "megaflop": flops / seeds / 1e6,
@@ -65,21 +66,10 @@ def _products_of_a_step(problem: Problem) -> list[tuple[torch.Size, torch.Size]]
 def _peak_rate(repeats: int) -> float:
     """Floating-point operations per second of a large product."""
     a, b, result = (torch.randn(LARGE, LARGE) for _ in range(3))
-    return 2 * LARGE**3 / _seconds(lambda: torch.matmul(a, b, out=result), repeats)
+    return 2 * LARGE**3 / median_seconds(lambda: torch.matmul(a, b, out=result), repeats)
 
 
 def _copy_rate(like: Tensor, repeats: int) -> float:
     """Bytes per second, read and written, of copies of tensors that stay in the cache."""
     other = torch.empty_like(like)
-    return 2 * 4 * like.numel() * 100 / _seconds(lambda: [other.copy_(like) for _ in range(100)], repeats)
-
-
-def _seconds(work: Callable[[], object], repeats: int) -> float:
-    """Median CPU time."""
-    work()
-    times = []
-    for _ in range(repeats):
-        started = time.process_time()
-        work()
-        times.append(time.process_time() - started)
-    return statistics.median(times)
+    return 2 * 4 * like.numel() * 100 / median_seconds(lambda: [other.copy_(like) for _ in range(100)], repeats)

@@ -4,11 +4,11 @@ import dataclasses
 import json
 import os
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.measuring import keep_to_one_core, timed
 from benchmarks.training import report
 from benchmarks.training.agreement import check_jax, check_jax_step, check_plain
 from benchmarks.training.contestant import Contestant
@@ -73,8 +73,7 @@ def main(config: Config, results: Path = RESULTS) -> None:
 
 def stay_on_one_core() -> None:
     """Everything, the threads of XLA included, on the last of the cores that this process may use."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    keep_to_one_core()
     os.environ["XLA_FLAGS"] = " ".join(XLA_FLAGS)
     os.environ["JAX_PLATFORMS"] = "cpu"
 
@@ -87,8 +86,8 @@ def measure(problem: Problem, config: Config) -> dict[str, object]:
         for optimizer in config.optimizers:
             check_jax_step(problem, optimizer)
     contestants = make_contestants(problem, config)
-    starts = {contestant.name: _timed(contestant.run)[1] for contestant in contestants}
-    rounds = [{c.name: _timed(c.run) for c in contestants} for _ in range(config.repeats)]
+    starts = {contestant.name: timed(contestant.run)[1] for contestant in contestants}
+    rounds = [{c.name: timed(c.run) for c in contestants} for _ in range(config.repeats)]
     return {
         "rows": len(problem.rows.y),
         "layers": list(problem.models[0].config["layers"]),
@@ -110,13 +109,6 @@ def make_contestants(problem: Problem, config: Config) -> list[Contestant]:
 
         contestants += [XLA(problem, config.steps, optimizer=optimizer) for optimizer in config.optimizers]
     return contestants
-
-
-def _timed(work: Callable[[], None]) -> tuple[float, float]:
-    """CPU and wall time in seconds."""
-    cpu, wall = time.process_time(), time.perf_counter()
-    work()
-    return time.process_time() - cpu, time.perf_counter() - wall
 
 
 def _summary(times: Sequence[tuple[float, float]], seed_steps: int) -> dict[str, float]:

@@ -10,7 +10,7 @@ There are as few τ as windows, and thousands of parameters, so Gauss-Newton mak
 
     min over Δ of  L + gᵀΔ + ½ Δᵀ H Δ + w mean (τ + J Δ)² + μ ‖Δ‖²,
 
-with g and H the gradient and the Gauss-Newton matrix of the loss on snapshots, which keep the reconstruction, and J the
+with L the reconstruction loss on snapshots, g and H its gradient and Gauss-Newton matrix, which keep it, and J the
 gradient of each window's τ. Steps are no longer than `RADIUS`, and windows grow, so that τ stays in the linear range.
 """
 
@@ -176,7 +176,7 @@ class _Snapshots:
 
     def curvature(self, theta: Tensor, generator: torch.Generator) -> Tensor:
         """2 E[Jᵀ J] (P, P) of the residuals, from random signs: E[(Jᵀ s)(Jᵀ s)ᵀ] = Jᵀ J."""
-        total = torch.zeros(len(theta), len(theta))
+        total = theta.new_zeros(len(theta), len(theta))
         for _ in range(PARTS):
             variable = theta.repeat(SAMPLES, 1).requires_grad_()
             with torch.enable_grad():
@@ -222,7 +222,7 @@ def _step(
     evaluate: Callable[[Tensor], tuple[float, Tensor]],
 ) -> tuple[Tensor, float]:
     """The step with the smallest damping that is short enough and does not cost reconstruction; else none."""
-    eye = torch.eye(len(theta), dtype=matrix.dtype)
+    eye = torch.eye(len(theta), dtype=matrix.dtype, device=matrix.device)
     for _ in range(8):
         step = -torch.linalg.solve_ex(matrix + damping * unit * eye, slope.unsqueeze(1)).result.squeeze(1)
         moved = theta + step.to(theta)
