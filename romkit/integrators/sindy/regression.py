@@ -15,8 +15,12 @@ from torch import Tensor
 from romkit.errors import InputError
 from romkit.integrators.sindy.basis import Basis
 
-CONDITION_LIMIT = 1e4
-"""Condition number of the library above which QR replaces the Gram matrix: its square costs 8 of 16 digits there."""
+GRAM_ERROR = 3e-8
+"""Rounding error expected of a coefficient, ε κ² max(1, |ξ|), above which QR replaces the Gram matrix.
+
+κ is the condition number of the library, whose Gram matrix has its square; ε = 2.2e-16. So κ is 1e4 at most, and less
+where coefficients are large. Errors were seen to be up to five times what is expected.
+"""
 
 CHUNK = 2**18
 """Entries of one chunk of the design matrix: 2 MiB, which about fits the cache of a core."""
@@ -135,12 +139,18 @@ def regress(design: Design, grams: Tensor, settings: Thresholding, weights: Tens
     fit = stlsq(normal_equations(G, (b / scale.unsqueeze(-1)).mT), scale, settings, m)
     squares = grams.diagonal(dim1=-2, dim2=-1)[..., -m:]
     fit = Fit(fit.coefficients, condition, fit.converged, _residual(grams, fit.coefficients, squares))
-    for index in (condition > CONDITION_LIMIT).nonzero().tolist():
+    for index in _ill_conditioned(fit).nonzero().tolist():
         member = None if weights is None else weights[tuple(index[:-1])]
         alone = _regress_by_qr(triangular(design, index[-1], member), settings, m)
         for whole, part in zip(fit, alone, strict=True):
             whole[tuple(index)] = part
     return fit
+
+
+def _ill_conditioned(fit: Fit) -> Tensor:
+    """(...) whether the Gram matrix may have spoiled the coefficients; NaN counts as spoiled."""
+    largest = fit.coefficients.abs().flatten(-2).amax(-1).clamp(min=1)
+    return ~(torch.finfo(torch.float64).eps * fit.condition.square() * largest <= GRAM_ERROR)
 
 
 def _regress_by_qr(R: Tensor, settings: Thresholding, m: int) -> Fit:
