@@ -4,6 +4,7 @@ from romkit.integrators.base import LatentDynamics, LatentField, LearnedField, t
 from romkit.integrators.galerkin import Galerkin, PetrovGalerkin
 from romkit.integrators.lspg import LSPG
 from romkit.integrators.neural_ode import NeuralODE, NeuralODEModel
+from romkit.integrators.reencoded import Reencoded
 from romkit.integrators.sindy import (
     LatentSamples,
     SINDy,
@@ -27,6 +28,7 @@ __all__ = [
     "NeuralODE",
     "NeuralODEModel",
     "PetrovGalerkin",
+    "Reencoded",
     "SINDy",
     "SINDyModel",
     "differentiated_samples",

@@ -1,0 +1,84 @@
+"""Restarts from the decoded state: nothing for exact projections, nothing for Galerkin, jumps for the others."""
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.errors import InputError
+from romkit.integrators import LSPG, Galerkin, PetrovGalerkin, Reencoded
+from romkit.solvers import RK4, Status
+from romkit.systems import Lorenz96, Pendulum
+
+
+@pytest.fixture(scope="module")
+def system():
+    return Lorenz96(n=8, transient=2.0)
+
+
+@pytest.fixture(scope="module")
+def models(system):
+    data = system.dataset(F=[3.14, 3.18], duration=2.0)
+    return {method: romkit.fit(method, data, epochs=200, layers=(3, 6, 8), seeds=range(2)) for method in ("cae", "ae")}
+
+
+def latent(system, model, dynamics, **more):
+    settings = {"duration": 0.5, "dt": 0.1, "F": [3.14, 3.15]} | more
+    return romkit.rollout(system, model, dynamics=dynamics, **settings).latent.values
+
+
+@pytest.mark.parametrize("every", [1, 2, 5, 100])
+def test_it_costs_nothing_where_the_encoder_is_a_left_inverse(system, models, every):
+    stays = latent(system, models["cae"], PetrovGalerkin())
+    assert np.allclose(latent(system, models["cae"], Reencoded(PetrovGalerkin(), every)), stays, atol=1e-11)
+
+
+def test_a_restart_is_one_more_encoding(system, models):
+    model = models["ae"]
+    stays, jumps = (latent(system, model, d) for d in (PetrovGalerkin(), Reencoded(PetrovGalerkin(), 2)))
+    assert np.array_equal(jumps[..., :3, :], stays[..., :3, :])  # the state before the jump is reported
+    assert np.abs(jumps[..., 3:, :] - stays[..., 3:, :]).max() > 1e-3
+    P = model.double()(torch.tensor([[3.14], [3.15]], dtype=torch.float64))
+    again = P.decode(torch.from_numpy(jumps[..., 2, :])).detach().numpy()
+    one = [latent(system, model, PetrovGalerkin(), duration=0.1, initial_state=again[s])[s] for s in range(2)]
+    assert np.allclose(np.stack(one)[..., 1, :], jumps[..., 3, :], atol=1e-10)
+
+
+@pytest.mark.parametrize("dynamics", [Galerkin(), LSPG()])
+def test_it_costs_nothing_from_the_nearest_point(system, models, dynamics):
+    stays, restarts = (latent(system, models["ae"], d, duration=0.3) for d in (dynamics, Reencoded(dynamics, 1)))
+    assert np.allclose(restarts, stays, atol=1e-6)
+
+
+def test_contexts_that_vary_and_mechanical_systems(system, models):
+    ramp = {"F": lambda t: 3.14 + 0.01 * t}
+    stays, restarts = (
+        latent(system, models["cae"], d, **ramp) for d in (PetrovGalerkin(), Reencoded(PetrovGalerkin(), 2))
+    )
+    assert np.allclose(restarts, stays, atol=1e-10)
+    pendulum = Pendulum()
+    model = romkit.fit("cae", pendulum.dataset("train").isel(trajectory=slice(4), time=slice(0, 100)), epochs=3)
+    lengths = {name: 1.0 for name in pendulum.context_names}
+    runs = [
+        romkit.rollout(pendulum, model, dynamics=d, duration=0.02, dt=0.002, **lengths).latent.values
+        for d in (PetrovGalerkin(), Reencoded(PetrovGalerkin(), 3))
+    ]
+    assert np.allclose(*runs, atol=1e-9)
+
+
+def test_a_lost_member_stays_lost_and_harms_nobody(system, models):
+    P = models["cae"].double()(torch.tensor([[[3.14], [3.15]]], dtype=torch.float64))
+    x0 = system.settled_state(P.context[0]).expand(2, -1, -1).clone()
+    x0[1, 1] = torch.nan
+    times = torch.linspace(0, 0.5, 6, dtype=torch.float64)
+    dynamics, f = Reencoded(PetrovGalerkin(), 2), system.field(P.context)
+    with torch.no_grad():
+        run, healthy = (dynamics.solve(P, f, x, times, RK4(0.1)) for x in (x0, x0[:1, :1].expand(2, 2, -1)))
+    assert run.status.tolist() == [[0, 0], [0, Status.DIVERGED]]
+    assert torch.equal(run.states[0, 0], healthy.states[0, 0])
+    assert run.states[1, 1].isnan().all()
+
+
+def test_bad_interval():
+    with pytest.raises(InputError, match="every"):
+        Reencoded(Galerkin(), 0)
