@@ -13,7 +13,7 @@ from torch import Tensor
 from romkit import checks, provenance
 from romkit.data import context_path
 from romkit.errors import InputError
-from romkit.integrators import Galerkin, LatentDynamics, LatentField
+from romkit.integrators import DYNAMICS, Galerkin, LatentDynamics, LatentField
 from romkit.metrics import VALID_THRESHOLD, idempotency_error, nrmse, valid_time
 from romkit.projections import ContextPath, Operator, Projection
 from romkit.solvers import RK4, Solution, Solver, Status
@@ -42,7 +42,8 @@ def rollout(
         duration: length of the run in the system's time units; `system.horizon` by default.
         initial_state: (n,) or (trajectories, n) in physical units; by default where the system's datasets begin.
         initial_velocity: the same for mechanical systems; at rest by default.
-        dynamics: how the latent field is made; `Galerkin()` by default.
+        dynamics: how the latent field is made; by default as in the rollouts that the projection was trained with
+            (preset "dynamics"), and `Galerkin()` for one that was not.
         solver: of the latent equation; `RK4(dt)` by default.
         dt: interval of the output, and step of the default solver; `system.dt` by default.
         **context: every context parameter by name, a scalar, an array, or for first-order systems a smooth function
@@ -62,7 +63,7 @@ def rollout(
     duration = system.horizon if duration is None else checks.positive("duration", duration, unit=system.time_units)
     times = torch.arange(round(duration / dt) + 1, dtype=torch.float64) * dt
     contexts, single = _contexts(system, context, times)
-    dynamics = dynamics or Galerkin()
+    dynamics = dynamics or _trained_dynamics(projection)
     solver = _solver(solver, dynamics, dt)
     start = _start(system, contexts.initial, initial_state, initial_velocity)
     double = copy.deepcopy(projection).cpu().double()  # so that the laws of exact projections hold to rounding
@@ -127,6 +128,14 @@ def _solver(solver: Solver | None, dynamics: LatentDynamics, dt: float) -> Solve
         fix = f"set its step, {name}(dt=...)"
         raise InputError("solver", expected=f"none: {name} steps in time by itself", got="a solver", fix=fix)
     return solver or RK4(dt, label="reduced model")
+
+
+def _trained_dynamics(projection: Projection) -> LatentDynamics:
+    """The latent dynamics that training followed; Galerkin where it followed none."""
+    first = projection.report.get("seeds", [projection.report])[0]
+    recipe = first.get("recipe", {})
+    refined = recipe.get("rollout_steps") or recipe.get("clock_steps")
+    return DYNAMICS[recipe["rollout_dynamics"]]() if refined else Galerkin()
 
 
 def _check_match(system: System, projection: Projection) -> None:

@@ -23,8 +23,9 @@ def rollout(
     duration: Annotated[float | None, typer.Option(help="Length of the run, in the system's time units.")] = None,
     dt: Annotated[float | None, typer.Option(help="Output interval, and step of the reduced model.")] = None,
     dynamics: Annotated[
-        str, typer.Option(help="How the latent state moves: galerkin, petrov-galerkin or lspg.")
-    ] = "galerkin",
+        str | None,
+        typer.Option(help="How the latent state moves: galerkin, petrov-galerkin or lspg; as in training by default."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs"),
 ) -> None:
     """Compare a full model with its reduced model.
@@ -52,7 +53,7 @@ def rollout(
     from romkit.integrators import DYNAMICS
     from romkit.plotting import plot_rollout, save_figure
 
-    latent = DYNAMICS[checks.one_of("dynamics", dynamics, DYNAMICS)]()
+    latent = DYNAMICS[checks.one_of("dynamics", dynamics, DYNAMICS)]() if dynamics else None
     target = writable(out / f"rollout-{system}.nc")
     projection = romkit.load(model or f"ncae-{system}")
     run = romkit.rollout(full_model, projection, duration=duration, dt=dt, dynamics=latent, **context)

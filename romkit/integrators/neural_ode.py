@@ -97,7 +97,7 @@ class NeuralODE:
             InputError: times that are not equally spaced, or trajectories shorter than a segment.
         """
         samples = (encoded_samples if "velocity" in data else differentiated_samples)(projection, data)
-        return self.fit_samples(samples, torch.from_numpy(data["time"].values), seed=seed)
+        return self.fit_samples(samples, torch.tensor(data["time"].values), seed=seed)
 
     def fit_samples(self, samples: LatentSamples, times: Tensor, *, seed: int = 0) -> "NeuralODEModel":
         """The latent field of samples that are whole trajectories one after the other, each at `times` (T,)."""

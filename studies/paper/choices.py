@@ -6,13 +6,13 @@ import itertools
 import numpy as np
 import xarray as xr
 
+from studies.markdown import table
 from studies.paper.claims import POSITION, UNCONSTRAINED, VELOCITY
 from studies.paper.config import NOISE_KINDS, SIGMAS
 from studies.paper.datasets import SIDES
 from studies.paper.evaluation import AVERAGES, NOISE_UNITS, POOLINGS
 from studies.paper.fairness_claims import errors_of, velocity_mismatch
 from studies.paper.judging import spread
-from studies.paper.markdown import table
 from studies.paper.results import VELOCITY_WEIGHT, Results
 from studies.paper.tables import NAME_OF, Choices, Entry, measure, mismatch, reference, statistics
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 
 from romkit.files import atomic
+from studies.markdown import table
 from studies.paper import choices, claims, fairness_claims, geometry_claims
 from studies.paper.config import METHODS, Config
 from studies.paper.figures import FIGURES
 from studies.paper.judging import CLAIMS, Verdict
-from studies.paper.markdown import table
 from studies.paper.results import Results, load
-from studies.paper.style import TITLES, save_png
 from studies.paper.tables import NAME_OF, Entry, Measured, measure, reference, statistics, summary
 from studies.paper.tasks import tasks
+from studies.style import TITLES, save_png
 
 SECTIONS = (claims, geometry_claims, fairness_claims)
 """The modules whose import registers the claims."""

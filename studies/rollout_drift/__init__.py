@@ -1,1 +1,28 @@
-"""How long reduced models stay true: see the README."""
+"""How long reduced models stay true, by projection, training and latent dynamics: `romkit study rollout_drift`."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from studies.runner import Executor, Sweep
+
+PRESETS = ("smoke", "full")
+
+
+def main(preset: str, executor: "Executor", folder: "Path", only: str = "") -> "Sweep":
+    """Run the tasks of a preset and write the report on what is there.
+
+    Args:
+        preset: one of PRESETS.
+        executor: where the tasks run.
+        folder: results go to its subfolder of the preset's name, the report into the folder itself.
+        only: tasks whose name contains this text.
+    """
+    from studies.rollout_drift.config import CONFIGS, tasks
+    from studies.rollout_drift.report import write
+    from studies.runner import run
+
+    sweep = run(tasks(CONFIGS[preset]), folder / preset, executor, only=only)
+    print(f"report: {write(folder / preset, folder)}")
+    return sweep

@@ -7,7 +7,7 @@ import torch
 import romkit
 from romkit.data import ContextParameter
 from romkit.errors import InputError
-from romkit.integrators import Galerkin, PetrovGalerkin
+from romkit.integrators import DYNAMICS, Galerkin, PetrovGalerkin
 from romkit.solvers import Adaptive, Status
 from romkit.systems import System
 
@@ -62,6 +62,17 @@ def test_a_projection_without_loss_reproduces_the_truth(lorenz, lorenz_data):
         run = romkit.rollout(lorenz, full, F=3.15, duration=1.0, dynamics=dynamics)
         assert np.allclose(run.truth, run.rom, atol=1e-8)
         assert run.valid_time.item() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("trained", ["PetrovGalerkin", "Galerkin"])
+def test_the_default_is_what_training_followed(lorenz, lorenz_data, trained):
+    name = next(name for name, kind in DYNAMICS.items() if kind.__name__ == trained)
+    settings = {"epochs": 1, "rollout_steps": 1, "rollout_every": 1, "rollout_dynamics": name, "compile": False}
+    models = [romkit.fit("cae", lorenz_data, **settings), romkit.fit("cae", lorenz_data, seeds=[0, 1], **settings)]
+    for model in models:
+        assert romkit.rollout(lorenz, model, F=3.15, duration=0.1).attrs["dynamics"] == trained
+    unrefined = romkit.fit("cae", lorenz_data, epochs=1)
+    assert romkit.rollout(lorenz, unrefined, F=3.15, duration=0.1).attrs["dynamics"] == "Galerkin"
 
 
 def test_solvers_agree(lorenz, projection):

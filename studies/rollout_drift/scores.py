@@ -1,0 +1,54 @@
+"""What is measured on rollouts: how far, how fast and in what way they leave the truth."""
+
+import torch
+from torch import Tensor
+
+from romkit.metrics import (
+    amplitude_drift,
+    diverged,
+    hellinger_distance,
+    manifold_distance,
+    nrmse,
+    phase_drift,
+    valid_time,
+    wave_number_agreement,
+)
+from romkit.projections import Operator
+
+QUANTILES = (0.1, 0.5, 0.9)
+"""Of the error over contexts, along time."""
+CURVE = 60
+"""Times of the error curve, equally spaced in their logarithm."""
+
+
+def scores(times: Tensor, truth: Tensor, rom: Tensor, P: Operator, std: Tensor) -> dict[str, tuple]:
+    """Dimensions and values of each score of rollouts (seed, context, T, n) of which all but `status` are of waves.
+
+    Args:
+        times: (T,).
+        truth: (context, T, n) of the full model.
+        rom: (seed, context, T, n), NaN from a member's divergence on.
+        P: operator at the contexts.
+        std: (n,) standard deviation of each component.
+    """
+    truth = truth.expand_as(rom)
+    errors = nrmse(truth, rom, std)
+    kept = curve_indices(len(times))
+    curves = torch.quantile(errors[..., kept].nan_to_num(nan=torch.inf), torch.tensor(QUANTILES).to(errors), dim=1)
+    members = {
+        "valid_time": valid_time(times, errors),
+        "valid_time_strict": valid_time(times, errors, 0.05),
+        "diverged": diverged(rom)[..., -1].to(torch.int8),
+        "phase_drift": phase_drift(times, truth, rom),
+        "amplitude_drift": amplitude_drift(times, truth, rom),
+        "wave_number_agreement": wave_number_agreement(truth, rom),
+        "hellinger_distance": hellinger_distance(truth, rom).mean(-1),
+        "manifold_distance": manifold_distance(P, rom[..., kept, :], std).amax(-1),
+    }
+    found = {name: (("seed", "context"), value.numpy()) for name, value in members.items()}
+    return found | {"nrmse": (("quantile", "seed", "curve_time"), curves.float().numpy())}
+
+
+def curve_indices(number: int) -> Tensor:
+    """Indices of up to CURVE of `number` times, 0 not among them, equally spaced in their logarithm."""
+    return torch.logspace(0, torch.log10(torch.tensor(number - 1.0)).item(), CURVE).round().long().unique()
