@@ -2,14 +2,14 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from romkit.errors import InputError
-from romkit.integrators.sindy.library import CONSTANT, Library, product_names
+from romkit.integrators.sindy.library import CONSTANT, Library, distinct, product_names
 from romkit.integrators.sindy.scaling import Scaling
 
 
@@ -44,6 +44,14 @@ class Basis:
         """Names of the context factors."""
         return list(dict.fromkeys(self.context_library.names(self.context.symbols)))
 
+    @functools.cached_property
+    def powers(self) -> tuple[tuple[int, ...], ...] | None:
+        """The powers of variables and context in each of the K terms; None where terms are no monomials."""
+        latent, context = self._latent.powers(len(self.variables)), self._context.powers(len(self.context))
+        if latent is None or context is None:
+            return None
+        return tuple(a + b for a, b in itertools.product(latent, context))
+
     def terms(self, z: Tensor, c: Tensor) -> list[Tensor]:
         """The K terms at z (..., d) and c (..., p), each (...); leading axes broadcast as in torch."""
         latent = self._latent(self.variables.on(z)(z))
@@ -51,14 +59,20 @@ class Basis:
             return latent
         return [a * b for a, b in itertools.product(latent, self.context_terms(c))]
 
-    def fill(self, z: Tensor, c: Tensor, rows: Sequence[Tensor]) -> None:
-        """Write the K terms at z (..., d) and c (..., p) into rows, each (...)."""
-        z = self.variables.on(z)(z)
-        if self.context_names == [CONSTANT] and self._latent is self.library:
-            return self.library.fill(z, rows)
-        columns = z.mT.contiguous().mT  # each column contiguous, which is how the terms read it
-        for row, (a, b) in zip(rows, itertools.product(self._latent(columns), self.context_terms(c)), strict=True):
-            torch.mul(a, b, out=row)
+    def writer(self, out: Tensor) -> Callable[[Tensor, Tensor], None]:
+        """What writes the K terms at z (..., n, d) and c (..., n, p) into the rows of out (..., K, n)."""
+        scaled, d = self.variables.on(out), len(self.variables)
+        if self.context_names == [CONSTANT]:
+            write = self._latent.writer(d, out)
+            return lambda z, c: write(scaled(z))
+        latent = out.new_empty((*out.shape[:-2], len(self.latent_names), out.shape[-1]))
+        write, grid = self._latent.writer(d, latent), out.unflatten(-2, (len(self.latent_names), -1))
+
+        def write_products(z: Tensor, c: Tensor) -> None:
+            write(scaled(z))
+            torch.mul(latent.unsqueeze(-2), torch.stack(self.context_terms(c), dim=-2).unsqueeze(-3), out=grid)
+
+        return write_products
 
     def context_terms(self, c: Tensor) -> list[Tensor]:
         """The context factors at c (..., p) in physical units."""
@@ -66,8 +80,13 @@ class Basis:
 
     def rate(self, values: Tensor) -> Tensor:
         """ż or z̈ (..., m) in physical units, from those of the scaled variables that the equation gives."""
-        scale = self.variables.scale[: values.shape[-1]]
-        return values if set(scale) == {1.0} else values * values.new_tensor(scale)
+        scale = self._rate_scale(values)
+        return values if scale is None else values * scale
+
+    def scaled_rate(self, values: Tensor) -> Tensor:
+        """The inverse of `rate`."""
+        scale = self._rate_scale(values)
+        return values if scale is None else values / scale
 
     def bind(self, coefficients: Tensor, c: Tensor) -> Callable[[Tensor], Tensor]:
         """z (..., d) -> the right-hand side (..., m) at a context, whose terms are evaluated once, here.
@@ -106,23 +125,14 @@ class Basis:
             )
 
     @functools.cached_property
-    def _latent(self) -> Callable[[Tensor], list[Tensor]]:
-        return _without_repeats(self.library, self.variables.symbols)
+    def _latent(self) -> Library:
+        return distinct(self.library, self.variables.symbols)
 
     @functools.cached_property
-    def _context(self) -> Callable[[Tensor], list[Tensor]]:
-        return _without_repeats(self.context_library, self.context.symbols)
+    def _context(self) -> Library:
+        return distinct(self.context_library, self.context.symbols)
 
-
-def _without_repeats(library: Library, variables: Sequence[str]) -> Callable[[Tensor], list[Tensor]]:
-    """The library, or where names repeat its first term of each name."""
-    names = library.names(variables)
-    keep = [k for k, name in enumerate(names) if name not in names[:k]]
-    if len(keep) == len(names):
-        return library
-
-    def evaluate(x: Tensor) -> list[Tensor]:
-        terms = library(x)
-        return [terms[k] for k in keep]
-
-    return evaluate
+    def _rate_scale(self, values: Tensor) -> Tensor | None:
+        """(m,) factors for rates (..., m); None where all are 1."""
+        scale = self.variables.scale[: values.shape[-1]]
+        return None if set(scale) == {1.0} else values.new_tensor(scale)

@@ -1,10 +1,13 @@
 """Sequentially thresholded least squares for a batch of problems, from sums over the samples.
 
-The samples enter once, chunk by chunk, through the Gram matrix of the terms and the targets; what follows works on
-matrices of the size of the library. Where the library is too ill-conditioned for its square, the triangular factor of
-a QR decomposition, built chunk by chunk as well, takes the place of the Gram matrix.
+The samples enter once, chunk by chunk, through the Gram matrix of the terms and the targets, of which each product is
+summed once (see `products`); what follows works on matrices of the size of the library. Where the library is too
+ill-conditioned for its square, the triangular factor of a QR decomposition, built chunk by chunk as well, takes the
+place of the Gram matrix.
 """
 
+import functools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -14,6 +17,7 @@ from torch import Tensor
 
 from romkit.errors import InputError
 from romkit.integrators.sindy.basis import Basis
+from romkit.integrators.sindy.products import Products, distinct_products, every_product
 
 GRAM_ERROR = 3e-8
 """Rounding error expected of a coefficient, ε κ² max(1, |ξ|), above which QR replaces the Gram matrix.
@@ -22,10 +26,13 @@ GRAM_ERROR = 3e-8
 where coefficients are large. Errors were seen to be up to five times what is expected.
 """
 
-CHUNK = 2**18
-"""Entries of one chunk of the design matrix: 2 MiB, which about fits the cache of a core."""
+CHUNK = 3 * 2**17
+"""Entries of one chunk of the design matrix: 3 MiB, few enough for a cache, many enough to hide what a call costs."""
 
-ALIGNMENT = 8
+LENGTH = 512
+"""Samples of a chunk with several problems: long enough for the products, and all problems are read side by side."""
+
+ALIGNMENT = 12
 """Rows of the design matrix are padded to a multiple of this many: matrix products are up to twice as fast."""
 
 Solve = Callable[[Tensor, Tensor], Tensor]
@@ -57,20 +64,31 @@ class Design:
         """K + m: terms and targets."""
         return len(self.basis.names) + self.targets.shape[-1]
 
-    def rows(self, problems: slice, samples: slice, out: Tensor) -> Tensor:
-        """The terms, and below them the targets of the scaled variables, written into out (S, K + m, n)."""
-        context = self.context[problems] if len(self.context) > 1 else self.context
-        z, c, y = (x[:, samples].double() for x in (self.inputs[problems], context, self.targets[problems]))
-        rows, K = out.unbind(-2), len(self.basis.names)
-        self.basis.fill(z, c, rows[:K])
-        for row, rate, scale in zip(rows[K:], y.unbind(-1), self.basis.variables.scale, strict=False):
-            torch.div(rate, scale, out=row)
-        return out
+    @functools.cached_property
+    def products(self) -> Products:
+        """Where to find the sum over each product of two of the K + m rows."""
+        powers = self.basis.powers
+        found = every_product(self.size) if powers is None else distinct_products(powers, self.targets.shape[-1])
+        return found.to(self.targets.device)
+
+    def writer(self, out: Tensor) -> Callable[[slice, slice], None]:
+        """What writes the terms of some problems and samples, and below them the targets, into out (S, K + m, n)."""
+        terms, targets = out.split([len(self.basis.names), self.targets.shape[-1]], dim=-2)
+        write_terms = self.basis.writer(terms)
+
+        def write(problems: slice, samples: slice) -> None:
+            context = self.context[problems] if len(self.context) > 1 else self.context
+            z, c, y = (x[:, samples].double() for x in (self.inputs[problems], context, self.targets[problems]))
+            write_terms(z, c)
+            targets.copy_(self.basis.scaled_rate(y).mT)
+
+        return write
 
     def chunk_shape(self, samples: int) -> tuple[int, int]:
         """Problems and samples of a piece whose rows stay in cache, of so many samples in all."""
-        n = min(samples, max(256, CHUNK // self.size))
-        return max(1, CHUNK // (self.size * n)), n
+        problems = min(len(self.targets), max(1, CHUNK // (self.size * LENGTH)))
+        pieces = math.ceil(samples * problems * self.size / CHUNK)
+        return problems, math.ceil(samples / pieces)
 
     def chunks(self, start: int, stop: int) -> Iterator[tuple[slice, slice]]:
         """Pieces of all problems and of samples start ... stop."""
@@ -93,29 +111,42 @@ class Fit(NamedTuple):
 
 def gram(design: Design, start: int, stop: int) -> Tensor:
     """(S, K + m, K + m) sum over samples start ... stop of the products of all terms and targets."""
-    size, shape = design.size, design.chunk_shape(stop - start)
-    padded = size + -size % ALIGNMENT
-    total = design.targets.new_zeros((len(design.targets), padded, padded), dtype=torch.float64)
-    # One buffer for all chunks: fresh memory for each of them would cost more than the arithmetic.
-    buffer = total.new_zeros((shape[0], padded, shape[1]))
+    K, few = design.size, design.products.few
+    size, length = design.chunk_shape(stop - start)
+    rows = design.targets.new_zeros((size, _padded(K), length), dtype=torch.float64)
+    factors = rows.new_zeros((size, _padded(len(few)), length))
+    sums = rows.new_zeros((len(design.targets), _padded(K), _padded(len(few))))
+
+    @functools.cache  # the same memory for all chunks: fresh memory would cost more than the arithmetic
+    def buffers(S: int, n: int) -> tuple[Callable[[slice, slice], None], Tensor, Tensor]:
+        a, b = rows[:S, :, :n], factors[:S, :, :n]
+        return design.writer(a[:, :K]), a, b
+
     for problems, samples in design.chunks(start, stop):
-        part = buffer[: len(total[problems]), :, : samples.stop - samples.start]
-        design.rows(problems, samples, part[:, :size])
-        total[problems].baddbmm_(part, part.mT)
-    if not bool(total.sum().isfinite()):
+        write, a, b = buffers(len(sums[problems]), samples.stop - samples.start)
+        write(problems, samples)
+        torch.index_select(a, -2, few, out=b[:, : len(few)])
+        sums[problems].baddbmm_(a, b.mT)
+    if not bool(sums.sum().isfinite()):
         fix = "lower the degree or scale the latents"
         raise InputError("library", expected="finite terms", got="an overflow or NaN", fix=fix)
-    return total[:, :size, :size]
+    return sums[:, design.products.row, design.products.column]
+
+
+def _padded(rows: int) -> int:
+    return rows + -rows % ALIGNMENT
 
 
 def triangular(design: Design, problem: int, weights: Tensor | None = None) -> Tensor:
     """(K + m, K + m) R of one problem with Rᵀ R = its Gram matrix, each sample weighted by `weights` (N,)."""
     alone, N = slice(problem, problem + 1), design.targets.shape[1]
-    buffer = design.targets.new_empty((1, design.size, 8 * design.size), dtype=torch.float64)
+    buffer = design.targets.new_empty((1, design.size, min(N, 8 * design.size)), dtype=torch.float64)
     R = buffer.new_empty((0, design.size))
     for start in range(0, N, buffer.shape[-1]):
         samples = slice(start, min(start + buffer.shape[-1], N))
-        block = design.rows(alone, samples, buffer[..., : samples.stop - start])[0].mT
+        block = buffer[..., : samples.stop - start]
+        design.writer(block)(alone, samples)
+        block = block[0].mT
         if weights is not None:
             block = block * weights[samples, None].sqrt()
         R = torch.linalg.qr(torch.cat([R, block]), mode="r").R

@@ -11,6 +11,8 @@ import romkit
 from romkit.errors import InputError
 from romkit.integrators import LatentSamples, SINDy, differentiated_samples, encoded_samples, galerkin_samples
 from romkit.integrators.sindy import Fourier, Polynomial, Terms
+from romkit.integrators.sindy.products import distinct_products
+from romkit.integrators.sindy.regression import gram
 from tests.unit.integrators.sindy_problems import PROBLEMS, problem, pysindy_coefficients
 
 
@@ -159,6 +161,39 @@ def test_pysindy_predicts_the_same(name):
     assert np.allclose(theirs[:, -ours.shape[-1] :], ours, atol=1e-9 * float(ours.abs().max()))
     if samples.order == 2:
         assert np.allclose(theirs[:, : ours.shape[-1]], samples.inputs[:, ours.shape[-1] :])
+
+
+@pytest.mark.parametrize(
+    ("library", "variables"),
+    [(Polynomial(0), 2), (Polynomial(1), 3), (Polynomial(5), 1), (Polynomial(4), 3), (Polynomial(1) + Fourier(2), 2)],
+)
+def test_terms_written_in_place_are_those_of_a_call(library, variables):
+    x = torch.randn(2, 7, variables, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    out = torch.zeros(2, len(library.names("abc"[:variables])), 7, dtype=torch.float64)
+    write = library.writer(variables, out)
+    write(x + 1)
+    write(x)
+    assert torch.allclose(out, torch.stack(library(x), dim=-2), rtol=1e-14)
+
+
+@pytest.mark.parametrize("library", [Polynomial(3), Polynomial(1) + Fourier(1), Polynomial(2) + Polynomial(1)])
+def test_the_gram_matrix_has_the_products_of_all_terms(library):
+    """Three chunks and a rest, scaled variables, three problems; each product of monomials is summed once."""
+    draw = torch.Generator().manual_seed(0)
+    z, c = (torch.randn(3, 17_000, k, dtype=torch.float64, generator=draw) for k in (2, 1))
+    settings = SINDy(library=library, context_degree=2)
+    design = settings._design(LatentSamples.first_order(z, z.sin(), c).scaled())
+    rows = torch.stack([*design.basis.terms(z, c), *design.basis.scaled_rate(z.sin()).unbind(-1)], dim=-2)
+    assert torch.allclose(gram(design, 0, 17_000), rows @ rows.mT, rtol=1e-10, atol=1e-7)
+
+
+def test_few_columns_have_all_products_of_monomials():
+    powers = Polynomial(3).powers(3)
+    products, cubic = distinct_products(tuple(powers), 3), np.array(powers)
+    assert len(products.few) == 10
+    assert {20, 21, 22} <= set(products.few.tolist())
+    found = cubic[products.row[:20, :20]] + cubic[products.few[products.column[:20, :20]]]
+    assert (found == cubic[:, None] + cubic).all()
 
 
 def test_libraries_of_sines_and_of_your_own():
