@@ -1,6 +1,6 @@
-"""The task: one method, trained in one way, followed by every latent dynamics."""
+"""The task: a trained stack, followed by one kind of latent dynamics."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -8,7 +8,6 @@ import numpy as np
 import torch
 import xarray as xr
 
-import romkit
 from romkit.integrators import (
     LSPG,
     Galerkin,
@@ -23,97 +22,100 @@ from romkit.metrics import reconstruction_rmse
 from romkit.projections import Projection
 from romkit.solvers import RK4
 from studies.rollout_drift.data import Settings, Truth, make_system, training_set, truth
+from studies.rollout_drift.models import Model, trained
 from studies.rollout_drift.scores import QUANTILES, curve_indices, scores
 from studies.runner import Task
-
-RESTARTING = " restarting"
-"""Ends the name of dynamics that re-encode."""
 
 
 @dataclass(frozen=True)
 class Drift(Task):
-    """All seeds of one method, trained and followed to `duration` at the test contexts.
+    """All seeds of one model, followed at the test contexts.
 
     Attributes:
-        system, method: by name.
-        training: name of the training.
-        seeds: of the models.
-        training_data: settings of the training set.
-        duration, step, restart: of the rollouts.
-        settings: of `romkit.fit`.
-        neural_ode: updates of its two stages.
-        parameters: of the system.
+        model: how it is trained.
+        dynamics: a name from `KINDS`.
+        settings: of the dynamics.
+        duration, step: of the rollouts.
+        restart: output times from one restart to the next in the mode that re-encodes; 0 leaves that mode out.
         test_every: each how many-th test context is followed.
     """
 
     code_version: ClassVar[int] = 1
-    system: str
-    method: str
-    training: str
-    seeds: tuple[int, ...]
-    training_data: Settings
+    model: Model
+    dynamics: str
+    settings: Settings
     duration: float
     step: float
-    restart: int
-    settings: Settings
-    neural_ode: tuple[int, int]
-    parameters: Settings = ()
+    restart: int = 0
     test_every: int = 1
 
     @property
     def name(self) -> str:
-        return f"{self.system}-{self.method}-{self.training}"
+        return f"{self.model.name}-{self.dynamics}"
 
     def run(self) -> xr.Dataset:
-        data = training_set(self.system, self.parameters, self.training_data)
-        model = romkit.fit(self.method, data, seeds=self.seeds, **dict(self.settings)).double()
-        true = truth(self.system, self.parameters, self.test_every, self.duration, self.step)
-        rollouts = [self._follow(model, *named, true) for named in self._dynamics(model, data)]
-        reports = model.report["seeds"]
-        lost = [bool(r["diverged"] or r.get("rollout_diverged", False)) for r in reports]
-        return xr.concat(rollouts, "dynamics", coords="minimal", compat="override", join="exact").assign(
-            training_diverged=("seed", np.array(lost, dtype=np.int8)), **self._reconstruction(model)
+        plan, model = self.model, trained(self.model)
+        data = training_set(plan.system, plan.parameters, plan.data)
+        true = truth(plan.system, plan.parameters, self.test_every, self.duration, self.step)
+        modes = {"latent": KINDS[self.dynamics](self, model, data)}
+        if self.restart:
+            modes["re-encoded"] = Reencoded(modes["latent"], self.restart)
+        rollouts = [self._follow(model, *mode, true) for mode in modes.items()]
+        found = xr.concat(rollouts, "mode", coords="minimal", compat="override", join="exact")
+        return found.assign(self._training(model)).assign_attrs(
+            method=plan.method,
+            training=plan.training,
+            dynamics=self.dynamics,
+            training_cpu_seconds=model.report["training_cpu_seconds"],
         )
 
-    def _dynamics(self, model: Projection, data: xr.Dataset) -> Iterator[tuple[str, LatentDynamics]]:
-        """Latent dynamics by name; those that start at the encoded state also with restarts."""
-        system = make_system(self.system, self.parameters)
-        regression, shooting = self.neural_ode
-        # Samples around the attractor: those on it say nothing about the directions across.
-        samples = galerkin_samples(model, data.isel(time=slice(None, None, 10)), system.field, copies=4)
-        yield "galerkin", Galerkin()
-        yield "lspg", LSPG()
-        encoded = {
-            "petrov-galerkin": PetrovGalerkin(),
-            "sindy": SINDy(degree=3, threshold=0.01).fit_samples(samples),
-            "neural-ode": NeuralODE(regression_steps=regression, shooting_steps=shooting).fit(model, data),
-        }
-        yield from encoded.items()
-        for name, dynamics in encoded.items():
-            yield name + RESTARTING, Reencoded(dynamics, self.restart)
-
-    def _follow(self, model: Projection, name: str, dynamics: LatentDynamics, true: Truth) -> xr.Dataset:
-        system = make_system(self.system, self.parameters)
-        lead = (len(self.seeds), len(true.context))
-        c = true.context.expand(*lead, -1)
+    def _follow(self, model: Projection, mode: str, dynamics: LatentDynamics, true: Truth) -> xr.Dataset:
+        system = make_system(self.model.system, self.model.parameters)
+        lead = (len(self.model.seeds), len(true.context))
+        c, x0 = true.context.expand(*lead, -1), true.states[:, 0].expand(*lead, -1)
         with torch.no_grad():
             P = model(c)
-            x0 = true.states[:, 0].expand(*lead, -1)
-            solution = dynamics.solve(P, system.field(c), x0, true.times, RK4(self.step, label=name))
+            solution = dynamics.solve(P, system.field(c), x0, true.times, RK4(self.step, label=self.name))
             found = scores(true.times, true.states, P.decode(solution.states), P, model.frame.state_std)
         coords = {
-            "seed": list(self.seeds),
+            "seed": list(self.model.seeds),
             "quantile": list(QUANTILES),
             "curve_time": true.times[curve_indices(len(true.times))].numpy(),
             "F": ("context", true.context[:, 0].numpy()),
         }
-        return xr.Dataset(found, coords).expand_dims(dynamics=[name])
+        return xr.Dataset(found, coords).expand_dims(mode=[mode])
 
-    def _reconstruction(self, model: Projection) -> dict[str, tuple]:
-        """Root mean square errors of each seed over the test set."""
-        test = make_system(self.system, self.parameters).dataset("test").isel(time=slice(None, None, 10))
-        x, v = (torch.from_numpy(test[k].values).expand(len(self.seeds), -1, -1, -1) for k in ("state", "velocity"))
+    def _training(self, model: Projection) -> dict[str, tuple]:
+        """Root mean square errors of each seed over the test set, and whether its training diverged."""
+        test = make_system(self.model.system, self.model.parameters).dataset("test").isel(time=slice(None, None, 10))
+        seeds = len(self.model.seeds)
+        x, v = (torch.from_numpy(test[k].values).expand(seeds, -1, -1, -1) for k in ("state", "velocity"))
         with torch.no_grad():
             errors = reconstruction_rmse(model(test), x, v)
         position, velocity = (e.square().mean(-1).sqrt().numpy() for e in errors)
-        return {"position_rmse": ("seed", position), "velocity_rmse": ("seed", velocity)}
+        lost = [bool(r["diverged"] or r.get("rollout_diverged", False)) for r in model.report["seeds"]]
+        return {
+            "position_rmse": ("seed", position),
+            "velocity_rmse": ("seed", velocity),
+            "training_diverged": ("seed", np.array(lost, dtype=np.int8)),
+        }
+
+
+def _sindy(task: Drift, model: Projection, data: xr.Dataset) -> LatentDynamics:
+    """Fitted around the attractor, because samples on it say nothing about the directions across."""
+    system, settings = make_system(task.model.system, task.model.parameters), dict(task.settings)
+    spread, copies, every = (settings.pop(name) for name in ("spread", "copies", "every"))
+    samples = galerkin_samples(
+        model, data.isel(time=slice(None, None, every)), system.field, spread=spread, copies=copies
+    )
+    return SINDy(**settings).fit_samples(samples)
+
+
+KINDS: dict[str, Callable[[Drift, Projection, xr.Dataset], LatentDynamics]] = {
+    "galerkin": lambda task, model, data: Galerkin(),
+    "petrov-galerkin": lambda task, model, data: PetrovGalerkin(),
+    "lspg": lambda task, model, data: LSPG(**dict(task.settings)),
+    "sindy": _sindy,
+    "neural-ode": lambda task, model, data: NeuralODE(**dict(task.settings)).fit(model, data),
+}
+"""Latent dynamics by name: from a trained stack and its training set to what moves the latent state."""

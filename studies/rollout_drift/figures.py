@@ -1,76 +1,84 @@
 """Pictures of drift: error over time, valid time by context, share of rollouts that diverge."""
 
-import json
-from collections.abc import Sequence
-
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from studies.rollout_drift.results import Results
 from studies.style import COLOURS, panels
 
-DYNAMICS = ("galerkin", "petrov-galerkin", "lspg", "sindy", "neural-ode")
-REFINED = "dynamics"
-"""The training that is drawn dashed."""
+SHOWN = ("paper-loss", "dynamics")
+"""Trainings of the curves; the second is drawn dashed."""
 
 
-def drift_curves(runs: Sequence[xr.Dataset]) -> Figure:
+def drift_curves(found: Results) -> Figure:
     """NRMSE over time for each latent dynamics: median over seeds and contexts, 10 to 90 % over contexts for NcAE."""
-    figure, ((*axes,),) = panels(1, len(DYNAMICS), (13, 3.2))
-    for name, ax in zip(DYNAMICS, axes, strict=True):
-        for run in _drawn(runs):
-            low, middle, high = (run.nrmse.sel(dynamics=name, quantile=q).median("seed") for q in (0.1, 0.5, 0.9))
-            (line,) = ax.loglog(run.curve_time, _shown(middle), **_look(run))
-            if _config(run)["method"] == "ncae":
-                ax.fill_between(run.curve_time, _shown(low), _shown(high), color=line.get_color(), alpha=0.12, lw=0)
+    names = found.dynamics
+    figure, ((*axes,),) = panels(1, len(names), (13, 3.2))
+    for name, ax in zip(names, axes, strict=True):
+        for run in _of(found, name):
+            if run.attrs["training"] in SHOWN:
+                low, middle, high = (run.nrmse.sel(quantile=q).median("seed") for q in (0.1, 0.5, 0.9))
+                (line,) = ax.loglog(run.curve_time, _shown(middle), **_look(run))
+                if run.attrs["method"] == "ncae":
+                    band = run.curve_time, _shown(low), _shown(high)
+                    ax.fill_between(*band, color=line.get_color(), alpha=0.12, lw=0)
         ax.axhline(0.5, color="0.6", lw=0.6)
         ax.set(title=name, xlabel="time (time units)", ylim=(3e-3, 3))
     axes[0].set_ylabel("NRMSE")
-    axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    _legend(figure, axes)
     return figure
 
 
-def valid_by_forcing(runs: Sequence[xr.Dataset]) -> Figure:
+def valid_by_forcing(found: Results) -> Figure:
     """Valid time against F for the trainings of NcAE: median over seeds, with the quartiles."""
-    figure, ((*axes,),) = panels(1, len(DYNAMICS), (13, 3.2))
-    for name, ax in zip(DYNAMICS, axes, strict=True):
-        for run in (run for run in runs if _config(run)["method"] == "ncae"):
-            low, middle, high = run.valid_time.sel(dynamics=name).quantile([0.25, 0.5, 0.75], "seed")
-            (line,) = ax.semilogy(run.F, middle, marker="o", label=_config(run)["training"])
-            ax.fill_between(run.F, low, high, color=line.get_color(), alpha=0.12, lw=0)
-        ax.set(title=name, xlabel="forcing F", ylim=(0.1, 1500))
+    names = found.dynamics
+    figure, ((*axes,),) = panels(1, len(names), (13, 3.2))
+    for name, ax in zip(names, axes, strict=True):
+        for run in _of(found, name):
+            if run.attrs["method"] == "ncae":
+                low, middle, high = run.valid_time.quantile([0.25, 0.5, 0.75], "seed")
+                (line,) = ax.plot(run.F, middle, marker="o", label=run.attrs["training"])
+                ax.fill_between(run.F, low, high, color=line.get_color(), alpha=0.12, lw=0)
+        ax.set(title=name, xlabel="forcing F")
+        ax.set_yscale("symlog", linthresh=1)
     axes[0].set_ylabel("valid prediction time (time units)")
-    axes[-1].legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)
+    _legend(figure, axes)
     return figure
 
 
-def share_diverged(runs: Sequence[xr.Dataset]) -> Figure:
-    """Share of rollouts that diverge: models by dynamics, in per cent."""
-    names = [str(name) for name in runs[0].dynamics.values]
-    shares = np.array([run.diverged.mean(("seed", "context")).sel(dynamics=names) for run in runs])
-    figure, ((ax,),) = panels(1, 1, (8, 1 + 0.25 * len(runs)))
-    picture = ax.imshow(100 * shares, cmap="magma_r", vmin=0, vmax=100, aspect="auto")
+def share_diverged(found: Results) -> Figure:
+    """Share of rollouts that diverge, in per cent: models by dynamics; grey is not measured."""
+    models, names = found.models, found.dynamics
+    shares = np.full((len(models), len(names)), np.nan)
+    for (model, name), run in found.runs.items():
+        shares[models.index(model), names.index(name)] = 100 * float(run.diverged.sel(mode="latent").mean())
+    figure, ((ax,),) = panels(1, 1, (6, 1 + 0.25 * len(models)))
+    ax.set_facecolor("0.85")
+    picture = ax.imshow(shares, cmap="magma_r", vmin=0, vmax=100, aspect="auto")
     for (row, column), share in np.ndenumerate(shares):
-        ax.text(column, row, f"{share:.0%}", ha="center", va="center", color="w" if share > 0.5 else "k")
+        ax.text(column, row, f"{share:.0f}", ha="center", va="center", color="w" if share > 50 else "k")
     ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
-    ax.set_yticks(range(len(runs)), [f"{_config(run)['method']}/{_config(run)['training']}" for run in runs])
+    ax.set_yticks(range(len(models)), models)
     figure.colorbar(picture, label="diverged (%)")
     return figure
 
 
-def _drawn(runs: Sequence[xr.Dataset]) -> list[xr.Dataset]:
-    """All methods with the paper's loss, and with the preset `dynamics` where that was done."""
-    return [run for run in runs if _config(run)["training"] in ("paper-loss", REFINED)]
-
-
-def _config(run: xr.Dataset) -> dict[str, object]:
-    return json.loads(run.attrs["config"])
+def _of(found: Results, name: str) -> list[xr.Dataset]:
+    """The rollouts of this latent dynamics that stay latent."""
+    return [run.sel(mode="latent") for (_, dynamics), run in found.runs.items() if dynamics == name]
 
 
 def _look(run: xr.Dataset) -> dict[str, object]:
-    method, training = _config(run)["method"], _config(run)["training"]
-    style = "--" if training == REFINED else "-"
+    method, training = run.attrs["method"], run.attrs["training"]
+    style = "-" if training == SHOWN[0] else "--"
     return {"color": COLOURS.get(method, "#B8860B"), "linestyle": style, "label": f"{method}/{training}"}
+
+
+def _legend(figure: Figure, axes: list) -> None:
+    """One for all panels, with each line that any of them has."""
+    lines = {label: line for ax in axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    figure.legend(lines.values(), lines.keys(), loc="outside right center", frameon=False)
 
 
 def _shown(curve: xr.DataArray) -> xr.DataArray:

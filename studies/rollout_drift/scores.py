@@ -22,7 +22,7 @@ CURVE = 60
 
 
 def scores(times: Tensor, truth: Tensor, rom: Tensor, P: Operator, std: Tensor) -> dict[str, tuple]:
-    """Dimensions and values of each score of rollouts (seed, context, T, n) of which all but `status` are of waves.
+    """Dimensions and values of each score of rollouts of waves.
 
     Args:
         times: (T,).

@@ -1,0 +1,49 @@
+"""The result files of a preset, by model and latent dynamics."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import xarray as xr
+
+from romkit.data import open_dataset
+
+
+@dataclass(frozen=True)
+class Results:
+    """Result files by (method/training, dynamics), the models with the longest valid times first."""
+
+    runs: dict[tuple[str, str], xr.Dataset]
+
+    @property
+    def models(self) -> list[str]:
+        return list(dict.fromkeys(model for model, _ in self.runs))
+
+    @property
+    def dynamics(self) -> list[str]:
+        return list(dict.fromkeys(name for _, name in self.runs))
+
+    @property
+    def any(self) -> xr.Dataset:
+        return next(iter(self.runs.values()))
+
+    def first(self, model: str) -> xr.Dataset:
+        """Some result of this model."""
+        return next(run for (name, _), run in self.runs.items() if name == model)
+
+    @property
+    def provenance(self) -> str:
+        devices = sorted({run.attrs["device"] for run in self.runs.values()})
+        versions = json.loads(self.any.attrs["versions"])
+        names = ", ".join(f"{name} {versions[name]}" for name in ("romkit", "torch", "torchdiffeq"))
+        return f"{', '.join(devices)}; {names}."
+
+
+def load(folder: Path) -> Results:
+    """All results of a folder."""
+    runs = [open_dataset(file) for file in sorted(folder.glob("*.nc"))]
+    named = {(f"{run.attrs['method']}/{run.attrs['training']}", run.attrs["dynamics"]): run for run in runs}
+    best = {}
+    for (model, _), run in named.items():
+        best[model] = max(best.get(model, 0.0), float(run.valid_time.sel(mode="latent").median()))
+    return Results(dict(sorted(named.items(), key=lambda item: (-best[item[0][0]], item[0]))))
