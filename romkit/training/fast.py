@@ -1,10 +1,16 @@
 """The fast path of a training step: compiled by torch, and on a GPU also captured as one CUDA graph."""
 
+import warnings
+from collections.abc import Callable
+from typing import TypeVar
+
 import torch
 from torch import Tensor
 
 from romkit.training.optimizers import State
 from romkit.training.optimizers.base import Step
+
+T = TypeVar("T")
 
 WARM_UP = 3
 """Runs before the capture, in which torch compiles the step and its libraries allocate their workspaces."""
@@ -14,6 +20,23 @@ def accelerate(step: Step, device: torch.device) -> Step:
     """`step`, faster from about the tenth call on: compiled, and on a GPU captured with the optimizer in one graph."""
     compiled = torch.compile(step, dynamic=False)
     return Captured(compiled) if device.type == "cuda" else compiled
+
+
+def compiled_or_eager(run: Callable[[bool], T], compiled: bool) -> tuple[T, bool]:
+    """What run(compiled) gives and whether it was compiled; run(False) where the compiler fails, with a warning.
+
+    A run must change nothing before it ends. C++ compilers differ from machine to machine, and training is the same
+    without, only slower.
+    """
+    if compiled:
+        from torch._dynamo.exc import TorchDynamoException  # takes seconds to import
+
+        try:
+            return run(True), True
+        except TorchDynamoException as failure:
+            why = str(failure).strip().splitlines()[:2]
+            warnings.warn(f"training goes on without compiling, and slower: {' '.join(why)}", stacklevel=2)
+    return run(False), False
 
 
 class Captured:

@@ -18,6 +18,7 @@ from romkit.systems import SYSTEMS, MechanicalSystem, System
 from romkit.threads import one_thread
 from romkit.training.checkpoint import Checkpoint, digest
 from romkit.training.clock import synchronise
+from romkit.training.fast import compiled_or_eager
 from romkit.training.loop import train
 from romkit.training.loss import Objective
 from romkit.training.pipeline import Rows
@@ -129,7 +130,8 @@ def _train(
     compiled = _worth_compiling(plan, len(rows.y), len(seeds)) if compile is None else compile
     saved = None if folder is None else _checkpoint(Path(folder), stacked, rows, plan, seeds)
     with one_thread():
-        history = train(objective, rows, plan, seeds, compiled=compiled, checkpoint=saved)
+        run = lambda fast: train(objective, rows, plan, seeds, compiled=fast, checkpoint=saved)  # noqa: E731
+        history, compiled = compiled_or_eager(run, compiled)
     return [
         {
             "diverged": not bool(history.alive[k]),
@@ -155,13 +157,14 @@ def _refine(
     """What the refinements of the recipe, if any, say of each seed."""
     compiled = shutil.which("c++") is not None if compile is None else compile
     settings, reports = plan.make_refinement(), [{}] * len(seeds)
+    common = (objective, rows, data, system, settings, seeds)
     if not _trainable(objective.projection):
         return reports
     with one_thread():
         if plan.rollout_steps:
-            reports = refine(objective, rows, data, system, settings, seeds, plan.batch_size, compiled=compiled)
+            reports, _ = compiled_or_eager(lambda fast: refine(*common, plan.batch_size, compiled=fast), compiled)
         if plan.clock_steps:
-            timing = synchronise(objective, rows, data, system, settings, seeds, compiled=compiled)
+            timing, _ = compiled_or_eager(lambda fast: synchronise(*common, compiled=fast), compiled)
             reports = [one | more for one, more in zip(reports, timing, strict=True)]
     return reports
 

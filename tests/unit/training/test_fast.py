@@ -1,4 +1,4 @@
-"""The CUDA graph of a training step, where there is a GPU. What compiling alone does is in test_fit.py."""
+"""The CUDA graph of a training step, where there is a GPU, and what happens where compiling fails."""
 
 import pytest
 import torch
@@ -17,3 +17,18 @@ def test_training_in_a_cuda_graph_follows_eager_training(lorenz_data, optimizer)
     for one, other in zip(eager, captured, strict=True):
         assert (one["captured"], other["captured"]) == (False, True)
         assert other["losses"] == pytest.approx(one["losses"], rel=1e-3)
+
+
+def test_where_the_compiler_fails_training_goes_on_without(lorenz_data, monkeypatch):
+    def broken(graph, inputs):
+        raise OSError("no compiler")
+
+    settings = {"seeds": [0, 1], "epochs": 2, "rollout_steps": 1, "rollout_every": 1}
+    eager = romkit.fit("cae", lorenz_data, **settings, compile=False)
+    torch_compile = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda step, **more: torch_compile(step, **more, backend=broken))
+    with pytest.warns(UserWarning, match="without compiling.*broken"):
+        fallen = romkit.fit("cae", lorenz_data, **settings, compile=True)
+    assert not fallen.report["seeds"][0]["compiled"]
+    for one, other in zip(eager.parameters(), fallen.parameters(), strict=True):
+        assert torch.equal(one, other)
