@@ -1,6 +1,7 @@
 """`romkit.fit`: from a method's name and a dataset to a trained projection."""
 
 import dataclasses
+import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -174,13 +175,21 @@ def _system_for(plan: Recipe, system: System | None, data: xr.Dataset, frame: Fr
     if not plan.needs_system:
         return None
     if system is None:
-        name = data.attrs.get("system")
-        if name not in SYSTEMS:
-            fix = "pass system=..., an instance of romkit.systems.System, or use a preset that needs no field"
-            raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=repr(name), fix=fix)
-        system = SYSTEMS[name]()
+        system = _named_system(data)
     _check_system(system, plan, frame)
     return system
+
+
+def _named_system(data: xr.Dataset) -> System:
+    """The system that the attributes of a dataset name, with its parameters."""
+    name, parameters = data.attrs.get("system"), data.attrs.get("parameters", "{}")
+    fix = "pass system=..., an instance of romkit.systems.System, or use a preset that needs no field"
+    if name not in SYSTEMS:
+        raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=repr(name), fix=fix)
+    try:
+        return SYSTEMS[name](**json.loads(parameters))
+    except (TypeError, ValueError) as error:
+        raise InputError("parameters", expected=f"those of {name}, as JSON", got=repr(parameters), fix=fix) from error
 
 
 def _check_system(system: System, plan: Recipe, frame: Frame) -> None:

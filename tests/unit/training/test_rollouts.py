@@ -107,6 +107,16 @@ def test_every_method_has_the_preset_dynamics(lorenz, waves, method):
     assert np.isfinite(model.report.get("rollout_losses", [0.0])).all()
 
 
+def test_the_field_is_that_of_the_system_the_data_come_from():
+    small = romkit.systems.Lorenz96(n=8, transient=2.0)
+    data = small.dataset(F=[3.14, 3.17], duration=1.0)
+    settings = {"epochs": 1, "rollout_steps": 1, "rollout_every": 1, "compile": False, "layers": (2, 4, 8)}
+    named, given = romkit.fit("cae", data, **settings), romkit.fit("cae", data, **settings, system=small)
+    assert torch.equal(parameters(named), parameters(given))
+    with pytest.raises(InputError, match="parameters"):
+        romkit.fit("cae", data.assign_attrs(parameters='{"size": 8}'), **settings)
+
+
 def test_what_a_loss_with_the_field_refuses(lorenz, waves):
     with pytest.raises(InputError, match="system: expected one with 36 components"):
         romkit.fit("ncae", waves, system=romkit.systems.Lorenz96(n=12), **ROLLOUTS)
