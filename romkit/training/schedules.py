@@ -73,5 +73,9 @@ class Plateau(Schedule):
         )
 
 
-SCHEDULES: dict[str, Schedule] = {"cosine": Cosine(), "plateau": Plateau()}
-"""Schedules by the name that a recipe gives."""
+SCHEDULES: dict[str, Schedule] = {
+    "cosine": Cosine(),
+    "plateau": Plateau(),
+    "fast-plateau": Plateau(patience=20, factor=0.7),
+}
+"""Schedules by the name that a recipe gives; "fast-plateau" is for runs of hundreds of epochs, not thousands."""

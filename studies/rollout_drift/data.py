@@ -1,5 +1,6 @@
 """Training sets, and the trajectories of the full model that rollouts are compared with."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -8,18 +9,19 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.systems import SYSTEMS, System
+from romkit.systems import SYSTEMS, MechanicalSystem, System
 
 Settings = tuple[tuple[str, object], ...]
 """Names and values, in a form that can be hashed."""
 
 
 class Truth(NamedTuple):
-    """Contexts (C, p), times (T,) and states (C, T, n) of the full model."""
+    """Contexts (C, p), times (T,) and states (C, T, n) of the full model; velocities too where it is mechanical."""
 
     context: Tensor
     times: Tensor
     states: Tensor
+    velocities: Tensor | None
 
 
 def make_system(name: str, parameters: Settings) -> System:
@@ -29,11 +31,33 @@ def make_system(name: str, parameters: Settings) -> System:
 
 @lru_cache(maxsize=1)
 def training_set(name: str, parameters: Settings, training: Settings) -> xr.Dataset:
-    """`number` forcings from `first` on, `spacing` apart, over `duration` time units, sampled at each `every`."""
+    """The training set of a system, sampled at each `every` time units."""
     system, plan = make_system(name, parameters), dict(training)
-    forcings = plan["first"] + plan["spacing"] * np.arange(plan["number"])
-    data = system.dataset(F=forcings, duration=plan["duration"])
+    data = _TRAINING_SETS[name](system, plan)
     return data.isel(time=slice(None, None, round(plan["every"] / system.dt)))
+
+
+def _forcings(system: System, plan: dict[str, object]) -> xr.Dataset:
+    """`number` forcings from `first` on, `spacing` apart, over `duration` time units."""
+    forcings = plan["first"] + plan["spacing"] * np.arange(plan["number"])
+    return system.dataset(F=forcings, duration=plan["duration"])
+
+
+def _paper(system: System, plan: dict[str, object]) -> xr.Dataset:
+    """The first `number` trajectories of the paper's training set."""
+    return system.dataset("train", seed=plan["seed"]).isel(trajectory=slice(plan["number"]))
+
+
+_TRAINING_SETS: dict[str, Callable[[System, dict[str, object]], xr.Dataset]] = {
+    "lorenz96": _forcings,
+    "pendulum": _paper,
+}
+
+
+@lru_cache(maxsize=1)
+def test_set(name: str, parameters: Settings) -> xr.Dataset:
+    """Each tenth snapshot of the paper's test set."""
+    return make_system(name, parameters).dataset("test").isel(time=slice(None, None, 10))
 
 
 @lru_cache(maxsize=1)
@@ -42,4 +66,8 @@ def truth(name: str, parameters: Settings, test_every: int, duration: float, ste
     system = make_system(name, parameters)
     context = torch.from_numpy(system.test_contexts())[::test_every]
     times = torch.arange(round(duration / step) + 1, dtype=torch.float64) * step
-    return Truth(context, times, system.simulate(system.settled_state(context), context, times).state)
+    if isinstance(system, MechanicalSystem):
+        start = system.initial_state(context, None), system.initial_velocity(context, None)
+        motion = system.simulate(start[0], context, times, initial_velocity=start[1])
+        return Truth(context, times, motion.state, motion.velocity)
+    return Truth(context, times, system.simulate(system.settled_state(context), context, times).state, None)

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 import xarray as xr
+from torch import Tensor
 
 from romkit.integrators import (
     LSPG,
@@ -16,14 +17,16 @@ from romkit.integrators import (
     PetrovGalerkin,
     Reencoded,
     SINDy,
+    encoded_samples,
     galerkin_samples,
 )
 from romkit.metrics import reconstruction_rmse
-from romkit.projections import Projection
+from romkit.projections import Operator, Projection
 from romkit.solvers import RK4
-from studies.rollout_drift.data import Settings, Truth, make_system, training_set, truth
+from romkit.types import Value
+from studies.rollout_drift.data import Settings, Truth, make_system, test_set, training_set, truth
 from studies.rollout_drift.models import Model, trained
-from studies.rollout_drift.scores import QUANTILES, curve_indices, scores
+from studies.rollout_drift.scores import QUANTILES, Members, curve_indices, energy_scores, scores, wave_scores
 from studies.runner import Task
 
 
@@ -70,24 +73,40 @@ class Drift(Task):
         )
 
     def _follow(self, model: Projection, mode: str, dynamics: LatentDynamics, true: Truth) -> xr.Dataset:
-        system = make_system(self.model.system, self.model.parameters)
         lead = (len(self.model.seeds), len(true.context))
-        c, x0 = true.context.expand(*lead, -1), true.states[:, 0].expand(*lead, -1)
         with torch.no_grad():
-            P = model(c)
-            solution = dynamics.solve(P, system.field(c), x0, true.times, RK4(self.step, label=self.name))
-            found = scores(true.times, true.states, P.decode(solution.states), P, model.frame.state_std)
+            P = model(true.context.expand(*lead, -1))
+            rom, more = (self._move if true.velocities is None else self._swing)(P, dynamics, true)
+            found = scores(true.times, true.states, rom, P, model.frame.state_std, more)
+        names = make_system(self.model.system, self.model.parameters).context_names
         coords = {
             "seed": list(self.model.seeds),
             "quantile": list(QUANTILES),
             "curve_time": true.times[curve_indices(len(true.times))].numpy(),
-            "F": ("context", true.context[:, 0].numpy()),
+            **{name: ("context", true.context[:, k].numpy()) for k, name in enumerate(names)},
         }
         return xr.Dataset(found, coords).expand_dims(mode=[mode])
 
+    def _move(self, P: Operator, dynamics: LatentDynamics, true: Truth) -> tuple[Tensor, Members]:
+        """Decoded states of a first-order system, and how its waves drift."""
+        system = make_system(self.model.system, self.model.parameters)
+        x0 = true.states[:, 0].expand(*P.context.shape[:-1], -1)
+        solution = dynamics.solve(P, system.field(P.context), x0, true.times, RK4(self.step, label=self.name))
+        rom = P.decode(solution.states)
+        return rom, wave_scores(true.times, true.states, rom)
+
+    def _swing(self, P: Operator, dynamics: LatentDynamics, true: Truth) -> tuple[Tensor, Members]:
+        """Decoded positions of a mechanical system, and how it keeps its energy."""
+        system = make_system(self.model.system, self.model.parameters)
+        start = Value(*(x[:, 0].expand(*P.context.shape[:-1], -1) for x in (true.states, true.velocities)))
+        field, mass = system.field(P.context), system.mass_matrix(P.context)
+        solution = dynamics.solve_motion(P, field, mass, start, true.times, RK4(self.step, label=self.name))
+        rom = P.decode_jvp(*solution.states.chunk(2, dim=-1))
+        return rom.value, energy_scores(system, true.context, Value(true.states, true.velocities), rom)
+
     def _training(self, model: Projection) -> dict[str, tuple]:
         """Root mean square errors of each seed over the test set, and whether its training diverged."""
-        test = make_system(self.model.system, self.model.parameters).dataset("test").isel(time=slice(None, None, 10))
+        test = test_set(self.model.system, self.model.parameters)
         seeds = len(self.model.seeds)
         x, v = (torch.from_numpy(test[k].values).expand(seeds, -1, -1, -1) for k in ("state", "velocity"))
         with torch.no_grad():
@@ -102,12 +121,13 @@ class Drift(Task):
 
 
 def _sindy(task: Drift, model: Projection, data: xr.Dataset) -> LatentDynamics:
-    """Fitted around the attractor, because samples on it say nothing about the directions across."""
+    """Fitted to the encoded data, or, where a spread is given, to the Galerkin field around them."""
     system, settings = make_system(task.model.system, task.model.parameters), dict(task.settings)
-    spread, copies, every = (settings.pop(name) for name in ("spread", "copies", "every"))
-    samples = galerkin_samples(
-        model, data.isel(time=slice(None, None, every)), system.field, spread=spread, copies=copies
-    )
+    thinned = data.isel(time=slice(None, None, settings.pop("every")))
+    if "spread" not in settings:
+        return SINDy(**settings).fit_samples(encoded_samples(model, thinned))
+    spread, copies = settings.pop("spread"), settings.pop("copies")
+    samples = galerkin_samples(model, thinned, system.field, spread=spread, copies=copies)
     return SINDy(**settings).fit_samples(samples)
 
 

@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from studies.rollout_drift.results import Results
 from studies.style import COLOURS, panels
 
+UNITS = {"lorenz96": "time units", "pendulum": "s"}
 SHOWN = ("paper-loss", "dynamics")
 """Trainings of the curves; the second is drawn dashed."""
 
@@ -24,7 +25,7 @@ def drift_curves(found: Results) -> Figure:
                     band = run.curve_time, _shown(low), _shown(high)
                     ax.fill_between(*band, color=line.get_color(), alpha=0.12, lw=0)
         ax.axhline(0.5, color="0.6", lw=0.6)
-        ax.set(title=name, xlabel="time (time units)", ylim=(3e-3, 3))
+        ax.set(title=name, xlabel=f"time ({UNITS[found.system]})", ylim=(3e-3, 3))
     axes[0].set_ylabel("NRMSE")
     _legend(figure, axes)
     return figure

@@ -1,70 +1,98 @@
 """The page of results: tables and figures of all result files in a folder."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
+from matplotlib.figure import Figure
 
 from romkit.files import atomic
 from studies.markdown import table
-from studies.rollout_drift.figures import drift_curves, share_diverged, valid_by_forcing
+from studies.rollout_drift.figures import UNITS, drift_curves, share_diverged, valid_by_forcing
 from studies.rollout_drift.results import Results, load
-from studies.style import save_png
+from studies.style import TITLES, save_png
 
 SWITCH, MARGIN = 3.165, 0.004
 """F at which the wave number changes, and the distance from it that counts as away."""
 
-FIGURES: dict[str, Callable] = {
-    "drift_curves": drift_curves,
-    "valid_by_forcing": valid_by_forcing,
-    "share_diverged": share_diverged,
-}
 NOTHING = "-"
+WAYS = {
+    "phase_drift": "phase",
+    "amplitude_drift": "amplitude",
+    "wave_number_agreement": "wave number",
+    "peak_energy_drift": "energy",
+    "hellinger_distance": "Hellinger",
+    "valid_time_strict": "valid (0.05)",
+    "manifold_distance": "off manifold",
+}
+"""Scores and their columns; a system has those that its result files have."""
 
 
 def write(results: Path, folder: Path) -> Path:
     """Write REPORT.md and its figures into `folder`, from the result files in `results`."""
     found = load(results)
-    for name, draw in FIGURES.items():
-        save_png(draw(found), folder / f"{name}.png")
+    for system, runs in found.items():
+        for name, draw in FIGURES[system].items():
+            save_png(draw(runs), folder / f"{name}-{system}.png")
     page = folder / "REPORT.md"
     with atomic(page) as temporary:
         temporary.write_text("\n".join(_page(found)))
     return page
 
 
-def _page(found: Results) -> Iterator[str]:
+FIGURES: dict[str, dict[str, Callable[[Results], Figure]]] = {
+    "lorenz96": {
+        "drift_curves": drift_curves,
+        "valid_by_forcing": valid_by_forcing,
+        "share_diverged": share_diverged,
+    },
+    "pendulum": {"drift_curves": drift_curves, "share_diverged": share_diverged},
+}
+"""What is drawn of each system."""
+
+
+def _page(found: dict[str, Results]) -> Iterator[str]:
+    count = sum(len(runs.runs) for runs in found.values())
+    yield (
+        f"# Drift of rollouts\n\nWritten by report.py from {count} result files. A valid time that is the length of "
+        "the rollout means that the error stayed below the threshold to the end. A dash is what was not measured.\n"
+    )
+    for system, runs in found.items():
+        yield from _section(system, runs)
+
+
+def _section(system: str, found: Results) -> Iterator[str]:
     config = json.loads(found.any.attrs["config"])
     yield (
-        f"# Drift of rollouts\n\nWritten by report.py from {len(found.runs)} result files. Lorenz96, "
-        f"{found.any.sizes['context']} test forcings, to {config['duration']:g} time units; a valid time of "
-        f"{config['duration']:g} means that the error stayed below the threshold to the end. {found.provenance}\n"
+        f"## {TITLES[system]}\n\n{found.any.sizes['context']} test contexts, to {config['duration']:g} "
+        f"{UNITS[system]}. {found.provenance}\n"
     )
-    yield "## Valid prediction time\n"
-    yield "Median over seeds and forcings, in time units, and in brackets how many of the rollouts diverged.\n"
+    yield "### Valid prediction time\n"
+    yield f"Median over seeds and contexts, in {UNITS[system]}, and in brackets how many of the rollouts diverged.\n"
     yield _by_dynamics(found, _valid)
-    yield "Away from the change of wave number, share of rollouts that are valid for more than 100 / 500 time units:\n"
-    yield _by_dynamics(found, _shares)
-    yield "![Error over time](drift_curves.png)\n"
-    yield "![Valid time by forcing](valid_by_forcing.png)\n"
-    yield "![Share diverged](share_diverged.png)\n"
-    yield "## Re-encoding\n"
+    if "F" in found.any.coords:
+        yield "Away from the change of wave number, share of rollouts valid for more than 100 / 500 time units:\n"
+        yield _by_dynamics(found, _shares)
+    yield "\n".join(f"![{name}]({name}-{system}.png)\n" for name in FIGURES[system])
+    yield "### Re-encoding\n"
     yield (
-        "The same where the trajectory is decoded and encoded again every time unit. Galerkin and LSPG start at the "
-        "nearest point of the manifold, so for them it changes nothing.\n"
+        f"The same where the trajectory is decoded and encoded again every {found.restart} steps. Galerkin and LSPG "
+        "start at the nearest point of the manifold, so for them it changes nothing.\n"
     )
     yield _by_dynamics(found, _valid, mode="re-encoded")
-    yield "## How they leave the truth\n"
+    yield "### How they leave the truth\n"
     yield (
-        "Medians over the rollouts of each model: size of the phase drift in rad per time unit and of the relative "
-        "amplitude drift per time unit, share of times with the right wave number, Hellinger distance of the spectra, "
-        "valid time at the threshold 0.05, and how far one more projection would move the trajectory, in NRMSE.\n"
+        "Medians over the rollouts of each model. Phase: size of the drift in rad per time unit. Amplitude: relative "
+        "drift per time unit. Wave number: share of times with the right one. Energy: largest relative error. "
+        "Hellinger: distance of the spectra. Valid (0.05): time until NRMSE exceeds 0.05. Off manifold: how far one "
+        "more projection would move the trajectory, in NRMSE.\n"
     )
-    head = ["model", "dynamics", "phase", "amplitude", "wave number", "Hellinger", "valid (0.05)", "off manifold"]
-    yield table(head, [[*key, *_ways(run.sel(mode="latent"))] for key, run in found.runs.items()])
-    yield "## Training\n"
+    ways = [name for name in WAYS if name in found.any]
+    rows = [[*key, *_ways(run.sel(mode="latent"), ways)] for key, run in found.runs.items()]
+    yield table(["model", "dynamics", *(WAYS[name] for name in ways)], rows)
+    yield "### Training\n"
     head = ["model", "position RMSE", "velocity RMSE", "seeds that diverged", "CPU minutes"]
     yield table(head, [[model, *_training(found.first(model))] for model in found.models])
 
@@ -91,10 +119,8 @@ def _shares(run: xr.Dataset) -> str:
     return f"{float((away > 100).mean()):.0%} / {float((away > 500).mean()):.0%}"
 
 
-def _ways(run: xr.Dataset) -> Iterator[str]:
-    for name in ("phase_drift", "amplitude_drift", "wave_number_agreement", "hellinger_distance", "valid_time_strict"):
-        yield _median(np.abs(run[name].values))
-    yield _median(run.manifold_distance.values)
+def _ways(run: xr.Dataset, names: Sequence[str]) -> list[str]:
+    return [_median(np.abs(run[name].values)) for name in names]
 
 
 def _median(values: np.ndarray) -> str:

@@ -11,8 +11,14 @@ from romkit.data import open_dataset
 
 @dataclass(frozen=True)
 class Results:
-    """Result files by (method/training, dynamics), the models with the longest valid times first."""
+    """What was measured on a system.
 
+    Attributes:
+        system: by name.
+        runs: result files by (method/training, dynamics), the models with the longest valid times first.
+    """
+
+    system: str
     runs: dict[tuple[str, str], xr.Dataset]
 
     @property
@@ -27,6 +33,11 @@ class Results:
     def any(self) -> xr.Dataset:
         return next(iter(self.runs.values()))
 
+    @property
+    def restart(self) -> int:
+        """Steps from one re-encoding to the next."""
+        return max(json.loads(run.attrs["config"])["restart"] for run in self.runs.values())
+
     def first(self, model: str) -> xr.Dataset:
         """Some result of this model."""
         return next(run for (name, _), run in self.runs.items() if name == model)
@@ -39,11 +50,18 @@ class Results:
         return f"{', '.join(devices)}; {names}."
 
 
-def load(folder: Path) -> Results:
-    """All results of a folder."""
-    runs = [open_dataset(file) for file in sorted(folder.glob("*.nc"))]
+def load(folder: Path) -> dict[str, Results]:
+    """All results of a folder, by system."""
+    found: dict[str, list[xr.Dataset]] = {}
+    for file in sorted(folder.glob("*.nc")):
+        run = open_dataset(file)
+        found.setdefault(json.loads(run.attrs["config"])["model"]["system"], []).append(run)
+    return {system: Results(system, _sorted(runs)) for system, runs in found.items()}
+
+
+def _sorted(runs: list[xr.Dataset]) -> dict[tuple[str, str], xr.Dataset]:
     named = {(f"{run.attrs['method']}/{run.attrs['training']}", run.attrs["dynamics"]): run for run in runs}
-    best = {}
+    best: dict[str, float] = {}
     for (model, _), run in named.items():
         best[model] = max(best.get(model, 0.0), float(run.valid_time.sel(mode="latent").median()))
-    return Results(dict(sorted(named.items(), key=lambda item: (-best[item[0][0]], item[0]))))
+    return dict(sorted(named.items(), key=lambda item: (-best[item[0][0]], item[0])))

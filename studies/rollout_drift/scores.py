@@ -9,11 +9,14 @@ from romkit.metrics import (
     hellinger_distance,
     manifold_distance,
     nrmse,
+    peak_energy_drift,
     phase_drift,
     valid_time,
     wave_number_agreement,
 )
 from romkit.projections import Operator
+from romkit.systems import MechanicalSystem
+from romkit.types import Value
 
 QUANTILES = (0.1, 0.5, 0.9)
 """Of the error over contexts, along time."""
@@ -21,8 +24,12 @@ CURVE = 60
 """Times of the error curve, equally spaced in their logarithm."""
 
 
-def scores(times: Tensor, truth: Tensor, rom: Tensor, P: Operator, std: Tensor) -> dict[str, tuple]:
-    """Dimensions and values of each score of rollouts of waves.
+Members = dict[str, Tensor]
+"""Scores (seed, context) by name."""
+
+
+def scores(times: Tensor, truth: Tensor, rom: Tensor, P: Operator, std: Tensor, more: Members) -> dict[str, tuple]:
+    """Dimensions and values of each score of rollouts.
 
     Args:
         times: (T,).
@@ -30,6 +37,7 @@ def scores(times: Tensor, truth: Tensor, rom: Tensor, P: Operator, std: Tensor) 
         rom: (seed, context, T, n), NaN from a member's divergence on.
         P: operator at the contexts.
         std: (n,) standard deviation of each component.
+        more: scores that only some systems have.
     """
     truth = truth.expand_as(rom)
     errors = nrmse(truth, rom, std)
@@ -39,14 +47,28 @@ def scores(times: Tensor, truth: Tensor, rom: Tensor, P: Operator, std: Tensor) 
         "valid_time": valid_time(times, errors),
         "valid_time_strict": valid_time(times, errors, 0.05),
         "diverged": diverged(rom)[..., -1].to(torch.int8),
-        "phase_drift": phase_drift(times, truth, rom),
-        "amplitude_drift": amplitude_drift(times, truth, rom),
-        "wave_number_agreement": wave_number_agreement(truth, rom),
         "hellinger_distance": hellinger_distance(truth, rom).mean(-1),
         "manifold_distance": manifold_distance(P, rom[..., kept, :], std).amax(-1),
     }
-    found = {name: (("seed", "context"), value.numpy()) for name, value in members.items()}
+    found = {name: (("seed", "context"), value.numpy()) for name, value in (members | more).items()}
     return found | {"nrmse": (("quantile", "seed", "curve_time"), curves.float().numpy())}
+
+
+def wave_scores(times: Tensor, truth: Tensor, rom: Tensor) -> Members:
+    """How a travelling wave drifts: (seed, context) each."""
+    truth = truth.expand_as(rom)
+    return {
+        "phase_drift": phase_drift(times, truth, rom),
+        "amplitude_drift": amplitude_drift(times, truth, rom),
+        "wave_number_agreement": wave_number_agreement(truth, rom),
+    }
+
+
+def energy_scores(system: MechanicalSystem, context: Tensor, truth: Value, rom: Value) -> Members:
+    """How well a motion keeps its energy, from positions and velocities: (seed, context) each."""
+    start = system.energy(context)(*(x[:, :1] for x in truth))[..., 0]
+    energy = system.energy(context.expand(*rom.value.shape[:2], -1))(*rom)
+    return {"peak_energy_drift": peak_energy_drift(energy, start.expand(energy.shape[:2]))}
 
 
 def curve_indices(number: int) -> Tensor:

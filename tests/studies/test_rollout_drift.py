@@ -28,28 +28,30 @@ def folder(tmp_path_factory):
     return folder
 
 
-def result(folder, method, dynamics="petrov-galerkin", training="paper-loss"):
-    return open_dataset(folder / "smoke" / f"lorenz96-{method}-{training}-{dynamics}.nc")
+def result(folder, method, dynamics="petrov-galerkin", system="lorenz96"):
+    return open_dataset(folder / "smoke" / f"{system}-{method}-paper-loss-{dynamics}.nc")
 
 
 def test_every_projection_and_dynamics_is_on_the_page(folder):
     page = (folder / "REPORT.md").read_text()
     for name in (*(f"{method}/paper-loss" for method in METHODS), "ncae/dynamics", "lspg", "sindy", "neural-ode"):
         assert name in page
-    assert len(list(folder.glob("*.png"))) == 3
+    assert len(list(folder.glob("*.png"))) == 5
 
 
-def test_the_task_follows_models_as_rollout_does(folder):
-    task = next(t for t in tasks(CONFIGS["smoke"]) if t.name == "lorenz96-ncae-paper-loss-petrov-galerkin")
+@pytest.mark.parametrize("system", ["lorenz96", "pendulum"])
+def test_the_task_follows_models_as_rollout_does(folder, system):
+    task = next(t for t in tasks(CONFIGS["smoke"]) if t.name == f"{system}-ncae-paper-loss-petrov-galerkin")
+    found = result(folder, "ncae", system=system).sel(mode="latent")
+    model = make_system(system, task.model.parameters)
     run = romkit.rollout(
-        make_system("lorenz96", task.model.parameters),
-        romkit.load(next((folder / "models").glob("lorenz96-ncae-paper-loss-*"))),
-        F=result(folder, "ncae").F.values,
+        model,
+        romkit.load(next((folder / "models").glob(f"{system}-ncae-paper-loss-*"))),
+        **{name: found[name].values for name in model.context_names},
         duration=task.duration,
         dt=task.step,
         dynamics=PetrovGalerkin(),
     )
-    found = result(folder, "ncae").sel(mode="latent")
     assert np.allclose(run.valid_time, found.valid_time)
     middle = run.nrmse.sel(time=found.curve_time, method="nearest").quantile(0.5, "trajectory")
     assert np.allclose(middle, found.nrmse.sel(quantile=0.5), rtol=1e-5)
