@@ -15,11 +15,13 @@ gradient of each window's τ. Steps are no longer than `RADIUS`, and windows gro
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from romkit import checks
 from romkit.integrators import DYNAMICS
 from romkit.progress import track
 from romkit.projections import Projection, stack, unstack
@@ -49,6 +51,18 @@ OUTLIER = 0.5
 """Largest |τ|, in time units, of a window that takes part."""
 
 
+@dataclass(frozen=True)
+class Clock:
+    """How to refine the timing: `steps` of Gauss-Newton, and w per squared time unit."""
+
+    steps: int
+    weight: float
+
+    def __post_init__(self):
+        checks.not_negative("clock_steps", self.steps)
+        checks.positive("clock_weight", self.weight)
+
+
 class Residual(nn.Module):
     """What the loss on snapshots is the square of: errors of position and weighted velocity, (..., 2n)."""
 
@@ -70,6 +84,7 @@ def synchronise(
     data: xr.Dataset,
     system: System,
     plan: Refinement,
+    clock: Clock,
     seeds: Sequence[int],
     *,
     compiled: bool,
@@ -81,7 +96,8 @@ def synchronise(
         rows: all snapshots.
         data: the dataset they come from.
         system: gives the field at every context, in torch.
-        plan: settings, of which `every`, `dynamics`, `clock_steps` and `clock_weight` count here.
+        plan: of the refinement by rollouts, whose `every` and `dynamics` count here.
+        clock: settings.
         seeds: seed s determines its windows and samples, whatever its neighbours are.
         compiled: compile the latent step.
 
@@ -100,7 +116,7 @@ def synchronise(
     reports = []
     for k in track(range(len(seeds)), f"timing {objective.projection.name}"):
         generator = torch.Generator().manual_seed(seeds[k])
-        theta[k], errors = _refine_one(theta[k], windows, snapshots, plan, generator)
+        theta[k], errors = _refine_one(theta[k], windows, snapshots, clock, generator)
         reports.append({"clock_errors": errors})
     flat.write(theta)
     return reports
@@ -193,18 +209,18 @@ class _Snapshots:
 
 
 def _refine_one(
-    theta: Tensor, windows: _Windows, snapshots: _Snapshots, plan: Refinement, generator: torch.Generator
+    theta: Tensor, windows: _Windows, snapshots: _Snapshots, clock: Clock, generator: torch.Generator
 ) -> tuple[Tensor, list[float]]:
     rows, damping, errors = snapshots.sample(SAMPLES * PARTS, generator), DAMPING, []
-    for k in range(plan.clock_steps):
+    for k in range(clock.steps):
         if k % RENEW == 0:
             curvature = snapshots.curvature(theta, generator)
             unit = curvature.diagonal().mean()
-        length = windows.length(k / plan.clock_steps)
+        length = windows.length(k / clock.steps)
         tau, J = windows.timing(theta, length, generator)
         errors.append((tau.square().mean().sqrt() / (length * windows.h)).item())
         loss, gradient = snapshots.loss_and_gradient(theta, rows)
-        weight = 2 * plan.clock_weight / max(1, len(tau))
+        weight = 2 * clock.weight / max(1, len(tau))
         matrix, slope = curvature + weight * J.T @ J, gradient + weight * J.T @ tau
         theta, damping = _step(
             theta, matrix, slope, damping, unit, loss, lambda t: snapshots.loss_and_gradient(t, rows)

@@ -158,14 +158,18 @@ def _refine(
     """What the refinements of the recipe, if any, say of each seed."""
     compiled = shutil.which("c++") is not None if compile is None else compile
     settings, reports = plan.make_refinement(), [{}] * len(seeds)
-    common = (objective, rows, data, system, settings, seeds)
+    common = (objective, rows, data, system, settings)
     if not _trainable(objective.projection):
         return reports
     with one_thread():
         if plan.rollout_steps:
-            reports, _ = compiled_or_eager(lambda fast: refine(*common, plan.batch_size, compiled=fast), compiled)
+            reports, _ = compiled_or_eager(
+                lambda fast: refine(*common, seeds, plan.batch_size, compiled=fast), compiled
+            )
         if plan.clock_steps:
-            timing, _ = compiled_or_eager(lambda fast: synchronise(*common, compiled=fast), compiled)
+            timing, _ = compiled_or_eager(
+                lambda fast: synchronise(*common, plan.make_clock(), seeds, compiled=fast), compiled
+            )
             reports = [one | more for one, more in zip(reports, timing, strict=True)]
     return reports
 

@@ -11,6 +11,7 @@ from romkit import checks
 from romkit.errors import InputError
 from romkit.projections import Frame, Projection
 from romkit.systems import System
+from romkit.training.clock import Clock
 from romkit.training.field_terms import FieldObjective
 from romkit.training.loss import Objective
 from romkit.training.optimizers import OPTIMIZERS, Optimizer
@@ -86,6 +87,7 @@ class Recipe:
         checks.one_of("schedule", self.schedule, SCHEDULES)
         checks.one_of("noise_unit", self.noise_unit, NOISE_UNITS)
         self.make_refinement()
+        self.make_clock()
 
     @property
     def needs_system(self) -> bool:
@@ -103,8 +105,11 @@ class Recipe:
     def make_refinement(self) -> Refinement:
         """The settings of the refinement by rollouts."""
         names = [field.name for field in dataclasses.fields(Refinement)]
-        own = [name if name.startswith("clock_") else f"rollout_{name}" for name in names]
-        return Refinement(**{name: getattr(self, mine) for name, mine in zip(names, own, strict=True)})
+        return Refinement(**{name: getattr(self, f"rollout_{name}") for name in names})
+
+    def make_clock(self) -> Clock:
+        """The settings of the refinement of their timing."""
+        return Clock(self.clock_steps, self.clock_weight)
 
     def make_optimizer(self) -> Optimizer:
         """The optimizer with this recipe's settings."""

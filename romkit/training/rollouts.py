@@ -59,8 +59,6 @@ class Refinement:
         batch: windows per optimizer step.
         weight: w.
         learning_rate: of Adam at the start, with half a cosine down to zero.
-        clock_steps: Gauss-Newton steps of the refinement of timing that follows (`romkit.training.clock`).
-        clock_weight: w there, per squared time unit.
         dynamics: a name from `romkit.integrators.DYNAMICS` whose latent field is followed.
     """
 
@@ -71,8 +69,6 @@ class Refinement:
     weight: float
     learning_rate: float
     dynamics: str
-    clock_steps: int
-    clock_weight: float
 
     def __post_init__(self):
         checks.not_negative("rollout_steps", self.steps)
@@ -80,8 +76,6 @@ class Refinement:
             checks.at_least(f"rollout_{name}", getattr(self, name), 1)
         for name in ("weight", "learning_rate"):
             checks.positive(f"rollout_{name}", getattr(self, name))
-        checks.not_negative("clock_steps", self.clock_steps)
-        checks.positive("clock_weight", self.clock_weight)
         checks.one_of("rollout_dynamics", self.dynamics, [n for n, d in DYNAMICS.items() if issubclass(d, LatentField)])
 
     def window(self, progress: float, samples: int) -> int:
