@@ -10,10 +10,10 @@ import torch
 _PACKAGES = ("romkit", "torch", "geoopt", "torchdiffeq", "mujoco", "numpy", "pysindy", "xarray")
 
 
-def versions() -> dict[str, str]:
-    """Installed version of romkit and of each package that can change a number."""
+def versions(*more: str) -> dict[str, str]:
+    """Installed version of romkit, of each package that can change a number, and of what else is named."""
     found = {}
-    for package in _PACKAGES:
+    for package in (*_PACKAGES, *more):
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:

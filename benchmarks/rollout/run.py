@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import importlib.metadata
 import json
 import os
 import statistics
@@ -121,7 +120,7 @@ def measure(config: Config, device: str) -> dict[str, object]:
         "cases": cases,
         "sizes": [measure_size(*size, config.repeats) for size in sizes],
         "device": provenance.device_name(device),
-        "versions": provenance.versions() | _versions("torchode", "jax", "diffrax"),
+        "versions": provenance.versions("torchode", "jax", "diffrax"),
         "xla_flags": list(XLA_FLAGS),
     }
 
@@ -215,13 +214,3 @@ def _summary(times: list[tuple[float, float]], steps: int) -> dict[str, float]:
         "low_us": min(cpu),
         "high_us": max(cpu),
     }
-
-
-def _versions(*packages: str) -> dict[str, str]:
-    found = {}
-    for package in packages:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found

@@ -60,7 +60,7 @@ def main(config: Config, results: Path = RESULTS) -> None:
         "config": dataclasses.asdict(config),
         "systems": systems,
         "device": provenance.device_name("cpu"),
-        "versions": provenance.versions() | _jax_version(config),
+        "versions": provenance.versions("jax"),
         "xla_flags": list(XLA_FLAGS),
     }
     with atomic(results) as temporary:
@@ -120,11 +120,3 @@ def _summary(times: Sequence[tuple[float, float]], seed_steps: int) -> dict[str,
         "low_ms": min(cpu),
         "high_ms": max(cpu),
     }
-
-
-def _jax_version(config: Config) -> dict[str, str]:
-    if not config.jax:
-        return {}
-    import jax
-
-    return {"jax": jax.__version__}
