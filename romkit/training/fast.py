@@ -23,17 +23,15 @@ def accelerate(step: Step, device: torch.device) -> Step:
 
 
 def compiled_or_eager(run: Callable[[bool], T], compiled: bool) -> tuple[T, bool]:
-    """What run(compiled) gives and whether it was compiled; run(False) where the compiler fails, with a warning.
+    """What run(compiled) gives and whether it was compiled; run(False) where that fails, with a warning.
 
-    A run must change nothing before it ends. C++ compilers differ from machine to machine, and training is the same
-    without, only slower.
+    A run must change nothing before it ends. Compilers and drivers differ from machine to machine, and training is the
+    same without, only slower. An error that has another cause comes again from run(False).
     """
     if compiled:
-        from torch._dynamo.exc import TorchDynamoException  # takes seconds to import
-
         try:
             return run(True), True
-        except TorchDynamoException as failure:
+        except RuntimeError as failure:  # of torch.compile, or of the capture of a CUDA graph
             why = str(failure).strip().splitlines()[:2]
             warnings.warn(f"training goes on without compiling, and slower: {' '.join(why)}", stacklevel=2)
     return run(False), False
