@@ -28,7 +28,7 @@ from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
-from romkit.training.pipeline import Rows
+from romkit.training.pipeline import AnyRows, Rows
 from romkit.training.rollouts import Advance, Refinement, Start, Trajectories
 
 RADIUS = 0.05
@@ -80,7 +80,7 @@ class Residual(nn.Module):
 
 def synchronise(
     objective: Objective,
-    rows: Rows,
+    rows: AnyRows,
     data: xr.Dataset,
     system: System,
     plan: Refinement,
@@ -173,8 +173,8 @@ class _Windows:
 class _Snapshots:
     """The loss on snapshots: value, gradient, and Gauss-Newton matrix."""
 
-    def __init__(self, objective: Objective, rows: Rows):
-        self.rows = rows
+    def __init__(self, objective: Objective, rows: AnyRows):
+        self.rows = Rows(*rows[:3])  # the loss on snapshots alone needs no gradients
         single = Objective(
             _copies(objective.projection, 1), objective.velocity_weight, objective.penalty_weight, objective.balance
         )

@@ -3,23 +3,27 @@
 from torch import Tensor
 
 from romkit.broadcast import align
-from romkit.projections import Projection
+from romkit.projections import Frame, Maps, Projection
 from romkit.systems import System
 from romkit.training.loss import Objective
 
 
 class FieldObjective(Objective):
-    """`Objective` plus two terms for a first-order system ẋ = f, means over the batch in network coordinates:
+    """`Objective` plus four terms, means over the batch in network coordinates and in its norm, z = ρ(y):
 
     w_l ‖ẏ - DP(Py) f(Py)‖², the error of the latent velocity where the encoder's field evaluates it: the
-    reconstruction loss sees Dρ on the data alone, the reduced model sees it on the manifold alone; and
-    w_i ‖f(Py) - DP(Py) f(Py)‖², the part of the field that points out of the manifold.
+    reconstruction loss sees Dρ on the data alone, the reduced model sees it on the manifold alone;
+    w_i ‖f(Py) - DP(Py) f(Py)‖², the part of the field that points out of the manifold;
+    w_f ‖Dφ(z) (Dρ(y) - Dρ(Py)) ẏ‖², how the encoder's derivative changes along the fibre from y to Py; and
+    w_g |gᵀ (y - Py)|², g the gradient of a random future value (`romkit.training.gradients`): errors count by what
+    becomes of them. This is the GAP loss of Otto, Macchio, Rowley (2023), which has no counterpart for velocities.
+
+    The first two are for first-order systems ẋ = f. A weight of 0 leaves its term out.
 
     Args:
         projection, velocity_weight, penalty_weight, balance: as for `Objective`.
-        system: gives f at every context.
-        latent_weight: w_l.
-        invariance_weight: w_i.
+        system: gives f at every context, where a term needs it.
+        latent_weight, invariance_weight, fibre_weight, gradient_weight: w_l, w_i, w_f, w_g.
     """
 
     def __init__(
@@ -29,24 +33,42 @@ class FieldObjective(Objective):
         penalty_weight: float,
         balance: float,
         *,
-        system: System,
-        latent_weight: float,
-        invariance_weight: float,
+        system: System | None = None,
+        latent_weight: float = 0.0,
+        invariance_weight: float = 0.0,
+        fibre_weight: float = 0.0,
+        gradient_weight: float = 0.0,
     ):
         super().__init__(projection, velocity_weight, penalty_weight, balance)
         self.system, self.latent_weight, self.invariance_weight = system, latent_weight, invariance_weight
+        self.fibre_weight, self.gradient_weight = fibre_weight, gradient_weight
 
-    def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
-        """(S,) loss of each seed on its batch: y and dy (S, B, n), c (S, B, p)."""
+    def forward(self, y: Tensor, dy: Tensor, c: Tensor, *gradients: Tensor) -> Tensor:
+        """(S,) loss of each seed on its batch: y, dy and, where they count, one tensor of gradients g (S, B, n)."""
         maps = self.projection.bind(c)
         z = maps.encode(y)
         on_manifold = maps.decode(z)
-        f = self._field(on_manifold, c)
-        carried = maps.decode_jvp(z, maps.encode_jvp(on_manifold, f).tangent).tangent
-        error = self.latent_weight * (dy - carried).square() + self.invariance_weight * (f - carried).square()
-        return super().forward(y, dy, c) + (error @ self.importance).mean(-1)
+        terms = []
+        if self.latent_weight or self.invariance_weight:
+            terms.append(self._mean(self._field_error(maps, z, on_manifold, dy, c)))
+        if self.fibre_weight:
+            change = maps.encode_jvp(y, dy).tangent - maps.encode_jvp(on_manifold, dy).tangent
+            terms.append(self.fibre_weight * self._mean(maps.decode_jvp(z, change).tangent.square()))
+        if self.gradient_weight:
+            (g,) = gradients
+            terms.append(self.gradient_weight * (g * (y - on_manifold)).sum(-1).square().mean(-1))
+        return sum(terms, start=super().forward(y, dy, c))
 
-    def _field(self, y: Tensor, c: Tensor) -> Tensor:
-        frame = self.projection.frame
-        context = align(frame.context_to_physical(c), y)
-        return self.system.rhs(y.new_zeros(()), frame.to_physical(y), context) / frame.state_scale
+    def _mean(self, error: Tensor) -> Tensor:
+        return (error @ self.importance).mean(-1)
+
+    def _field_error(self, maps: Maps, z: Tensor, on_manifold: Tensor, dy: Tensor, c: Tensor) -> Tensor:
+        f = network_field(self.system, self.projection.frame, on_manifold, c)
+        carried = maps.decode_jvp(z, maps.encode_jvp(on_manifold, f).tangent).tangent
+        return self.latent_weight * (dy - carried).square() + self.invariance_weight * (f - carried).square()
+
+
+def network_field(system: System, frame: Frame, y: Tensor, c: Tensor) -> Tensor:
+    """ẏ = f(y) (..., n) of a first-order system at contexts c (..., p), all in network coordinates."""
+    context = align(frame.context_to_physical(c), y)
+    return system.rhs(y.new_zeros(()), frame.to_physical(y), context) / frame.state_scale

@@ -20,9 +20,10 @@ from romkit.threads import one_thread
 from romkit.training.checkpoint import Checkpoint, digest
 from romkit.training.clock import synchronise
 from romkit.training.fast import compiled_or_eager
+from romkit.training.gradients import future_gradients
 from romkit.training.loop import train
-from romkit.training.loss import Objective
-from romkit.training.pipeline import Rows
+from romkit.training.loss import Objective, importance
+from romkit.training.pipeline import AnyRows, GradientRows, Rows
 from romkit.training.recipes import SETTINGS, Recipe, recipe
 from romkit.training.rollouts import refine
 
@@ -79,7 +80,7 @@ def fit(
     numbers = [seed] if seeds is None else list(seeds)
     system = _system_for(plan, system, data, frame)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    rows = _rows(data, frame, plan, device)
+    rows = _rows(data, frame, plan, system, device)
     arguments = architecture(METHODS[method], frame.signature, **sizes)
     common = {"preset": preset, **_provenance(data, plan, device)}
     models = []
@@ -110,15 +111,21 @@ def _initial_stack(
     return stack(models)
 
 
-def _rows(data: xr.Dataset, frame: Frame, plan: Recipe, device: torch.device) -> Rows:
+def _rows(data: xr.Dataset, frame: Frame, plan: Recipe, system: System | None, device: torch.device) -> AnyRows:
+    """All snapshots, with gradients if the loss has a term with them, which data of one seed share."""
     state, velocity, context = (tensor.to(frame.state_scale) for tensor in snapshots(data, every=plan.every))
-    rows = (frame.to_network(state), velocity / frame.state_scale, frame.context_to_network(context))
-    return Rows(*(tensor.to(device) for tensor in rows))
+    rows = Rows(frame.to_network(state), velocity / frame.state_scale, frame.context_to_network(context))
+    if plan.gradient_weight:
+        seed, weights = int(data.attrs.get("seed", 0)), importance(frame, plan.balance)
+        with one_thread():
+            g = future_gradients(rows, frame, system, plan.gradient_horizon, weights, seed)
+        rows = GradientRows(*rows, g)
+    return rows._make(tensor.to(device) for tensor in rows)
 
 
 def _train(
     objective: Objective,
-    rows: Rows,
+    rows: AnyRows,
     plan: Recipe,
     seeds: Sequence[int],
     compile: bool | None,
@@ -148,7 +155,7 @@ def _train(
 
 def _refine(
     objective: Objective,
-    rows: Rows,
+    rows: AnyRows,
     data: xr.Dataset,
     system: System | None,
     plan: Recipe,
@@ -204,9 +211,11 @@ def _check_system(system: System, plan: Recipe, frame: Frame) -> None:
             got=f"{system.name} with {system.state_size} and {system.context_names}",
             fix="pass the system that the data come from",
         )
-    if isinstance(system, MechanicalSystem) and (plan.latent_weight or plan.invariance_weight):
-        fix = "give latent_weight=0, invariance_weight=0; the refinement by rollouts takes mechanical systems as well"
-        raise InputError("latent_weight", expected="0 for a mechanical system", got="more", fix=fix)
+    if isinstance(system, MechanicalSystem):
+        for name in ("latent_weight", "invariance_weight", "gradient_weight"):
+            if weight := getattr(plan, name):
+                fix = f"give {name}=0; fibre_weight and the refinement by rollouts take mechanical systems as well"
+                raise InputError(name, expected="0 for a mechanical system", got=repr(weight), fix=fix)
 
 
 def _trainable(stacked: Projection) -> bool:
@@ -217,7 +226,7 @@ def _worth_compiling(plan: Recipe, n: int, seeds: int) -> bool:
     return plan.epochs * n * seeds >= LONG_RUN and shutil.which("c++") is not None
 
 
-def _checkpoint(folder: Path, stacked: Projection, rows: Rows, plan: Recipe, seeds: Sequence[int]) -> Checkpoint:
+def _checkpoint(folder: Path, stacked: Projection, rows: AnyRows, plan: Recipe, seeds: Sequence[int]) -> Checkpoint:
     identity = {
         "method": stacked.name,
         "config": stacked.config,

@@ -14,7 +14,7 @@ from romkit.training.checkpoint import Checkpoint, Snapshot
 from romkit.training.fast import accelerate
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
-from romkit.training.pipeline import Rows, batches, batches_per_epoch
+from romkit.training.pipeline import AnyRows, batches, batches_per_epoch
 from romkit.training.recipes import Recipe
 from romkit.training.schedules import SCHEDULES, Plateaus
 
@@ -29,7 +29,7 @@ class History(NamedTuple):
 
 def train(
     objective: Objective,
-    rows: Rows,
+    rows: AnyRows,
     recipe: Recipe,
     seeds: Sequence[int],
     *,

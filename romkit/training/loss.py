@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from romkit.projections import Projection
+from romkit.projections import Frame, Projection
 
 
 class Objective(nn.Module):
@@ -22,8 +22,7 @@ class Objective(nn.Module):
     def __init__(self, projection: Projection, velocity_weight: float, penalty_weight: float, balance: float):
         super().__init__()
         self.projection = projection
-        frame = projection.frame
-        self.register_buffer("importance", (frame.state_scale / frame.state_std) ** (2 * balance))
+        self.register_buffer("importance", importance(projection.frame, balance))
         self.velocity_weight, self.penalty_weight, self.balance = velocity_weight, penalty_weight, balance
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
@@ -32,3 +31,8 @@ class Objective(nn.Module):
         reconstruction, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
         error = (y - reconstruction).square() + self.velocity_weight * (dy - velocity).square()
         return (error @ self.importance).mean(-1) + self.penalty_weight * self.projection.penalty(maps)
+
+
+def importance(frame: Frame, balance: float) -> Tensor:
+    """(n,) weight of each squared component of a state in network coordinates."""
+    return (frame.state_scale / frame.state_std) ** (2 * balance)

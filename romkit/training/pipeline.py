@@ -18,6 +18,18 @@ class Rows(NamedTuple):
     c: Tensor
 
 
+class GradientRows(NamedTuple):
+    """`Rows` with a gradient g (..., n) of the future at each (`romkit.training.gradients`)."""
+
+    y: Tensor
+    dy: Tensor
+    c: Tensor
+    g: Tensor
+
+
+AnyRows = Rows | GradientRows
+
+
 class Noise(NamedTuple):
     """Standard deviations of the Gaussian noise on states and on contexts, one per component, network coordinates."""
 
@@ -25,17 +37,18 @@ class Noise(NamedTuple):
     context: Tensor
 
 
-def batches(rows: Rows, seeds: Sequence[int], epoch: int, batch_size: int, noise: Noise | None) -> Iterator[Rows]:
+def batches(rows: AnyRows, seeds: Sequence[int], epoch: int, batch_size: int, noise: Noise | None) -> Iterator[AnyRows]:
     """Batches (S, batch_size, ...) of one epoch over rows (N, ...), each seed shuffled and perturbed on its own.
 
-    Velocities stay clean. The last, incomplete batch is left out: which rows that hits changes every epoch.
+    Velocities and gradients stay clean. The last, incomplete batch is left out: which rows that hits changes every
+    epoch.
     """
     n = len(rows.y)
     generators = [torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63) for seed in seeds]
     order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(rows.y.device)
     for start in range(0, n - min(batch_size, n) + 1, batch_size):
         batch = order[:, start : start + batch_size]
-        chosen = Rows(*(tensor[batch] for tensor in rows))
+        chosen = rows._make(tensor[batch] for tensor in rows)
         yield chosen if noise is None else _perturbed(chosen, noise, generators)
 
 
@@ -44,7 +57,7 @@ def batches_per_epoch(n: int, batch_size: int) -> int:
     return max(1, n // batch_size)
 
 
-def _perturbed(rows: Rows, noise: Noise, generators: Sequence[torch.Generator]) -> Rows:
+def _perturbed(rows: AnyRows, noise: Noise, generators: Sequence[torch.Generator]) -> AnyRows:
     def draw(like: Tensor, sigma: Tensor) -> Tensor:
         each = [torch.randn(like.shape[1:], generator=generator) for generator in generators]
         return like + torch.stack(each).to(like) * sigma

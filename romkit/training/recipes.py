@@ -42,7 +42,12 @@ class Recipe:
         state_noise, context_noise: standard deviation of Gaussian noise drawn anew for every batch.
         noise_unit: what they multiply: "scale" (deviation of the states; half the training range of the context) or
             "physical" (the units of states and contexts).
-        latent_weight, invariance_weight: of the terms of `romkit.training.field_terms`; they need the system.
+        latent_weight, invariance_weight: of the terms ‖ẏ - DP(Py) f(Py)‖² and ‖f(Py) - DP(Py) f(Py)‖² of
+            `romkit.training.field_terms`; they need the system, of first order.
+        fibre_weight: of the term ‖Dφ(z) (Dρ(y) - Dρ(Py)) ẏ‖², z = ρ(y); it needs no system.
+        gradient_weight: of the term |gᵀ (y - Py)|², g = DF_τ(y)ᵀ η the gradient of a random future value
+            (`romkit.training.gradients`); it needs the system, of first order.
+        gradient_horizon: longest time τ of that future, in the time unit of the system.
         rollout_steps: optimizer steps of the refinement by rollouts that follows (`romkit.training.rollouts`), which
             needs the system; 0 for none. The other rollout settings are explained there.
         clock_steps: Gauss-Newton steps on the timing of rollouts after that (`romkit.training.clock`); 0 for none.
@@ -65,6 +70,9 @@ class Recipe:
     noise_unit: str = "scale"
     latent_weight: float = 0.0
     invariance_weight: float = 0.0
+    fibre_weight: float = 0.0
+    gradient_weight: float = 0.0
+    gradient_horizon: float = 1.0
     rollout_steps: int = 0
     rollout_length: int = 300
     rollout_every: int = 10
@@ -79,6 +87,7 @@ class Recipe:
         for name in ("epochs", "batch_size", "every"):
             checks.at_least(name, getattr(self, name), 1)
         checks.positive("learning_rate", self.learning_rate)
+        checks.positive("gradient_horizon", self.gradient_horizon)
         if self.clip != math.inf:
             checks.positive("clip", self.clip)
         for name in _NOT_NEGATIVE:
@@ -92,15 +101,14 @@ class Recipe:
     @property
     def needs_system(self) -> bool:
         """Whether the loss evaluates the field of the full model."""
-        return bool(self.latent_weight or self.invariance_weight or self.rollout_steps or self.clock_steps)
+        field_terms = self.latent_weight or self.invariance_weight or self.gradient_weight
+        return bool(field_terms or self.rollout_steps or self.clock_steps)
 
     def make_objective(self, stacked: Projection, system: System | None) -> Objective:
         """The loss on snapshots with this recipe's weights."""
         shared = (stacked, self.velocity_weight, self.penalty_weight, self.balance)
-        if not (self.latent_weight or self.invariance_weight):
-            return Objective(*shared)
-        weights = {"latent_weight": self.latent_weight, "invariance_weight": self.invariance_weight}
-        return FieldObjective(*shared, system=system, **weights)
+        weights = {name: getattr(self, name) for name in _FIELD_TERMS}
+        return FieldObjective(*shared, system=system, **weights) if any(weights.values()) else Objective(*shared)
 
     def make_refinement(self) -> Refinement:
         """The settings of the refinement by rollouts."""
@@ -127,6 +135,7 @@ class Recipe:
         return Noise(self.state_noise / state, self.context_noise / context)
 
 
+_FIELD_TERMS = ("latent_weight", "invariance_weight", "fibre_weight", "gradient_weight")
 _NOT_NEGATIVE = (
     "velocity_weight",
     "penalty_weight",
@@ -134,8 +143,7 @@ _NOT_NEGATIVE = (
     "weight_decay",
     "state_noise",
     "context_noise",
-    "latent_weight",
-    "invariance_weight",
+    *_FIELD_TERMS,
 )
 
 

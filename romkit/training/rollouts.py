@@ -31,7 +31,7 @@ from romkit.systems.mechanical import MechanicalSystem
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
-from romkit.training.pipeline import Rows
+from romkit.training.pipeline import AnyRows
 from romkit.training.schedules import Cosine, Plateaus
 from romkit.types import Field
 
@@ -145,7 +145,7 @@ class Start(nn.Module):
 
 def refine(
     objective: Objective,
-    rows: Rows,
+    rows: AnyRows,
     data: xr.Dataset,
     system: System,
     plan: Refinement,
@@ -205,13 +205,13 @@ def _loss(
     advance: Callable[..., tuple],
     importance: Tensor,
 ) -> Callable[..., Tensor]:
-    def loss(theta: Tensor, y: Tensor, dy: Tensor, c: Tensor, x: Tensor, v: Tensor, context: Tensor) -> Tensor:
-        first, *others = x
+    def loss(theta: Tensor, *tensors: Tensor) -> Tensor:
+        *batch, (first, *others), v, context = tensors
         z, errors = start(theta, first, v, context), []
         for state in others:
             z, image = advance(theta, z, context)
             errors.append((state - image).square() @ importance)
-        return snapshot_loss(theta, y, dy, c) + torch.stack(errors, dim=-1).flatten(1).mean(1)
+        return snapshot_loss(theta, *batch) + torch.stack(errors, dim=-1).flatten(1).mean(1)
 
     return loss
 
@@ -229,9 +229,9 @@ def _windows(data: Trajectories, length: int, batch: int, generators: Sequence[t
     return Windows(data.state[pick, along], data.velocity[pick, start], data.context[pick])
 
 
-def _batch(rows: Rows, size: int, generators: Sequence[torch.Generator]) -> Rows:
+def _batch(rows: AnyRows, size: int, generators: Sequence[torch.Generator]) -> AnyRows:
     pick = torch.stack([torch.randint(len(rows.y), (size,), generator=g) for g in generators]).to(rows.y.device)
-    return Rows(*(tensor[pick] for tensor in rows))
+    return rows._make(tensor[pick] for tensor in rows)
 
 
 def _check_length(samples: int) -> None:

@@ -1,0 +1,161 @@
+"""Loss terms for fibres and for gradients of the future, and the gradients themselves."""
+
+import numpy as np
+import pytest
+import torch
+from torch.func import jacfwd
+
+import romkit
+from romkit.errors import InputError
+from romkit.projections import Frame, stack
+from romkit.solvers import RK4
+from romkit.training.field_terms import FieldObjective
+from romkit.training.gradients import future_gradients
+from romkit.training.loss import Objective, importance
+from romkit.training.pipeline import Rows
+
+SETTINGS = {"seed": 0, "epochs": 2, "compile": False}
+PLAIN = {"velocity_weight": 1.0, "penalty_weight": 1e-3, "balance": 0.5}
+
+
+def parameters(model):
+    return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+
+def batch_of(model, data, gradients=False):
+    """The first snapshots of each trajectory as a batch of a stack of one, in float64."""
+    x, v = (torch.from_numpy(data[name].values[:, :4].copy()).flatten(0, 1) for name in ("state", "velocity"))
+    c = torch.from_numpy(data.F.values.copy()).repeat_interleave(4).unsqueeze(1)
+    frame = model.frame
+    rows = Rows(frame.to_network(x), v / frame.state_scale, frame.context_to_network(c))
+    if gradients:
+        rows = (*rows, torch.randn(rows.y.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
+    return rows, [tensor.unsqueeze(0) for tensor in rows]
+
+
+def extra(model, batch, **weights):
+    """What the terms add to the loss on positions and velocities."""
+    stacked = stack([model])
+    more, plain = (make.double() for make in (FieldObjective(stacked, **PLAIN, **weights), Objective(stacked, **PLAIN)))
+    with torch.no_grad():
+        return (more(*batch) - plain(*batch[:3])).item()
+
+
+@pytest.mark.parametrize("method", ["ncae", "context-ae"])
+def test_the_fibre_term_is_what_its_formula_says(lorenz_data, method):
+    model = romkit.fit(method, lorenz_data, **SETTINGS).double()
+    rows, batch = batch_of(model, lorenz_data)
+    weights, errors = importance(model.frame, PLAIN["balance"]), []
+    for y, dy, c in zip(*rows, strict=True):
+        maps = model.bind(c)
+        z = maps.encode(y)
+        change = (jacfwd(maps.encode)(y) - jacfwd(maps.encode)(maps.decode(z))) @ dy
+        errors.append((jacfwd(maps.decode)(z) @ change).square() @ weights)
+    wanted = torch.stack(errors).mean().item()
+    assert wanted > 1e-8
+    assert extra(model, batch, fibre_weight=3.0) == pytest.approx(3 * wanted, rel=1e-9)
+
+
+def test_the_fibre_term_of_a_linear_projection_is_zero(lorenz_data):
+    model = romkit.fit("pod", lorenz_data, latent_dim=2).double()
+    assert extra(model, batch_of(model, lorenz_data)[1], fibre_weight=3.0) == 0.0
+
+
+def test_the_gradient_term_is_what_its_formula_says(lorenz_data):
+    model = romkit.fit("ncae", lorenz_data, **SETTINGS).double()
+    (y, _, c, g), batch = batch_of(model, lorenz_data, gradients=True)
+    with torch.no_grad():
+        maps = model.bind(c)
+        error = y - maps.decode(maps.encode(y))
+        wanted = torch.stack([(a @ b) ** 2 for a, b in zip(g, error, strict=True)]).mean().item()
+    assert extra(model, batch, gradient_weight=3.0) == pytest.approx(3 * wanted, rel=1e-9)
+
+
+@pytest.fixture(scope="module")
+def problem(lorenz, lorenz_data):
+    """The arguments of `future_gradients` for twelve snapshots, in float64."""
+    model = romkit.fit("pod", lorenz_data, latent_dim=2).double()
+    rows, _ = batch_of(model, lorenz_data)
+    return rows, model.frame, lorenz
+
+
+def test_gradients_are_those_of_the_full_model(problem):
+    """Against central differences of the solver's trajectories, with τ and η drawn as documented."""
+    rows, frame, system = problem
+    weights = torch.linspace(0.5, 2.0, 36, dtype=torch.float64)
+    found = future_gradients(rows, frame, system, 0.5, weights, seed=3)
+    generator = torch.Generator().manual_seed(3)
+    tau = 0.5 * torch.rand(len(rows.y), 1, generator=generator).double()
+    eta = torch.randn(rows.y.shape, generator=generator).double() * weights.sqrt()
+    context = frame.context_to_physical(rows.c)
+
+    def future(y, k):
+        times = torch.stack([torch.zeros(()).double(), tau[k, 0]])
+        return frame.to_network(RK4(0.005)(system.field(context[k]), frame.to_physical(y), times).states[..., 1, :])
+
+    shift = 1e-5 * torch.eye(36, dtype=torch.float64)
+    for k in range(len(rows.y)):
+        slopes = (future(rows.y[k] + shift, k) - future(rows.y[k] - shift, k)) / 2e-5
+        assert torch.allclose(found[k], slopes @ eta[k], rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_depend_on_the_seed_of_the_data_and_not_on_the_chunks(problem, monkeypatch):
+    rows, frame, system = problem
+    gradients = lambda seed: future_gradients(rows, frame, system, 0.3, torch.ones(36), seed)  # noqa: E731
+    whole = gradients(0)
+    monkeypatch.setattr("romkit.training.gradients.VALUES", 30 * 36 * 5)  # five snapshots at a time
+    assert torch.allclose(gradients(0), whole, rtol=1e-12)
+    assert not torch.allclose(gradients(1), whole, rtol=0.1)
+
+
+def test_for_a_short_horizon_the_gradient_term_is_the_reconstruction_error_on_average(problem):
+    rows, frame, system = problem
+    many = Rows(*(tensor.repeat(400, 1) for tensor in rows))
+    g = future_gradients(many, frame, system, 1e-6, torch.ones(36), seed=0)
+    d = torch.linspace(-1, 1, 36, dtype=torch.float64)
+    assert (g @ d).square().mean().item() == pytest.approx(d.square().sum().item(), rel=0.1)
+
+
+@pytest.mark.parametrize("term", ["fibre_weight", "gradient_weight"])
+def test_a_weight_of_zero_changes_nothing(lorenz, lorenz_data, term):
+    plain = romkit.fit("ncae", lorenz_data, **SETTINGS)
+    without = romkit.fit("ncae", lorenz_data, **SETTINGS, **{term: 0.0}, gradient_horizon=3.0)
+    with_it = romkit.fit("ncae", lorenz_data, **SETTINGS, **{term: 1.0}, system=lorenz)
+    assert torch.equal(parameters(plain), parameters(without))
+    assert not torch.allclose(parameters(plain), parameters(with_it), rtol=0, atol=1e-4)
+
+
+def test_a_seed_with_gradients_means_the_same_alone_and_in_a_stack(lorenz_data):
+    settings = SETTINGS | {"gradient_weight": 1.0, "gradient_horizon": 0.2}
+    alone = romkit.fit("ncae", lorenz_data, **settings | {"seed": 1})
+    stacked = romkit.fit("ncae", lorenz_data, **settings, seeds=[0, 1])
+    assert torch.equal(parameters(alone), parameters(romkit.projections.unstack(stacked)[1]))
+
+
+def test_gradients_go_with_the_refinements_and_with_noise(lorenz_data):
+    more = {"gradient_weight": 1.0, "gradient_horizon": 0.2, "fibre_weight": 1.0, "state_noise": 0.01}
+    refined = {"rollout_steps": 2, "rollout_every": 1, "rollout_length": 12, "clock_steps": 1}
+    model = romkit.fit("ncae", lorenz_data, **SETTINGS, **more, **refined)
+    assert np.isfinite(model.report["rollout_losses"]).all()
+    assert np.isfinite(model.report["clock_errors"]).all()
+
+
+def test_fibres_need_no_field(lorenz_data):
+    pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
+    mine = lorenz_data.assign_attrs(system="mine")
+    for data, sizes in ((pendulum, {}), (mine, {"layers": (2, 8, 36)})):
+        assert np.isfinite(romkit.fit("ncae", data, **SETTINGS, **sizes, fibre_weight=1.0).report["losses"]).all()
+
+
+def test_what_the_terms_refuse(lorenz, lorenz_data):
+    for name in ("fibre_weight", "gradient_weight"):
+        with pytest.raises(InputError, match=f"{name}: expected a number that is not negative"):
+            romkit.fit("ncae", lorenz_data, **{name: -1.0})
+    with pytest.raises(InputError, match="gradient_horizon: expected a positive number"):
+        romkit.fit("ncae", lorenz_data, gradient_horizon=0.0)
+    pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
+    with pytest.raises(InputError, match="gradient_weight: expected 0 for a mechanical system"):
+        romkit.fit("ncae", pendulum, gradient_weight=1.0)
+    rows = Rows(torch.full((2, 36), 1e30), torch.zeros(2, 36), torch.zeros(2, 1))
+    with pytest.raises(InputError, match="gradient_horizon: expected one with finite gradients"):
+        future_gradients(rows, Frame.from_dataset(lorenz_data), lorenz, 1.0, torch.ones(36), seed=0)
