@@ -148,6 +148,8 @@ def _models(plan: Plan) -> Iterator[Model]:
         return
     yield _model(plan, "ncae", "rollouts", (*refined, ("latent_weight", 0.0)))
     yield _model(plan, "ncae", "latent-velocity", (*plan.snapshots, ("latent_weight", 10.0)))
+    for term in ("fibre", "gradient"):
+        yield _model(plan, "ncae", term, (*plan.snapshots, (f"{term}_weight", 10.0)))
     yield _model(plan, "ncae", "dynamics-galerkin", (*refined, ("rollout_dynamics", "galerkin")))
     for method in plan.methods[1:-1]:
         yield _model(plan, method, "dynamics", refined)
