@@ -218,7 +218,8 @@ def _reduced_model(
         return solution._replace(states=solution.states[..., : P.latent_dim])
     if contexts.path is None:
         return dynamics.solve(P, system.field(c), x0, times, solver)
-    along = lambda t: contexts.path(t).expand(*lead, -1).contiguous()  # noqa: E731, dual numbers need memory of their own
+    # contiguous, because derivatives along the path need numbers with memory of their own
+    along = lambda t: contexts.path(t).expand(*lead, -1).contiguous()  # noqa: E731
     return dynamics.solve_along(ContextPath(projection, along), system.field(along), x0, times, solver)
 
 
