@@ -58,7 +58,8 @@ def fit(
         system: gives the field of the full model, where a loss needs it; by default the system that the data name.
         device: "cpu" or "cuda"; a GPU is used where there is one.
         compile: whether to compile the training step, and to capture it as a CUDA graph on a GPU; None decides by
-            the length of the run. The report says what was done.
+            the length of the run. Where that fails, training goes on without, with a warning. The report says what
+            was done.
         checkpoint: folder where the run is saved as it goes; a run that was interrupted resumes from there, bit for
             bit when eager on a CPU. A refinement by rollouts starts again.
         **settings: values that override the preset (`epochs=2`, `batch_size=512`, ... see `Recipe`) or the
