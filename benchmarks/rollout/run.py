@@ -15,6 +15,7 @@ from unittest import mock
 import torch
 from torch import Tensor
 
+from benchmarks.measuring import XLA_FLAGS, keep_jax_to_one_core, summary, timed
 from benchmarks.rollout import report, with_torch
 from benchmarks.rollout.agreement import calibrate, check_fields, check_trajectories
 from benchmarks.rollout.floor import floor
@@ -27,8 +28,6 @@ from romkit.solvers.native.build import library
 from romkit.threads import one_thread
 
 FOLDER = Path(__file__).parent
-XLA_FLAGS = ("--xla_cpu_multi_thread_eigen=false",)
-"""XLA reads them when JAX starts."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ CONFIGS = {
 
 def main(config: Config, device: str = "cpu", folder: Path = FOLDER) -> None:
     """Check, time, write results.json and RESULTS.md into the folder, and print the latter."""
-    stay_on_one_core()
+    keep_jax_to_one_core()
     with one_thread(), torch.no_grad():
         found = measure(config, device)
     suffix = "" if device == "cpu" else f"-{device}"
@@ -84,14 +83,6 @@ def main(config: Config, device: str = "cpu", folder: Path = FOLDER) -> None:
         with atomic(folder / name) as temporary:
             temporary.write_text(text)
     print(page)
-
-
-def stay_on_one_core() -> None:
-    """Everything, the threads of XLA included, on the last of the cores that this process may use."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    os.environ["XLA_FLAGS"] = " ".join(XLA_FLAGS)
-    os.environ["JAX_PLATFORMS"] = "cpu"
 
 
 @contextlib.contextmanager
@@ -157,7 +148,7 @@ def make_solvers(
 
 
 def measure_case(config: Config, case: Case, tolerances: dict[str, float], device: str) -> dict[str, object]:
-    """Times of all contestants at one number of contexts, after all have shown that they compute the same."""
+    """Microseconds per step and trajectory, after all contestants have shown that they compute the same."""
     problem = make_problem(case.contexts, device)
     solvers = make_solvers(config, case, problem, tolerances)
     states, starts = {}, {}
@@ -177,7 +168,7 @@ def measure_case(config: Config, case: Case, tolerances: dict[str, float], devic
         "field_difference": difference,
         "floor": floor(problem, config.repeats),
         "contestants": {
-            name: _summary([r[name] for r in rounds], intervals * STEPS * case.contexts)
+            name: summary([r[name] for r in rounds], 1e6 / (intervals * STEPS * case.contexts), "us")
             | {"start_s": max(0.0, starts[name] - statistics.median(r[name][1] for r in rounds))}
             | {"steps": intervals * STEPS, "error": errors[name]}
             for name, (_, intervals) in solvers.items()
@@ -197,20 +188,7 @@ def _jax_fields(config: Config, problem: Problem) -> dict[str, Tensor]:
 
 
 def _timed(solve: Solve, intervals: int, device: str) -> tuple[float, float]:
-    """CPU and wall time in seconds."""
-    cpu, wall = time.process_time(), time.perf_counter()
-    solve(intervals)
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return time.process_time() - cpu, time.perf_counter() - wall
-
-
-def _summary(times: list[tuple[float, float]], steps: int) -> dict[str, float]:
-    """Microseconds per step and trajectory: medians of CPU and wall time, and the range of the first."""
-    cpu, wall = ([t / steps * 1e6 for t in column] for column in zip(*times, strict=True))
-    return {
-        "cpu_us": statistics.median(cpu),
-        "wall_us": statistics.median(wall),
-        "low_us": min(cpu),
-        "high_us": max(cpu),
-    }
+    """CPU and wall time in seconds until the device has finished."""
+    if device == "cpu":
+        return timed(lambda: solve(intervals))
+    return timed(lambda: (solve(intervals), torch.cuda.synchronize()))

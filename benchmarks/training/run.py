@@ -2,13 +2,10 @@
 
 import dataclasses
 import json
-import os
-import statistics
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.measuring import keep_to_one_core, timed
+from benchmarks.measuring import XLA_FLAGS, keep_jax_to_one_core, summary, timed
 from benchmarks.training import report
 from benchmarks.training.agreement import check_jax, check_jax_step, check_plain
 from benchmarks.training.contestant import Contestant
@@ -21,8 +18,6 @@ from romkit.files import atomic
 from romkit.threads import one_thread
 
 RESULTS = Path(__file__).parent / "results.json"
-XLA_FLAGS = ("--xla_cpu_multi_thread_eigen=false",)
-"""XLA reads them when JAX starts."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +43,7 @@ CONFIGS = {
 
 def main(config: Config, results: Path = RESULTS) -> None:
     """Check, time, write results.json and RESULTS.md beside it, and print the latter."""
-    stay_on_one_core()
+    keep_jax_to_one_core()
     systems = {}
     with one_thread():
         for system in ("lorenz96", "pendulum"):
@@ -71,15 +66,8 @@ def main(config: Config, results: Path = RESULTS) -> None:
     print(page)
 
 
-def stay_on_one_core() -> None:
-    """Everything, the threads of XLA included, on the last of the cores that this process may use."""
-    keep_to_one_core()
-    os.environ["XLA_FLAGS"] = " ".join(XLA_FLAGS)
-    os.environ["JAX_PLATFORMS"] = "cpu"
-
-
 def measure(problem: Problem, config: Config) -> dict[str, object]:
-    """Times of all contestants on one system, after all have shown that they compute the same."""
+    """Milliseconds per seed and step, after all contestants have shown that they compute the same."""
     check_plain(problem)
     if config.jax:
         check_jax(problem)
@@ -93,7 +81,8 @@ def measure(problem: Problem, config: Config) -> dict[str, object]:
         "layers": list(problem.models[0].config["layers"]),
         "parameters": sum(p.numel() for p in problem.models[0].parameters() if p.requires_grad),
         "contestants": {
-            c.name: {"start_s": starts[c.name]} | _summary([r[c.name] for r in rounds], c.steps * config.seeds)
+            c.name: {"start_s": starts[c.name]}
+            | summary([r[c.name] for r in rounds], 1e3 / (c.steps * config.seeds), "ms")
             for c in contestants
         },
         "floor": floor(problem, config.repeats),
@@ -109,14 +98,3 @@ def make_contestants(problem: Problem, config: Config) -> list[Contestant]:
 
         contestants += [XLA(problem, config.steps, optimizer=optimizer) for optimizer in config.optimizers]
     return contestants
-
-
-def _summary(times: Sequence[tuple[float, float]], seed_steps: int) -> dict[str, float]:
-    """Milliseconds per seed and step: medians of CPU and wall time, and the range of the first."""
-    cpu, wall = ([t / seed_steps * 1e3 for t in column] for column in zip(*times, strict=True))
-    return {
-        "cpu_ms": statistics.median(cpu),
-        "wall_ms": statistics.median(wall),
-        "low_ms": min(cpu),
-        "high_ms": max(cpu),
-    }

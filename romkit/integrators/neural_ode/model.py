@@ -1,0 +1,117 @@
+"""The latent field of a neural ODE."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from romkit import checks
+from romkit.broadcast import align, matmul
+from romkit.errors import InputError
+from romkit.integrators.base import LearnedField, tangent_bundle_field
+from romkit.integrators.neural_ode.network import Layers, affine
+from romkit.integrators.sindy import Scaling
+from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NeuralODEModel(LearnedField):
+    """The latent field that `NeuralODE.fit` returns. A stack of fields drives a stack of projections.
+
+    The network sees latents as (w - shift) / scale, w = z or (z, ż), and contexts scaled to [-1, 1] over the training
+    range; its output is multiplied by `rate`.
+
+    Attributes:
+        layers: weights and biases; the inputs are those for w, then those for the context.
+        shift, scale: (..., d) mean and standard deviation of w over the training data; the mean of ż counts as 0.
+        rate: (..., m) root mean square of ż, or of z̈, over the training data.
+        context: names and scaling of the context.
+        order: 1 or 2.
+        velocity_error: (...) root mean square error of the rates of the training data, in units of `rate`.
+        trajectory_error: (...) root mean square error along a segment, in units of `scale`.
+    """
+
+    layers: Layers
+    shift: Tensor
+    scale: Tensor
+    rate: Tensor
+    context: Scaling
+    order: int
+    velocity_error: Tensor
+    trajectory_error: Tensor
+
+    def latent_field(self, P: ProjectionOperator, f: Field | None = None) -> Field:
+        """g(t, z) at the context of P; the full-order field is not used."""
+        g = self._at(P, 1)
+        return lambda t, z: g(z)
+
+    def latent_acceleration(
+        self, P: ProjectionOperator, f: SecondOrderField | None = None, mass: Mass | None = None
+    ) -> SecondOrderField:
+        """h(t, z, ż) at the context of P; neither the full-order field nor the inertia is used."""
+        g = self._at(P, 2)
+        return lambda t, z, dz: g(torch.cat([z, dz], dim=-1))
+
+    def bind(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+        """w (..., d) -> ż or z̈ (..., m) at a context c (..., p) in physical units."""
+        d = self.scale.shape[-1]
+        (first, offset), *rest = self._scaled(c)
+        if self.context.names:
+            towards = matmul(self.context.on(c)(c), first[..., d:, :])
+            offset = towards + align(offset, towards)
+
+        def g(w: Tensor) -> Tensor:
+            y = affine(w, first[..., :d, :], offset)
+            for weight, bias in rest:
+                y = affine(y.tanh(), weight, bias)
+            return y
+
+        return g
+
+    def motion(self, c: Tensor) -> Field:
+        """ẇ (..., d) of w = z or (z, ż) at a context c (..., p)."""
+        g = self.bind(c)
+        if self.order == 1:
+            return lambda t, w: g(w)
+        return tangent_bundle_field(lambda t, z, dz: g(torch.cat([z, dz], dim=-1)))
+
+    def detached(self, *, single: bool) -> "NeuralODEModel":
+        """A copy without gradients; with `single`, the only field of its stack, without the leading axis."""
+        plain = lambda tensor: tensor.detach()[0] if single else tensor.detach()  # noqa: E731
+        parts = ("shift", "scale", "rate", "velocity_error", "trajectory_error")
+        layers = tuple((plain(weight), plain(bias)) for weight, bias in self.layers)
+        return replace(self, layers=layers, **{part: plain(getattr(self, part)) for part in parts})
+
+    def _scaled(self, like: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The layers with shift, scale and rate put into the first and the last, so that a call has no more to do."""
+        layers = [(weight.to(like), bias.to(like)) for weight, bias in self.layers]
+        shift, scale, rate = (value.to(like).unsqueeze(-2) for value in (self.shift, self.scale, self.rate))
+        d = scale.shape[-1]
+        weight, bias = layers[0]
+        inner = weight[..., :d, :] / scale.mT
+        layers[0] = torch.cat([inner, weight[..., d:, :]], dim=-2), bias - (shift @ inner).squeeze(-2)
+        weight, bias = layers[-1]
+        layers[-1] = weight * rate, bias * rate.squeeze(-2)
+        return layers
+
+    def __repr__(self) -> str:
+        widths = " -> ".join(str(weight.shape[-2]) for weight, _ in self.layers) + f" -> {self.rate.shape[-1]}"
+        names = ", ".join(self.context.names) or "none"
+        errors = f"velocity {self.velocity_error.max():.1e}, trajectory {self.trajectory_error.max():.1e}"
+        return f"NeuralODEModel(order {self.order}, {widths}, context {names}; training errors: {errors})"
+
+    def _at(self, P: ProjectionOperator, order: int) -> Callable[[Tensor], Tensor]:
+        if order != self.order:
+            raise InputError(
+                "dynamics",
+                expected=f"a field of order {order}, as the system",
+                got=f"one of order {self.order}",
+                fix="fit it on data of this system, with `acceleration` if it is mechanical",
+            )
+        if P.latent_dim != self.rate.shape[-1]:
+            expected, fix = f"{self.rate.shape[-1]} latent coordinates", "use the one that the field was fitted on"
+            raise InputError("projection", expected=expected, got=str(P.latent_dim), fix=fix)
+        p = len(self.context.names)
+        checks.last_axis("context", P.context.shape, p, f"({', '.join(self.context.names)})")
+        return self.bind(P.context)
