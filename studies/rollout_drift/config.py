@@ -12,6 +12,8 @@ METHODS = ("ncae", "cae", "context-cae", "soft-ncae", "film-ae", "context-ae", "
 
 START_NEAREST = ("galerkin", "lspg")
 """Dynamics that start at the nearest point of the manifold, so that re-encoding changes nothing for any method."""
+FIELDS = ("galerkin", "petrov-galerkin")
+"""Dynamics that the variants of the training are judged by: the fields of the projection itself."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Plan:
         dynamics: latent dynamics and their settings.
         parameters: of the system, where they differ from its defaults.
         test_every: each how many-th test context is followed.
-        variants: whether parts of the preset `dynamics` are studied one by one, and the preset with each method.
+        variants: whether the preset `dynamics` is studied with each method, and its parts one by one.
         methods: those that are trained with the paper's loss.
     """
 
@@ -124,35 +126,37 @@ def tasks(plans: Sequence[Plan]) -> list[Drift]:
 
 
 def _tasks(plan: Plan) -> list[Drift]:
+    restarts = {name: 0 if name in START_NEAREST else plan.restart for name, _ in plan.dynamics}
+    every = [(model, plan.dynamics) for model in _models(plan)]
+    fields = [(model, [item for item in plan.dynamics if item[0] in FIELDS]) for model in _variants(plan)]
     return [
-        Drift(
-            model,
-            dynamics,
-            settings,
-            plan.duration,
-            plan.step,
-            0 if dynamics in START_NEAREST else plan.restart,
-            plan.test_every,
-        )
-        for model in _models(plan)
-        for dynamics, settings in plan.dynamics
+        Drift(model, name, settings, plan.duration, plan.step, restarts[name], plan.test_every)
+        for model, dynamics in every + (fields if plan.variants else [])
+        for name, settings in dynamics
     ]
 
 
 def _models(plan: Plan) -> Iterator[Model]:
-    refined = (("preset", "dynamics"), *plan.snapshots, *plan.refinement)
-    yield _model(plan, "ncae", "dynamics", refined)
+    """The preset on NcAE, and every method with the paper's loss."""
+    yield _model(plan, "ncae", "dynamics", _refined(plan))
     for method in plan.methods:
         yield _model(plan, method, "paper-loss", plan.snapshots)
-    if not plan.variants:
-        return
+
+
+def _variants(plan: Plan) -> Iterator[Model]:
+    """The preset on the other methods, and its parts one by one."""
+    refined = _refined(plan)
+    for method in plan.methods[1:-1]:
+        yield _model(plan, method, "dynamics", refined)
     yield _model(plan, "ncae", "rollouts", (*refined, ("latent_weight", 0.0)))
     yield _model(plan, "ncae", "latent-velocity", (*plan.snapshots, ("latent_weight", 10.0)))
     for term in ("fibre", "gradient"):
         yield _model(plan, "ncae", term, (*plan.snapshots, (f"{term}_weight", 10.0)))
     yield _model(plan, "ncae", "dynamics-galerkin", (*refined, ("rollout_dynamics", "galerkin")))
-    for method in plan.methods[1:-1]:
-        yield _model(plan, method, "dynamics", refined)
+
+
+def _refined(plan: Plan) -> Settings:
+    return (("preset", "dynamics"), *plan.snapshots, *plan.refinement)
 
 
 def _model(plan: Plan, method: str, training: str, settings: Settings) -> Model:

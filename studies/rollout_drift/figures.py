@@ -32,17 +32,19 @@ def drift_curves(found: Results) -> Figure:
 
 
 def valid_by_forcing(found: Results) -> Figure:
-    """Valid time against F for the trainings of NcAE: median over seeds, with the quartiles."""
+    """Valid time against F for each latent dynamics: median over seeds, with the quartiles for NcAE."""
     names = found.dynamics
     figure, ((*axes,),) = panels(1, len(names), (13, 3.2))
     for name, ax in zip(names, axes, strict=True):
         for run in _of(found, name):
-            if run.attrs["method"] == "ncae":
+            if run.attrs["training"] in SHOWN:
                 low, middle, high = run.valid_time.quantile([0.25, 0.5, 0.75], "seed")
-                (line,) = ax.plot(run.F, middle, marker="o", label=run.attrs["training"])
-                ax.fill_between(run.F, low, high, color=line.get_color(), alpha=0.12, lw=0)
+                (line,) = ax.plot(run.F, middle, marker=".", **_look(run))
+                if run.attrs["method"] == "ncae":
+                    ax.fill_between(run.F, low, high, color=line.get_color(), alpha=0.12, lw=0)
         ax.set(title=name, xlabel="forcing F")
         ax.set_yscale("symlog", linthresh=1)
+        ax.set_ylim(-0.1, 1.5 * found.duration)
     axes[0].set_ylabel("valid prediction time (time units)")
     _legend(figure, axes)
     return figure

@@ -1,6 +1,5 @@
 """The page of results: tables and figures of all result files in a folder."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -64,9 +63,8 @@ def _page(found: dict[str, Results]) -> Iterator[str]:
 
 
 def _section(system: str, found: Results) -> Iterator[str]:
-    config = json.loads(found.any.attrs["config"])
     yield (
-        f"## {TITLES[system]}\n\n{found.any.sizes['context']} test contexts, to {config['duration']:g} "
+        f"## {TITLES[system]}\n\n{found.any.sizes['context']} test contexts, to {found.duration:g} "
         f"{UNITS[system]}. {found.provenance}\n"
     )
     yield "### Valid prediction time\n"

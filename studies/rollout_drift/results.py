@@ -34,6 +34,11 @@ class Results:
         return next(iter(self.runs.values()))
 
     @property
+    def duration(self) -> float:
+        """Of the rollouts, in the system's time units."""
+        return json.loads(self.any.attrs["config"])["duration"]
+
+    @property
     def restart(self) -> int:
         """Steps from one re-encoding to the next."""
         return max(json.loads(run.attrs["config"])["restart"] for run in self.runs.values())

@@ -2,6 +2,8 @@
 
 import csv
 import io
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 import xarray as xr
 
 import studies.paper
+from romkit.training import PRESETS
 from studies.paper import datasets
 from studies.paper.comparison import ratio
 from studies.paper.config import CONFIGS, QUICK, VELOCITY_TERM
@@ -96,6 +99,18 @@ def test_the_committed_report_is_that_of_the_committed_results():
     assert (RESULTS / "summary.csv").read_text() == summary(results)
     pictures = [name for name in FIGURES if (RESULTS / "figures" / f"{name}.png").exists()]
     assert (RESULTS / "REPORT.md").read_text() == page(QUICK, results, pictures)
+
+
+def test_the_committed_trainings_are_of_the_recipes_as_they_are_now():
+    """The key of a task has the name of its recipe: when a recipe changes, its result files have to be removed."""
+    for data in load(RESULTS / "quick").trained:
+        given = dict(json.loads(data.attrs["config"])["settings"])
+        if data.attrs["kind"] == "tuned":
+            given["learning_rate"] = data.attrs["learning_rate"]
+            given["penalty_weight"] = data.attrs["penalty_weight"]
+        recipe = replace(PRESETS[data.attrs["recipe"]](data.attrs["system"], data.attrs["method"]), **given)
+        for name in ("epochs", "batch_size", "optimizer", "learning_rate", "penalty_weight", "velocity_weight"):
+            assert data.attrs[name] == getattr(recipe, name), (data.attrs["task"], name)
 
 
 def test_summary_has_a_row_for_each_published_number(one_result):
