@@ -148,8 +148,11 @@ def _variants(plan: Plan) -> Iterator[Model]:
     refined = _refined(plan)
     for method in plan.methods[1:-1]:
         yield _model(plan, method, "dynamics", refined)
+    timing = (("clock_steps", 12), ("rollout_dynamics", "galerkin"), *plan.refinement)
+    yield _model(plan, "ncae", "timing-galerkin", (*plan.snapshots, *timing))
     yield _model(plan, "ncae", "rollouts", (*refined, ("latent_weight", 0.0)))
     yield _model(plan, "ncae", "latent-velocity", (*plan.snapshots, ("latent_weight", 10.0)))
+    yield _model(plan, "ncae", "noise", (*plan.snapshots, ("state_noise", 0.1)))
     for term in ("fibre", "gradient"):
         yield _model(plan, "ncae", term, (*plan.snapshots, (f"{term}_weight", 10.0)))
     yield _model(plan, "ncae", "dynamics-galerkin", (*refined, ("rollout_dynamics", "galerkin")))
