@@ -12,6 +12,7 @@ from romkit.metrics.manifold_distance import manifold_distance
 from romkit.metrics.reconstruction import Reconstruction, reconstruction_rmse
 from romkit.metrics.rollout import VALID_THRESHOLD, nrmse, valid_time
 from romkit.metrics.spectrum import hellinger_distance, power_density
+from romkit.metrics.stability import lyapunov_sum
 from romkit.metrics.travelling_wave import amplitude_drift, phase_drift, wave_number_agreement
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "idempotency_error",
     "latent_condition_number",
     "latent_speed_variation",
+    "lyapunov_sum",
     "manifold_distance",
     "nrmse",
     "peak_energy_drift",

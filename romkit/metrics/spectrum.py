@@ -1,5 +1,7 @@
 """Temporal power spectra, and how far two of them are apart: whether a rollout has the right long-term statistics."""
 
+import functools
+
 import torch
 from torch import Tensor
 
@@ -43,7 +45,7 @@ def hellinger_distance(truth: Tensor, rom: Tensor, *, smoothing: float = SMOOTHI
     A member that diverged, at any time, is as far from the truth as can be: 1.
 
     Args:
-        truth: (..., T, n) at equal time steps.
+        truth: (..., T, n) at equal time steps; where it has fewer leading axes than rom, members share it.
         rom: (..., T, n) at the same times.
         smoothing: standard deviation of the Gaussian in frequency bins. Spectra of periodic motions are lines, and
             without smoothing a frequency that is wrong by one bin counts as much as one that is wrong by many.
@@ -69,6 +71,6 @@ def _smoothed(power: Tensor, sigma: float) -> Tensor:
         return power
     offsets = torch.arange(-radius, radius + 1, dtype=power.dtype, device=power.device)
     kernel = torch.exp(-(offsets**2) / (2 * sigma**2))
-    rows = power.mT.reshape(-1, 1, power.shape[-2])
-    smooth = torch.nn.functional.conv1d(rows, (kernel / kernel.sum()).view(1, 1, -1), padding=radius)
-    return smooth.reshape(power.mT.shape).mT
+    padded, number = torch.nn.functional.pad(power, (0, 0, radius, radius)), power.shape[-2]
+    parts = ((weight * padded[..., k : k + number, :]) for k, weight in enumerate(kernel / kernel.sum()))
+    return functools.reduce(torch.Tensor.add_, parts)

@@ -5,6 +5,8 @@ coefficient is a(t) = Σⱼ xⱼ(t) exp(-2πi k j / n). The mode that is followe
 with the most power on average over time; the mean, k = 0, does not count.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -74,13 +76,17 @@ def _power(states: Tensor) -> Tensor:
 
 def _modes(truth: Tensor, rom: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Coefficients (..., T) of the truth's dominant mode in both, and the times (..., T) before the divergence."""
-    truth, rom = torch.broadcast_tensors(truth, rom)
-    valid = ~diverged(rom)
-    rom = torch.where(valid.unsqueeze(-1), rom, truth)  # values that the mask then takes out
     dominant = 1 + _power(truth).mean(-2).argmax(-1)
-    index = dominant.unsqueeze(-1).unsqueeze(-1).expand(*truth.shape[:-1], 1)
-    a, b = (torch.fft.rfft(x, dim=-1).gather(-1, index).squeeze(-1) for x in (truth, rom))
-    return torch.where(_is_wave(a, truth), a, torch.nan), b, valid
+    a, b = (_coefficient(x, dominant) for x in (truth, rom))
+    a, valid = torch.where(_is_wave(a, truth), a, torch.nan), ~diverged(rom)
+    return a.expand_as(b), torch.where(valid, b, a), valid  # what the mask takes out is finite wherever a is
+
+
+def _coefficient(states: Tensor, wave_number: Tensor) -> Tensor:
+    """(..., T) Fourier coefficient of states (..., T, n) at a wave number (...)."""
+    grid = torch.arange(states.shape[-1], dtype=states.dtype, device=states.device)
+    angle = (-2 * math.pi / states.shape[-1]) * (wave_number.unsqueeze(-1) * grid)
+    return torch.complex(*((states @ part.unsqueeze(-1)).squeeze(-1) for part in (angle.cos(), angle.sin())))
 
 
 def _is_wave(a: Tensor, truth: Tensor) -> Tensor:

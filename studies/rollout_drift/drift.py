@@ -13,6 +13,7 @@ from romkit.integrators import (
     LSPG,
     Galerkin,
     LatentDynamics,
+    LatentField,
     NeuralODE,
     PetrovGalerkin,
     Reencoded,
@@ -26,7 +27,15 @@ from romkit.solvers import RK4
 from romkit.types import Value
 from studies.rollout_drift.data import Settings, Truth, make_system, test_set, training_set, truth
 from studies.rollout_drift.models import Model, trained
-from studies.rollout_drift.scores import QUANTILES, Members, curve_indices, energy_scores, scores, wave_scores
+from studies.rollout_drift.scores import (
+    QUANTILES,
+    Members,
+    curve_indices,
+    energy_scores,
+    scores,
+    stability_scores,
+    wave_scores,
+)
 from studies.runner import Task
 
 
@@ -43,7 +52,7 @@ class Drift(Task):
         test_every: each how many-th test context is followed.
     """
 
-    code_version: ClassVar[int] = 1
+    code_version: ClassVar[int] = 2
     model: Model
     dynamics: str
     settings: Settings
@@ -93,7 +102,11 @@ class Drift(Task):
         x0 = true.states[:, 0].expand(*P.context.shape[:-1], -1)
         solution = dynamics.solve(P, system.field(P.context), x0, true.times, RK4(self.step, label=self.name))
         rom = P.decode(solution.states)
-        return rom, wave_scores(true.times, true.states, rom)
+        more = wave_scores(true.times, true.states, rom)
+        field = dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics
+        if isinstance(field, LatentField):
+            more |= stability_scores(field.latent_field(P, system.field(P.context)), solution.states)
+        return rom, more
 
     def _swing(self, P: Operator, dynamics: LatentDynamics, true: Truth) -> tuple[Tensor, Members]:
         """Decoded positions of a mechanical system, and how it keeps its energy."""

@@ -1,6 +1,6 @@
 """The page of results: tables and figures of all result files in a folder."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ WAYS = {
     "phase_drift": "phase",
     "amplitude_drift": "amplitude",
     "wave_number_agreement": "wave number",
+    "lyapunov_sum": "Lyapunov",
     "peak_energy_drift": "energy",
     "hellinger_distance": "Hellinger",
     "valid_time_strict": "valid (0.05)",
@@ -83,12 +84,13 @@ def _section(system: str, found: Results) -> Iterator[str]:
     yield "### How they leave the truth\n"
     yield (
         "Medians over the rollouts of each model. Phase: size of the drift in rad per time unit. Amplitude: relative "
-        "drift per time unit. Wave number: share of times with the right one. Energy: largest relative error. "
-        "Hellinger: distance of the spectra. Valid (0.05): time until NRMSE exceeds 0.05. Off manifold: how far one "
-        "more projection would move the trajectory, in NRMSE.\n"
+        "drift per time unit. Wave number: share of times with the right one. Lyapunov: sum of the exponents of the "
+        "latent field per time unit, negative where its orbit attracts. Energy: largest relative error. Hellinger: "
+        "distance of the spectra. Valid (0.05): time until NRMSE exceeds 0.05. Off manifold: how far one more "
+        "projection would move the trajectory, in NRMSE.\n"
     )
-    ways = [name for name in WAYS if name in found.any]
-    rows = [[*key, *_ways(run.sel(mode="latent"), ways)] for key, run in found.runs.items()]
+    ways = [name for name in WAYS if any(name in run for run in found.runs.values())]
+    rows = [[*key, *(_way(run.sel(mode="latent"), name) for name in ways)] for key, run in found.runs.items()]
     yield table(["model", "dynamics", *(WAYS[name] for name in ways)], rows)
     yield "### Training\n"
     head = ["model", "position RMSE", "velocity RMSE", "seeds that diverged", "CPU minutes"]
@@ -117,14 +119,16 @@ def _shares(run: xr.Dataset) -> str:
     return f"{float((away > 100).mean()):.0%} / {float((away > 500).mean()):.0%}"
 
 
-def _ways(run: xr.Dataset, names: Sequence[str]) -> list[str]:
-    return [_median(np.abs(run[name].values)) for name in names]
-
-
-def _median(values: np.ndarray) -> str:
-    """NaN is the score of a rollout that diverged at once."""
+def _way(run: xr.Dataset, name: str) -> str:
+    """The median of a score over the rollouts for which it is known; a rollout that diverged at once has NaN."""
+    values = run[name].values if name in run else np.array([])
     known = values[~np.isnan(values)]
-    return f"{np.median(known):.2g}" if known.size else NOTHING
+    if not known.size:
+        return NOTHING
+    if name != "lyapunov_sum":
+        return f"{np.median(np.abs(known)):.2g}"
+    unstable = int((known > 0).sum())
+    return f"{np.median(known):.2g}" + (f" ({unstable} of {known.size} positive)" if unstable else "")
 
 
 def _training(run: xr.Dataset) -> Iterator[str]:

@@ -7,6 +7,7 @@ from romkit.metrics import (
     amplitude_drift,
     diverged,
     hellinger_distance,
+    lyapunov_sum,
     manifold_distance,
     nrmse,
     peak_energy_drift,
@@ -16,12 +17,14 @@ from romkit.metrics import (
 )
 from romkit.projections import Operator
 from romkit.systems import MechanicalSystem
-from romkit.types import Value
+from romkit.types import Field, Value
 
 QUANTILES = (0.1, 0.5, 0.9)
 """Of the error over contexts, along time."""
 CURVE = 60
 """Times of the error curve, equally spaced in their logarithm."""
+SAMPLES = 400
+"""Twice the latent states of a rollout over which its stability is averaged, all from its second half."""
 
 
 Members = dict[str, Tensor]
@@ -39,7 +42,6 @@ def scores(times: Tensor, truth: Tensor, rom: Tensor, P: Operator, std: Tensor, 
         std: (n,) standard deviation of each component.
         more: scores that only some systems have.
     """
-    truth = truth.expand_as(rom)
     errors = nrmse(truth, rom, std)
     kept = curve_indices(len(times))
     curves = torch.quantile(errors[..., kept].nan_to_num(nan=torch.inf), torch.tensor(QUANTILES).to(errors), dim=1)
@@ -56,12 +58,17 @@ def scores(times: Tensor, truth: Tensor, rom: Tensor, P: Operator, std: Tensor, 
 
 def wave_scores(times: Tensor, truth: Tensor, rom: Tensor) -> Members:
     """How a travelling wave drifts: (seed, context) each."""
-    truth = truth.expand_as(rom)
     return {
         "phase_drift": phase_drift(times, truth, rom),
         "amplitude_drift": amplitude_drift(times, truth, rom),
         "wave_number_agreement": wave_number_agreement(truth, rom),
     }
+
+
+def stability_scores(field: Field, states: Tensor) -> Members:
+    """Whether a latent field draws neighbours in to the trajectories (..., T, m) that it made: (seed, context) each."""
+    T = states.shape[-2]
+    return {"lyapunov_sum": lyapunov_sum(field, states[..., T // 2 :: max(1, T // SAMPLES), :])}
 
 
 def energy_scores(system: MechanicalSystem, context: Tensor, truth: Value, rom: Value) -> Members:

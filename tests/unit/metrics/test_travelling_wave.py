@@ -94,8 +94,9 @@ def test_wave_numbers_agree_until_they_change_or_the_member_diverges():
 
 def test_members_are_scored_one_by_one():
     truth = torch.stack([wave(), wave(number=7, speed=-1.0)])
+    seventh = wave(number=7, speed=-1.1)
     rom = torch.stack(
-        [torch.stack([wave(speed=2 + 0.1 * s, growth=-0.1 * s), wave(number=7 + s, speed=-1.1)]) for s in range(3)]
+        [torch.stack([wave(speed=2 + 0.1 * s, growth=-0.1 * s), seventh + 2 * wave(number=7 + s)]) for s in range(3)]
     )
     rom[1, 0, 50:] = torch.nan
     phase, amplitude = partial(phase_drift, TIMES), partial(amplitude_drift, TIMES)
