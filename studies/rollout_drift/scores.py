@@ -23,7 +23,7 @@ QUANTILES = (0.1, 0.5, 0.9)
 """Of the error over contexts, along time."""
 CURVE = 60
 """Times of the error curve, equally spaced in their logarithm."""
-SAMPLES = 400
+SAMPLES = 200
 """Twice the latent states of a rollout over which its stability is averaged, all from its second half."""
 
 
