@@ -21,6 +21,7 @@ from studies.paper.report import TABLES, page
 from studies.paper.results import Results, load
 from studies.paper.tables import COLUMNS, METHOD_OF, Measured, measure, reference, statistics, summary
 from studies.paper.tasks import tasks
+from studies.paper.timing import measure as measure_time
 from studies.paper.training import Training
 from studies.runner import InProcess
 
@@ -76,6 +77,15 @@ def test_smoke_runs_every_task_and_covers_tables_figures_and_claims(smoke):
 def test_a_second_run_computes_nothing(smoke):
     folder, _ = smoke
     assert not studies.paper.main("smoke", InProcess(), folder).complete
+
+
+def test_the_time_of_a_preset_is_that_of_its_epochs_and_tasks(smoke, monkeypatch):
+    monkeypatch.setattr(datasets, "CACHE", smoke[0] / "datasets")
+    config = CONFIGS["smoke"]
+    found = measure_time(config, config.systems[0], 1, "cpu", compile=False)
+    assert found["epochs"] == 2
+    assert found["hours_per_training"] == pytest.approx(2 * found["seconds_per_epoch"] / 3600)
+    assert found["trainings"] == sum("lorenz96" in t.name for t in tasks(config)) - 1 + len(config.tuned)
 
 
 def test_every_published_number_has_a_task():
