@@ -93,20 +93,24 @@ def _reached(results: Results, choices: Choices) -> str:
     return f"{sum(measured)} of {len(measured)}"
 
 
-def _best(results: Results, whose: str) -> str:
-    """The combination that comes closest to the published errors of all methods, or of one."""
+def closest(results: Results, whose: str = "NcAE") -> Choices:
+    """The combination that comes closest to the published errors of a method, or of "all methods"."""
     tables = QUESTIONS["average"][1]
     entries = [e for e in reference() if e.table.startswith(tables) and whose in ("all methods", e.method)]
     combinations = [Choices(a, Choices().pooling, s, u) for a, s, u in itertools.product(AVERAGES, SIDES, NOISE_UNITS)]
-    scores = [mismatch(results, entries, choices) for choices in combinations]
-    if np.isnan(scores).all():
-        return ""
-    best, here = combinations[int(np.nanargmin(scores))], mismatch(results, entries)
-    return (
-        f"Closest to the published errors of {whose}: averaged over {best.average}, out of the range on {best.side}, σ"
-        f" in units of {best.unit} (mismatch {np.nanmin(scores):.2f}, that of the tables {here:.2f}; NcAE at or below"
-        f" the published mean in {_reached(results, best)})."
-    )
+    scores = {choices: mismatch(results, entries, choices) for choices in (Choices(), *combinations)}
+    known = {choices: score for choices, score in scores.items() if not np.isnan(score)}
+    return min(known, key=known.get, default=Choices())
+
+
+def described(choices: Choices) -> str:
+    """The choices of an error in words."""
+    return f"averaged over {choices.average}, out of the range on {choices.side}, σ in units of {choices.unit}"
+
+
+def _best(results: Results, whose: str) -> str:
+    best = closest(results, whose)
+    return f"Closest to the published errors of {whose}: {described(best)} (NcAE: {_reached(results, best)} reached)."
 
 
 def _closer(results: Results) -> str:

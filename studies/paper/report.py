@@ -92,8 +92,8 @@ def _headline(results: Results, verdicts: Sequence[Verdict]) -> str:
     share = f"{reached / len(ours):.0%}" if ours else "none"
     return (
         f"{len(there)} of the {len(entries)} published numbers have a measured one. NcAE reaches or beats its "
-        f"published mean in {reached} of its {len(ours)} measured entries ({share}). Of {len(verdicts)} claims "
-        + ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+        f"published mean in {reached} of its {len(ours)} measured entries ({share}). {len(verdicts)} claims: "
+        + ", ".join(f"{verdict} {count}" for verdict, count in counts.most_common())
         + f". {lost} of {seeds} trainings diverged.\n"
     )
 
@@ -106,14 +106,28 @@ def _reached(results: Results) -> str:
         reached = sum(mean <= entry.mean for entry, mean in means)
         close = sum(_within(entry, mean) for entry, mean in means)
         rows.append([name, len(found), reached, close])
-    missed = [
-        [TABLES[e.table], TITLES[e.system], e.condition, SHORT.get(e.metric, "idempotency"), *_ours_and_published(e, m)]
-        for e in reference()
-        if e.method == "NcAE" and (m := measure(results, e)) is not None and statistics(e, m)[0] > e.mean
-    ]
     head = ["method", "measured", "at or below the published mean", "within two published standard deviations"]
-    missing = "\nNcAE's entries above their published mean:\n\n"
-    return table(head, rows) + missing + table(["table", "system", "condition", "metric", "ours", "published"], missed)
+    return table(head, rows) + _missed(results)
+
+
+def _missed(results: Results) -> str:
+    """NcAE's entries above their published mean, and what becomes of them under the closest choices."""
+    best, rows, cured = choices.closest(results), [], 0
+    for entry in reference():
+        measured = measure(results, entry)
+        if entry.method != "NcAE" or measured is None or statistics(entry, measured)[0] <= entry.mean:
+            continue
+        other = measure(results, entry, best)
+        cured += statistics(entry, other)[0] <= entry.mean
+        ours, published = _ours_and_published(entry, measured)
+        where = TABLES[entry.table], TITLES[entry.system], entry.condition, SHORT.get(entry.metric, "idempotency")
+        rows.append([*where, ours, _ours_and_published(entry, other)[0], published])
+    text = (
+        f"\nNcAE's entries above their published mean. {cured} of these {len(rows)} are reached if what the paper "
+        f"leaves open is chosen as it comes closest to NcAE ({choices.described(best)}). README.md says why the rest "
+        "is not.\n\n"
+    )
+    return text + table(["table", "system", "condition", "metric", "ours", "ours, closest", "published"], rows)
 
 
 def _within(entry: Entry, mean: float) -> bool:
