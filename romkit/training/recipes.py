@@ -19,7 +19,7 @@ from romkit.training.pipeline import Noise
 from romkit.training.rollouts import Refinement
 from romkit.training.schedules import SCHEDULES
 
-NOISE_UNITS = ("scale", "physical")
+NOISE_UNITS = ("scale", "deviation", "physical")
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,8 @@ class Recipe:
         weight_decay: L2 coefficient.
         every: take each `every`-th time of the dataset.
         state_noise, context_noise: standard deviation of Gaussian noise drawn anew for every batch.
-        noise_unit: what they multiply: "scale" (deviation of the states; half the training range of the context) or
+        noise_unit: what they multiply: "scale" (deviation of the states; half the training range of the context),
+            "deviation" (also for the context, as if it were uniform over its range: half of that over √3), or
             "physical" (the units of states and contexts).
         latent_weight, invariance_weight: of the terms ‖ẏ - DP(Py) f(Py)‖² and ‖f(Py) - DP(Py) f(Py)‖² of
             `romkit.training.field_terms`; they need the system, of first order.
@@ -127,12 +128,13 @@ class Recipe:
         """The noise in network coordinates, None if there is none."""
         if self.state_noise == 0 and self.context_noise == 0:
             return None
-        state, context = (
-            (frame.state_scale, frame.context_scale)
-            if self.noise_unit == "physical"
-            else (torch.ones_like(frame.state_scale), torch.ones_like(frame.context_scale))
-        )
-        return Noise(self.state_noise / state, self.context_noise / context)
+        state, context = torch.ones_like(frame.state_scale), torch.ones_like(frame.context_scale)
+        state, context = {
+            "scale": (state, context),
+            "deviation": (state, context / math.sqrt(3)),
+            "physical": (1 / frame.state_scale, 1 / frame.context_scale),
+        }[self.noise_unit]
+        return Noise(self.state_noise * state, self.context_noise * context)
 
 
 _FIELD_TERMS = ("latent_weight", "invariance_weight", "fibre_weight", "gradient_weight")

@@ -15,19 +15,34 @@ from studies.paper.fairness_claims import errors_of, velocity_mismatch
 from studies.paper.judging import spread
 from studies.paper.results import VELOCITY_WEIGHT, Results
 from studies.paper.tables import NAME_OF, Choices, Entry, measure, mismatch, reference, statistics
+from studies.style import TITLES
 
-OPTIONS = {"average": AVERAGES, "side": SIDES, "unit": NOISE_UNITS, "pooling": POOLINGS}
+OPTIONS = {
+    "average": AVERAGES,
+    "side": SIDES,
+    "unit": NOISE_UNITS,
+    "training_unit": NOISE_UNITS,
+    "pooling": POOLINGS,
+}
+ERRORS = ("reconstruction", "ablation_modulation", "ood_context", "train_noise", "test_noise")
 QUESTIONS = {
-    "average": ("error averaged over", ("reconstruction", "ablation_modulation", "ood_context", "test_noise")),
+    "average": (
+        "error averaged over",
+        ("reconstruction", "ablation_modulation", "ood_context", "train_noise", "test_noise"),
+    ),
     "side": ("out of the training range", ("ood_context",)),
     "unit": ("σ at evaluation multiplies", ("test_noise",)),
+    "training_unit": ("σ at training multiplies", ("train_noise",)),
     "pooling": ("latent geometry over", ("latent_geometry",)),
 }
 """What each field of `Choices` decides, and the tables that it touches."""
 
 
 def evaluation_choices(results: Results) -> str:
-    """The mismatch of each option, the others as in the tables; then the best combination."""
+    """The mismatch of each option, the others as in the tables; then the best combination.
+
+    Only NcAE is trained with every option; the others' mismatch is left out where they are not.
+    """
     rows = []
     for name, options in OPTIONS.items():
         question, tables = QUESTIONS[name]
@@ -36,7 +51,7 @@ def evaluation_choices(results: Results) -> str:
         for option in options:
             choices = dataclasses.replace(Choices(), **{name: option})
             used = " (tables)" if option == getattr(Choices(), name) else ""
-            cells = [f"{mismatch(results, part, choices):.2f}" for part in (entries, ours)]
+            cells = [_mismatch(results, part, choices) for part in (entries, ours)]
             rows.append([question, option + used, *cells, _reached(results, choices)])
     head = ["choice", "option", "all methods", "NcAE", "NcAE's entries at or below the published mean"]
     return table(head, rows) + f"\n{_best(results, 'all methods')}\n{_best(results, 'NcAE')}\n"
@@ -75,15 +90,24 @@ def training_choices(results: Results) -> str:
 
 
 def noise_units(results: Results) -> str:
-    """NcAE on Lorenz96 trained under noise, with σ in units of the scale and in physical units."""
+    """NcAE trained under noise, with σ in each unit; states have the same deviation as scale."""
     rows = []
-    for kind in NOISE_KINDS:
-        for sigma in SIGMAS:
-            condition = f"{kind} {sigma:.2f}"
-            scaled, physical = (results.find(k, "lorenz96", "ncae", condition) for k in ("noise", "unit"))
-            published = _entry(f"train_noise_{kind}", f"sigma={sigma:.2f}", "NcAE")
-            rows.append([condition, *map(_pair, (scaled, physical)), " / ".join(f"{e.mean:g}" for e in published)])
-    return table(["noise", "scale (tables)", "physical", "published"], rows)
+    for system, kind, sigma in itertools.product(TITLES, NOISE_KINDS, SIGMAS):
+        condition = f"{kind} {sigma:.2f}"
+        units = [_pair(results.find("unit", system, "ncae", condition, noise_unit=unit)) for unit in NOISE_UNITS[1:]]
+        published = [e for e in reference() if e[:4] == (f"train_noise_{kind}", system, "NcAE", f"sigma={sigma:.2f}")]
+        scaled = _pair(results.find("noise", system, "ncae", condition))
+        rows.append([TITLES[system], condition, scaled, *units, " / ".join(f"{e.mean:g}" for e in published)])
+    return table(["system", "noise", f"{NOISE_UNITS[0]} (tables)", *NOISE_UNITS[1:], "published"], rows)
+
+
+def _mismatch(results: Results, entries: list[Entry], choices: Choices) -> str:
+    return f"{mismatch(results, entries, choices):.2f}" if _are_there(results, entries, choices) else ""
+
+
+def _are_there(results: Results, entries: list[Entry], choices: Choices) -> bool:
+    """Whether all entries that the tables have are measured under these choices as well."""
+    return all(measure(results, entry, choices) for entry in entries if measure(results, entry))
 
 
 def _reached(results: Results, choices: Choices) -> str:
@@ -95,17 +119,19 @@ def _reached(results: Results, choices: Choices) -> str:
 
 def closest(results: Results, whose: str = "NcAE") -> Choices:
     """The combination that comes closest to the published errors of a method, or of "all methods"."""
-    tables = QUESTIONS["average"][1]
-    entries = [e for e in reference() if e.table.startswith(tables) and whose in ("all methods", e.method)]
-    combinations = [Choices(a, Choices().pooling, s, u) for a, s, u in itertools.product(AVERAGES, SIDES, NOISE_UNITS)]
-    scores = {choices: mismatch(results, entries, choices) for choices in (Choices(), *combinations)}
+    entries = [e for e in reference() if e.table.startswith(ERRORS) and whose in ("all methods", e.method)]
+    options = itertools.product(AVERAGES, SIDES, NOISE_UNITS, NOISE_UNITS)
+    combinations = [Choices(average, Choices().pooling, *rest) for average, *rest in options]
+    there = (choices for choices in combinations if _are_there(results, entries, choices))
+    scores = {choices: mismatch(results, entries, choices) for choices in there}
     known = {choices: score for choices, score in scores.items() if not np.isnan(score)}
     return min(known, key=known.get, default=Choices())
 
 
 def described(choices: Choices) -> str:
     """The choices of an error in words."""
-    return f"averaged over {choices.average}, out of the range on {choices.side}, σ in units of {choices.unit}"
+    units = f"σ at evaluation in units of {choices.unit}, at training of {choices.training_unit}"
+    return f"averaged over {choices.average}, out of the range on {choices.side}, {units}"
 
 
 def _best(results: Results, whose: str) -> str:
@@ -137,8 +163,3 @@ def _published(system: str, method: str) -> str:
         e for e in reference() if e.table == "reconstruction" and (e.system, e.method) == (system, NAME_OF[method])
     ]
     return " / ".join(f"{e.mean:g} ± {e.std:g}" for e in found)
-
-
-def _entry(name: str, condition: str, method: str) -> list[Entry]:
-    where = (name, "lorenz96", method, condition)
-    return [e for e in reference() if e[:4] == where]

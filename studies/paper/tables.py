@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import xarray as xr
 
 from studies.paper.results import Results
 
@@ -65,12 +66,14 @@ class Choices:
         pooling: over which snapshots latent geometry is taken (`evaluation.POOLINGS`).
         side: where contexts leave the training range (`datasets.SIDES`).
         unit: what σ multiplies at evaluation (`evaluation.NOISE_UNITS`).
+        training_unit: what it multiplies at training (`romkit.training.recipes.NOISE_UNITS`).
     """
 
     average: str = "snapshots"
     pooling: str = "all contexts"
     side: str = "both"
     unit: str = "scale"
+    training_unit: str = "scale"
 
 
 def reference() -> list[Entry]:
@@ -82,10 +85,7 @@ def reference() -> list[Entry]:
 def measure(results: Results, entry: Entry, choices: Choices | None = None) -> Measured | None:
     """Our values for an entry, None where its task has no result."""
     choices = choices or Choices()
-    method, condition, kind = METHOD_OF[entry.method], entry.condition, "clean"
-    if entry.table.startswith("train_noise"):
-        kind, condition = "noise", f"{entry.table.removeprefix('train_noise_')} {_sigma(entry)}"
-    data = results.find(kind, entry.system, method, condition if kind == "noise" else "clean")
+    condition, data = entry.condition, _training_of(results, entry, choices)
     if data is None:
         return None
     if entry.metric == "idempotency_error":
@@ -96,6 +96,16 @@ def measure(results: Results, entry: Entry, choices: Choices | None = None) -> M
         values = data[entry.metric].sel(condition=_evaluated(entry, choices), average=choices.average)
     values = values.values.astype(np.float64)
     return Measured(values, (data["diverged"].values != 0) | ~np.isfinite(values))
+
+
+def _training_of(results: Results, entry: Entry, choices: Choices) -> xr.Dataset | None:
+    """The result of the training that an entry is about."""
+    where = entry.system, METHOD_OF[entry.method]
+    if not entry.table.startswith("train_noise"):
+        return results.find("clean", *where)
+    noise = entry.table.removeprefix("train_noise_")
+    unit = "scale" if (choices.training_unit, noise) == ("deviation", "state") else choices.training_unit
+    return results.find("noise" if unit == "scale" else "unit", *where, f"{noise} {_sigma(entry)}", noise_unit=unit)
 
 
 def statistics(entry: Entry, measured: Measured) -> tuple[float, float, int]:

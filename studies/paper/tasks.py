@@ -1,5 +1,6 @@
 """All tasks of a preset, the most valuable first."""
 
+import itertools
 from collections.abc import Iterator
 
 from studies.paper.bifurcation import Bifurcation
@@ -21,7 +22,9 @@ def tasks(config: Config) -> list[Task]:
         *_clean(config, pendulum),
         *_noisy(config, lorenz96),
         *_choices(config, lorenz96),
+        *_units(config, lorenz96),
         *_noisy(config, pendulum),
+        *_units(config, pendulum),
         *(_tuned(config, plan, method) for plan in config.systems for method in config.tuned),
     ]
 
@@ -44,7 +47,7 @@ def _noisy(config: Config, plan: SystemPlan) -> Iterator[Task]:
 
 
 def _choices(config: Config, plan: SystemPlan) -> Iterator[Task]:
-    """The effect of what the paper leaves open: training set, transient, context scaling, unit of the noise."""
+    """The effect of what the paper leaves open: training set, transient, context scaling."""
     for seed in plan.data_seeds:
         for method in DATA_SEED_METHODS:
             yield _training(config, plan, "data", method, data_seed=seed, label=f"set {seed}")
@@ -52,10 +55,14 @@ def _choices(config: Config, plan: SystemPlan) -> Iterator[Task]:
         parameters = (*((k, v) for k, v in plan.parameters if k != "transient"), ("transient", transient))
         yield _training(config, plan, "transient", "ncae", parameters=parameters, label=f"{transient:g}")
     yield _training(config, plan, "scaling", "ncae", context_scaling="none", label="none")
-    for kind in NOISE_KINDS:
-        for sigma in config.sigmas:
-            condition = f"{kind} {sigma:.2f}"
-            yield _training(config, plan, "unit", "ncae", condition, **_noise(kind, sigma), noise_unit="physical")
+
+
+def _units(config: Config, plan: SystemPlan) -> Iterator[Task]:
+    """The effect of what σ multiplies at training; states have the same deviation as scale."""
+    for unit, kind, sigma in itertools.product(plan.noise_units, NOISE_KINDS, config.sigmas):
+        if (unit, kind) != ("deviation", "state"):
+            noise = {**_noise(kind, sigma), "noise_unit": unit}
+            yield _training(config, plan, "unit", "ncae", f"{kind} {sigma:.2f}", label=unit, **noise)
 
 
 def _tuned(config: Config, plan: SystemPlan, method: str) -> Tuned:

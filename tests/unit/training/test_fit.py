@@ -192,6 +192,7 @@ def test_noise_depends_on_seed_and_epoch_alone_and_has_the_stated_scale(lorenz_d
     rows = Rows(torch.zeros(4000, 36), torch.zeros(4000, 36), torch.zeros(4000, 1))
     for unit, state, context in (
         ("scale", 0.1, 0.2),
+        ("deviation", 0.1, 0.2 / 3**0.5),
         ("physical", 0.1 / frame.state_scale[0].item(), 0.2 / frame.context_scale[0].item()),
     ):
         noise = Recipe(state_noise=0.1, context_noise=0.2, noise_unit=unit).make_noise(frame)
