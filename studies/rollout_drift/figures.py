@@ -8,8 +8,8 @@ from studies.rollout_drift.results import Results
 from studies.style import COLOURS, panels
 
 UNITS = {"lorenz96": "time units", "pendulum": "s"}
-SHOWN = ("paper-loss", "dynamics")
-"""Trainings of the curves; the second is drawn dashed."""
+LINES = {"paper-loss": "-", "dynamics": "--", "timing-galerkin": ":"}
+"""Trainings of the curves, and how they are drawn."""
 
 
 def drift_curves(found: Results) -> Figure:
@@ -18,7 +18,7 @@ def drift_curves(found: Results) -> Figure:
     figure, ((*axes,),) = panels(1, len(names), (13, 3.2))
     for name, ax in zip(names, axes, strict=True):
         for run in _of(found, name):
-            if run.attrs["training"] in SHOWN:
+            if run.attrs["training"] in LINES:
                 low, middle, high = (run.nrmse.sel(quantile=q).median("seed") for q in (0.1, 0.5, 0.9))
                 (line,) = ax.loglog(run.curve_time, _shown(middle), **_look(run))
                 if run.attrs["method"] == "ncae":
@@ -37,7 +37,7 @@ def valid_by_forcing(found: Results) -> Figure:
     figure, ((*axes,),) = panels(1, len(names), (13, 3.2))
     for name, ax in zip(names, axes, strict=True):
         for run in _of(found, name):
-            if run.attrs["training"] in SHOWN:
+            if run.attrs["training"] in LINES:
                 low, middle, high = run.valid_time.quantile([0.25, 0.5, 0.75], "seed")
                 (line,) = ax.plot(run.F, middle, marker=".", **_look(run))
                 if run.attrs["method"] == "ncae":
@@ -74,8 +74,7 @@ def _of(found: Results, name: str) -> list[xr.Dataset]:
 
 def _look(run: xr.Dataset) -> dict[str, object]:
     method, training = run.attrs["method"], run.attrs["training"]
-    style = "-" if training == SHOWN[0] else "--"
-    return {"color": COLOURS.get(method, "#B8860B"), "linestyle": style, "label": f"{method}/{training}"}
+    return {"color": COLOURS.get(method, "#B8860B"), "linestyle": LINES[training], "label": f"{method}/{training}"}
 
 
 def _legend(figure: Figure, axes: list) -> None:
