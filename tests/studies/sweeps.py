@@ -98,9 +98,11 @@ class Waiting(Task):
 
 
 RUNNER = """
+import signal
 from studies.runner import Slurm, Workers, run
 from tests.studies.sweeps import Waiting
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit that it is ignored
     with {executor} as executor:
         run({tasks!r}, {folder!r}, executor)
 """
