@@ -17,11 +17,12 @@ from studies.paper.results import VELOCITY_WEIGHT, Results
 from studies.paper.tables import NAME_OF, Choices, Entry, measure, mismatch, reference, statistics
 from studies.style import TITLES
 
+TRAINING_UNITS = ("scale", "deviation")
 OPTIONS = {
     "average": AVERAGES,
     "side": SIDES,
     "unit": NOISE_UNITS,
-    "training_unit": NOISE_UNITS,
+    "training_unit": TRAINING_UNITS,
     "pooling": POOLINGS,
 }
 ERRORS = ("reconstruction", "ablation_modulation", "ood_context", "train_noise", "test_noise")
@@ -90,15 +91,14 @@ def training_choices(results: Results) -> str:
 
 
 def noise_units(results: Results) -> str:
-    """NcAE trained under noise, with σ in each unit; states have the same deviation as scale."""
+    """NcAE trained under noise, with σ in both units; states have the same deviation as scale."""
     rows = []
     for system, kind, sigma in itertools.product(TITLES, NOISE_KINDS, SIGMAS):
         condition = f"{kind} {sigma:.2f}"
-        units = [_pair(results.find("unit", system, "ncae", condition, noise_unit=unit)) for unit in NOISE_UNITS[1:]]
+        both = (results.find(part, system, "ncae", condition) for part in ("noise", "unit"))
         published = [e for e in reference() if e[:4] == (f"train_noise_{kind}", system, "NcAE", f"sigma={sigma:.2f}")]
-        scaled = _pair(results.find("noise", system, "ncae", condition))
-        rows.append([TITLES[system], condition, scaled, *units, " / ".join(f"{e.mean:g}" for e in published)])
-    return table(["system", "noise", f"{NOISE_UNITS[0]} (tables)", *NOISE_UNITS[1:], "published"], rows)
+        rows.append([TITLES[system], condition, *map(_pair, both), " / ".join(f"{e.mean:g}" for e in published)])
+    return table(["system", "noise", "scale (tables)", "deviation", "published"], rows)
 
 
 def _mismatch(results: Results, entries: list[Entry], choices: Choices) -> str:
@@ -120,7 +120,7 @@ def _reached(results: Results, choices: Choices) -> str:
 def closest(results: Results, whose: str = "NcAE") -> Choices:
     """The combination that comes closest to the published errors of a method, or of "all methods"."""
     entries = [e for e in reference() if e.table.startswith(ERRORS) and whose in ("all methods", e.method)]
-    options = itertools.product(AVERAGES, SIDES, NOISE_UNITS, NOISE_UNITS)
+    options = itertools.product(AVERAGES, SIDES, NOISE_UNITS, TRAINING_UNITS)
     combinations = [Choices(average, Choices().pooling, *rest) for average, *rest in options]
     there = (choices for choices in combinations if _are_there(results, entries, choices))
     scores = {choices: mismatch(results, entries, choices) for choices in there}
