@@ -100,12 +100,13 @@ class Drift(Task):
         """Decoded states of a first-order system, and how its waves drift."""
         system = make_system(self.model.system, self.model.parameters)
         x0 = true.states[:, 0].expand(*P.context.shape[:-1], -1)
-        solution = dynamics.solve(P, system.field(P.context), x0, true.times, RK4(self.step, label=self.name))
+        f = system.field(P.context)
+        solution = dynamics.solve(P, f, x0, true.times, RK4(self.step, label=self.name))
         rom = P.decode(solution.states)
         more = wave_scores(true.times, true.states, rom)
-        field = dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics
-        if isinstance(field, LatentField):
-            more |= stability_scores(field.latent_field(P, system.field(P.context)), solution.states)
+        between = dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics
+        if isinstance(between, LatentField):
+            more |= stability_scores(between.latent_field(P, f), solution.states)
         return rom, more
 
     def _swing(self, P: Operator, dynamics: LatentDynamics, true: Truth) -> tuple[Tensor, Members]:

@@ -23,8 +23,8 @@ QUANTILES = (0.1, 0.5, 0.9)
 """Of the error over contexts, along time."""
 CURVE = 60
 """Times of the error curve, equally spaced in their logarithm."""
-SAMPLES = 200
-"""Twice the latent states of a rollout over which its stability is averaged, all from its second half."""
+SAMPLES = 100
+"""Latent states, from the second half of a rollout, over which its stability is averaged."""
 
 
 Members = dict[str, Tensor]
@@ -67,8 +67,8 @@ def wave_scores(times: Tensor, truth: Tensor, rom: Tensor) -> Members:
 
 def stability_scores(field: Field, states: Tensor) -> Members:
     """Whether a latent field draws neighbours in to the trajectories (..., T, m) that it made: (seed, context) each."""
-    T = states.shape[-2]
-    return {"lyapunov_sum": lyapunov_sum(field, states[..., T // 2 :: max(1, T // SAMPLES), :])}
+    half = states.shape[-2] // 2
+    return {"lyapunov_sum": lyapunov_sum(field, states[..., half :: max(1, half // SAMPLES), :])}
 
 
 def energy_scores(system: MechanicalSystem, context: Tensor, truth: Value, rom: Value) -> Members:
