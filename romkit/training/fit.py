@@ -113,13 +113,13 @@ def _initial_stack(
 
 
 def _rows(data: xr.Dataset, frame: Frame, plan: Recipe, system: System | None, device: torch.device) -> AnyRows:
-    """All snapshots, with gradients if the loss has a term with them, which data of one seed share."""
+    """All snapshots, with gradients if the loss has a term with them: drawn once, the same for every model."""
     state, velocity, context = (tensor.to(frame.state_scale) for tensor in snapshots(data, every=plan.every))
     rows = Rows(frame.to_network(state), velocity / frame.state_scale, frame.context_to_network(context))
     if plan.gradient_weight:
-        seed, weights = int(data.attrs.get("seed", 0)), importance(frame, plan.balance)
         with one_thread():
-            g = future_gradients(rows, frame, system, plan.gradient_horizon, weights, seed)
+            weights = importance(frame, plan.balance)
+            g = future_gradients(rows, frame, system, plan.gradient_horizon, weights, seed=0)
         rows = GradientRows(*rows, g)
     return rows._make(tensor.to(device) for tensor in rows)
 

@@ -21,6 +21,7 @@ from romkit.integrators import (
     encoded_samples,
     galerkin_samples,
 )
+from romkit.integrators.sindy import Library, Scaling, Terms
 from romkit.metrics import reconstruction_rmse
 from romkit.projections import Operator, Projection
 from romkit.solvers import RK4
@@ -135,14 +136,23 @@ class Drift(Task):
 
 
 def _sindy(task: Drift, model: Projection, data: xr.Dataset) -> LatentDynamics:
-    """Fitted to the encoded data, or, where a spread is given, to the Galerkin field around them."""
+    """Fitted to the encoded data and, where a spread is given, to the Galerkin field around them."""
     system, settings = make_system(task.model.system, task.model.parameters), dict(task.settings)
     thinned = data.isel(time=slice(None, None, settings.pop("every")))
-    if "spread" not in settings:
-        return SINDy(**settings).fit_samples(encoded_samples(model, thinned))
-    spread, copies = settings.pop("spread"), settings.pop("copies")
-    samples = galerkin_samples(model, thinned, system.field, spread=spread, copies=copies)
-    return SINDy(**settings).fit_samples(samples)
+    samples = encoded_samples(model, thinned)
+    if "spread" in settings:
+        around = {name: settings.pop(name) for name in ("spread", "copies")}
+        samples += galerkin_samples(model, thinned, system.field, **around)
+    if "switch" in settings:
+        settings["context_library"] = _either_side(settings.pop("switch"), samples.parameters)
+    return SINDy(**settings).fit_samples(samples.scaled())
+
+
+def _either_side(switch: float, parameters: Scaling) -> Library:
+    """Context terms that let an equation change where the one parameter passes a value; polynomials cannot jump."""
+    (shift,), (scale,) = parameters.shift, parameters.scale
+    after = lambda c: (shift + scale * c[..., 0] > switch).to(c)  # noqa: E731
+    return Terms({"1": lambda c: torch.ones_like(c[..., 0]), f"[{parameters.names[0]} > {switch:g}]": after})
 
 
 KINDS: dict[str, Callable[[Drift, Projection, xr.Dataset], LatentDynamics]] = {
