@@ -1,4 +1,4 @@
-"""Pictures of drift: error over time, valid time by context, share of rollouts that diverge."""
+"""Pictures of drift: error over time, how many rollouts are valid, valid time by context, how many diverge."""
 
 import numpy as np
 import xarray as xr
@@ -50,6 +50,21 @@ def valid_by_forcing(found: Results) -> Figure:
     return figure
 
 
+def share_valid(found: Results) -> Figure:
+    """Share of rollouts that are still valid, in per cent, over time, for each latent dynamics."""
+    names = found.dynamics
+    figure, ((*axes,),) = panels(1, len(names), (13, 3.2))
+    for name, ax in zip(names, axes, strict=True):
+        for run in _of(found, name):
+            if run.attrs["training"] in LINES:
+                lasting = 100 * (run.valid_time >= run.curve_time).mean(("seed", "context"))
+                ax.plot(run.curve_time, lasting, **_look(run))
+        ax.set(title=name, xlabel=f"time ({UNITS[found.system]})", xscale="log", ylim=(0, 102))
+    axes[0].set_ylabel("still valid (%)")
+    _legend(figure, axes)
+    return figure
+
+
 def share_diverged(found: Results) -> Figure:
     """Share of rollouts that diverge, in per cent: models by dynamics; grey is not measured."""
     models, names = found.models, found.dynamics
@@ -59,7 +74,8 @@ def share_diverged(found: Results) -> Figure:
     figure, ((ax,),) = panels(1, 1, (6, 1 + 0.25 * len(models)))
     ax.set_facecolor("0.85")
     picture = ax.imshow(shares, cmap="magma_r", vmin=0, vmax=100, aspect="auto")
-    for (row, column), share in np.ndenumerate(shares):
+    for row, column in np.argwhere(np.isfinite(shares)):
+        share = shares[row, column]
         ax.text(column, row, f"{share:.0f}", ha="center", va="center", color="w" if share > 50 else "k")
     ax.set_xticks(range(len(names)), names, rotation=30, ha="right")
     ax.set_yticks(range(len(models)), models)

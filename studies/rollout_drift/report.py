@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from romkit.files import atomic
 from studies.markdown import table
-from studies.rollout_drift.figures import UNITS, drift_curves, share_diverged, valid_by_forcing
+from studies.rollout_drift.figures import UNITS, drift_curves, share_diverged, share_valid, valid_by_forcing
 from studies.rollout_drift.results import Results, load
 from studies.style import TITLES, save_png
 
@@ -45,10 +45,11 @@ def write(results: Path, folder: Path) -> Path:
 FIGURES: dict[str, dict[str, Callable[[Results], Figure]]] = {
     "lorenz96": {
         "drift_curves": drift_curves,
+        "share_valid": share_valid,
         "valid_by_forcing": valid_by_forcing,
         "share_diverged": share_diverged,
     },
-    "pendulum": {"drift_curves": drift_curves, "share_diverged": share_diverged},
+    "pendulum": {"drift_curves": drift_curves, "share_valid": share_valid, "share_diverged": share_diverged},
 }
 """What is drawn of each system."""
 

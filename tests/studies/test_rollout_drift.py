@@ -36,7 +36,7 @@ def test_every_projection_and_dynamics_is_on_the_page(folder):
     page = (folder / "REPORT.md").read_text()
     for name in (*(f"{method}/paper-loss" for method in METHODS), "ncae/dynamics", "lspg", "sindy", "neural-ode"):
         assert name in page
-    assert len(list(folder.glob("*.png"))) == 5
+    assert len(list(folder.glob("*.png"))) == 7
 
 
 @pytest.mark.parametrize("system", ["lorenz96", "pendulum"])
