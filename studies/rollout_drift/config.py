@@ -85,7 +85,7 @@ PENDULUM = Plan(
         ("neural-ode", ()),
         ("lspg", ()),
     ),
-    test_every=8,
+    test_every=7,
 )
 
 
