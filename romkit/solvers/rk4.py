@@ -17,6 +17,9 @@ from romkit.types import Field
 LONG_RUN = 5_000
 """Steps from which compiling pays: it takes about a second in each process, and another until it is cached on disk."""
 
+FREE_MEMBERS = 50
+"""Members of a batch whose arithmetic takes about as long as the calls to torch; more make every step longer."""
+
 PIECES = 200
 """Calls that a compiled run is cut into, between which the progress bar moves and Ctrl-C is heard."""
 
@@ -34,8 +37,8 @@ class RK4(Solver):
 
     Args:
         dt: largest step, in the time unit of the field.
-        compile: whether to compile the field; None compiles runs of `LONG_RUN` steps and more where possible, True
-            raises `InputError` where it is not.
+        compile: whether to compile the field; None compiles long runs (`LONG_RUN` steps, fewer of large batches)
+            where possible, True raises `InputError` where it is not.
 
     Source: Hairer, Nørsett, Wanner, Solving Ordinary Differential Equations I, table II.1.2.
     """
@@ -52,8 +55,8 @@ class RK4(Solver):
         if self.compile is False:
             return self._integrate(field, y0, times), "torch"
         grid = _Grid.between(times, self.dt)
-        if self.compile is None and sum(grid.steps) < LONG_RUN:
-            return self._integrate(field, y0, times), f"torch (fewer than {LONG_RUN} steps)"
+        if self.compile is None and sum(grid.steps) * (1 + math.prod(y0.shape[:-1]) / FREE_MEMBERS) < LONG_RUN:
+            return self._integrate(field, y0, times), "torch (too short a run to compile)"
         try:
             kernel = Kernel(field, times[0], y0)
         except Unsupported as verdict:

@@ -74,9 +74,10 @@ def test_what_cannot_be_compiled_runs_in_torch_or_says_why():
         RK4(1e-4, compile=True)(field, y0, times)
 
 
-def test_a_short_run_is_not_compiled():
-    y0 = torch.ones(2, 3, dtype=torch.float64)
-    assert RK4(0.02)(lambda t, y: -y, y0, TIMES).engine.startswith("torch (fewer")
+@pytest.mark.parametrize(("members", "engine"), [(2, "torch (too short a run to compile)"), (10_000, "compiled")])
+def test_a_run_is_compiled_if_it_has_many_steps_or_members(members, engine):
+    y0 = torch.ones(members, 3, dtype=torch.float64)
+    assert RK4(0.02)(lambda t, y: -y, y0, TIMES).engine == engine
 
 
 def test_a_field_that_reads_the_time_in_python_is_not_frozen():
