@@ -3,11 +3,12 @@
 import functools
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from romkit.broadcast import align
 from romkit.errors import InputError
 from romkit.integrators.sindy.library import CONSTANT, Library, distinct, product_names
 from romkit.integrators.sindy.scaling import Scaling
@@ -60,16 +61,16 @@ class Basis:
         return [a * b for a, b in itertools.product(latent, self.context_terms(c))]
 
     def writer(self, out: Tensor) -> Callable[[Tensor, Tensor], None]:
-        """What writes the K terms at z (..., n, d) and c (..., n, p) into the rows of out (..., K, n)."""
-        scaled, d = self.variables.on(out), len(self.variables)
+        """What writes the K terms at scaled z (..., n, d) and c (..., n, p) into the rows of out (..., K, n)."""
+        d = len(self.variables)
         if self.context_names == [CONSTANT]:
             write = self._latent.writer(d, out)
-            return lambda z, c: write(scaled(z))
+            return lambda z, c: write(z)
         latent = out.new_empty((*out.shape[:-2], len(self.latent_names), out.shape[-1]))
         write, grid = self._latent.writer(d, latent), out.unflatten(-2, (len(self.latent_names), -1))
 
         def write_products(z: Tensor, c: Tensor) -> None:
-            write(scaled(z))
+            write(z)
             torch.mul(latent.unsqueeze(-2), torch.stack(self.context_terms(c), dim=-2).unsqueeze(-3), out=grid)
 
         return write_products
@@ -78,15 +79,20 @@ class Basis:
         """The context factors at c (..., p) in physical units."""
         return self._context(self.context.on(c)(c))
 
+    def scaled(self, z: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
+        """z (..., N, d) and ż or z̈ (..., N, m), scaled as they enter the equation."""
+        if not self.variables.any:
+            return z, rate
+        z, rate = z.double(), rate.double()
+        return self.variables.on(z)(z), rate / self._rate_scale(rate)
+
     def rate(self, values: Tensor) -> Tensor:
         """ż or z̈ (..., m) in physical units, from those of the scaled variables that the equation gives."""
-        scale = self._rate_scale(values)
-        return values if scale is None else values * scale
+        return values * self._rate_scale(values) if self.variables.any else values
 
-    def scaled_rate(self, values: Tensor) -> Tensor:
-        """The inverse of `rate`."""
-        scale = self._rate_scale(values)
-        return values if scale is None else values / scale
+    def __getitem__(self, problem: int) -> "Basis":
+        """That of one problem of a stack."""
+        return replace(self, variables=self.variables[problem])
 
     def bind(self, coefficients: Tensor, c: Tensor) -> Callable[[Tensor], Tensor]:
         """z (..., d) -> the right-hand side (..., m) at a context, whose terms are evaluated once, here.
@@ -132,7 +138,6 @@ class Basis:
     def _context(self) -> Library:
         return distinct(self.context_library, self.context.symbols)
 
-    def _rate_scale(self, values: Tensor) -> Tensor | None:
-        """(m,) factors for rates (..., m); None where all are 1."""
-        scale = self.variables.scale[: values.shape[-1]]
-        return None if set(scale) == {1.0} else values.new_tensor(scale)
+    def _rate_scale(self, values: Tensor) -> Tensor:
+        """Factors (..., m) for rates (..., m)."""
+        return align(values.new_tensor(self.variables.scale)[..., : values.shape[-1]], values)

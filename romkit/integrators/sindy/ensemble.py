@@ -67,6 +67,7 @@ class SINDyEnsemble:
     def _aggregate(self, how: str, coefficients: Tensor, inclusion: float) -> SINDyModel:
         return replace(
             self.members,
+            basis=self.members.basis[0],
             coefficients=torch.where(self.inclusion >= inclusion, coefficients, 0.0),
             condition=self.members.condition.amax(0),
             converged=self.members.converged.all(0),

@@ -1,7 +1,7 @@
 """SINDy: sparse identification of the equation that drives a latent space."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -120,9 +120,8 @@ class SINDy(LearnedField):
         lead = (models, *samples.targets.shape[:-2])
         parts = {name: value.reshape((*lead, *value.shape[2:])) for name, value in found._asdict().items()}
         source = f"{models} bootstrap samples of {blocks} blocks: {samples.source}"
-        return SINDyEnsemble(
-            SINDyModel(basis=design.basis, order=samples.order, source=source, samples=len(samples), **parts)
-        )
+        basis = replace(design.basis, variables=design.basis.variables.repeated(models))
+        return SINDyEnsemble(SINDyModel(basis=basis, order=samples.order, source=source, samples=len(samples), **parts))
 
     def latent_field(self, P: ProjectionOperator, f: Field) -> Field:
         raise self._unfitted()
@@ -147,7 +146,8 @@ class SINDy(LearnedField):
         lead = samples.targets.shape[:-2]
         shared = all(size == 1 for size in samples.context.shape[:-2])
         context = samples.context if shared else samples.context.expand(*lead, *samples.context.shape[-2:])
-        return Design(basis, *(_one_axis(x) for x in (samples.inputs, context, samples.targets)))
+        inputs, targets = basis.scaled(samples.inputs, samples.targets)
+        return Design(basis, *(_one_axis(x) for x in (inputs, context, targets)))
 
     def _basis(self, samples: LatentSamples) -> Basis:
         library = self.library or Polynomial(self.degree)

@@ -116,7 +116,7 @@ class SINDyModel(LearnedField):
         if self.coefficients.ndim < 3:
             raise InputError("index", expected="a stack of equations", got="a single one", fix="use it as it is")
         parts = ("coefficients", "condition", "converged", "residual")
-        return replace(self, **{part: getattr(self, part)[index] for part in parts})
+        return replace(self, basis=self.basis[index], **{part: getattr(self, part)[index] for part in parts})
 
     def __len__(self) -> int:
         return len(self.coefficients) if self.coefficients.ndim > 2 else 1

@@ -52,7 +52,7 @@ class Thresholding:
 
 @dataclass(frozen=True)
 class Design:
-    """Samples of S problems: inputs (S, N, d), context (S or 1, N, p), targets (S, N, m), and the basis."""
+    """Samples of S problems: scaled inputs (S, N, d), context (S or 1, N, p), scaled targets (S, N, m); the basis."""
 
     basis: Basis
     inputs: Tensor
@@ -80,7 +80,7 @@ class Design:
             context = self.context[problems] if len(self.context) > 1 else self.context
             z, c, y = (x[:, samples].double() for x in (self.inputs[problems], context, self.targets[problems]))
             write_terms(z, c)
-            targets.copy_(self.basis.scaled_rate(y).mT)
+            targets.copy_(y.mT)
 
         return write
 

@@ -87,12 +87,11 @@ class LatentSamples:
     def scaled(self) -> "LatentSamples":
         """The same samples, whose latent coordinates enter the terms with mean 0 and standard deviation 1.
 
-        Where latents are far from zero or of very different size, this is what makes one threshold fit all terms.
+        Where latents are far from zero or of very different size, this is what makes one threshold fit all terms. Each
+        problem of a stack is scaled by its own samples.
         """
         m = self.targets.shape[-1]
-        latents = Scaling.standard(self.variables.names[:m], self.inputs[..., :m])
-        still = (0.0,) * m * (self.order - 1)  # rates keep their zero, and have the scale of their coordinate
-        scaling = Scaling(self.variables.names, latents.shift + still, latents.scale * self.order)
+        scaling = Scaling.standard(self.variables.names, self.inputs[..., :m], rates=m * (self.order - 1))
         return replace(self, variables=scaling)
 
     def __len__(self) -> int:

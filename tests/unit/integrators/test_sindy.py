@@ -1,5 +1,6 @@
 """SINDy: pysindy's support and coefficients on five problems; stacks, ensembles, printing, rollouts, bad input."""
 
+import dataclasses
 import subprocess
 import sys
 
@@ -83,6 +84,23 @@ def test_a_stack_equals_one_by_one(lorenz63, options):
         assert torch.equal(stack[k].support, alone.support)
         assert relative_error(stack[k].coefficients, alone.coefficients) < 1e-9
     assert torch.allclose(stack.predict(z), torch.stack([stack[k].predict(z[k]) for k in range(4)]))
+
+
+def test_each_problem_of_a_stack_is_scaled_by_its_own_samples(lorenz63):
+    size = torch.tensor([1.0, 0.1, 30.0], dtype=torch.float64)[:, None, None]
+    offset = torch.tensor([0.0, 50.0, -7.0], dtype=torch.float64)[:, None, None]
+    samples = LatentSamples.first_order(size * lorenz63.inputs + offset, size * lorenz63.targets)
+    stack = SINDy(degree=2, threshold=0.01).fit_samples(samples.scaled())
+    P = dataclasses.make_dataclass("P", ["context", "latent_dim"])(torch.empty(3, 1, 0, dtype=torch.float64), 3)
+    field = stack.latent_field(P)
+    assert torch.allclose(field(None, samples.inputs), samples.targets, atol=1e-6)
+    assert torch.allclose(stack.predict(samples.inputs), samples.targets, atol=1e-6)
+    ensemble = SINDy(degree=2, threshold=0.01).fit_ensemble(samples.scaled(), models=5, seed=1)
+    for k in range(3):
+        alone = LatentSamples.first_order(samples.inputs[k], samples.targets[k]).scaled()
+        assert stack[k].equations(3) == SINDy(degree=2, threshold=0.01).fit_samples(alone).equations(3)
+        assert repr(stack[k]).splitlines()[1:] == repr(ensemble.median()[k]).splitlines()[1:]
+        assert torch.allclose(ensemble.members[2][k].predict(samples.inputs[k]), samples.targets[k], atol=1e-6)
 
 
 def test_problems_of_a_stack_may_have_contexts_of_their_own():
@@ -183,7 +201,8 @@ def test_the_gram_matrix_has_the_products_of_all_terms(library):
     z, c = (torch.randn(3, 17_000, k, dtype=torch.float64, generator=draw) for k in (2, 1))
     settings = SINDy(library=library, context_degree=2)
     design = settings._design(LatentSamples.first_order(z, z.sin(), c).scaled())
-    rows = torch.stack([*design.basis.terms(z, c), *design.basis.scaled_rate(z.sin()).unbind(-1)], dim=-2)
+    _, rate = design.basis.scaled(z, z.sin())
+    rows = torch.stack([*design.basis.terms(z, c), *rate.unbind(-1)], dim=-2)
     assert torch.allclose(gram(design, 0, 17_000), rows @ rows.mT, rtol=1e-10, atol=1e-7)
 
 
