@@ -162,7 +162,7 @@ def _variants(plan: Plan) -> Iterator[Model]:
     yield _model(plan, "ncae", "rollouts", (*refined, ("latent_weight", 0.0)))
     yield _model(plan, "ncae", "latent-velocity", (*plan.snapshots, ("latent_weight", 10.0)))
     yield _model(plan, "ncae", "noise", (*plan.snapshots, ("state_noise", 0.1)))
-    for term in ("fibre", "gradient"):
+    for term in ("invariance", "fibre", "gradient"):
         yield _model(plan, "ncae", term, (*plan.snapshots, (f"{term}_weight", 10.0)))
     yield _model(plan, "ncae", "dynamics-galerkin", (*refined, ("rollout_dynamics", "galerkin")))
 
