@@ -56,6 +56,8 @@ class Plan:
 # A wave is an attractor: samples on it say nothing about the directions across, so some are taken around it. The two
 # waves are different attractors, between which the equation may jump.
 SINDY = (("degree", 9), ("threshold", 1e-3), ("spread", 0.03), ("copies", 4), ("every", 5), ("switch", 3.1645))
+# Its rule is of order two: with steps of 0.1 its own error of phase, 0.02 rad per time unit, hides that of the manifold.
+LSPG = (("dt", 0.025), ("tolerance", 1e-6))
 LORENZ96 = Plan(
     "lorenz96",
     # The whole range without the test forcings, so that gaps between them are not what is measured.
@@ -66,7 +68,7 @@ LORENZ96 = Plan(
     snapshots=(("epochs", 150), ("batch_size", 256)),
     refinement=(("rollout_every", 1),),
     seeds=tuple(range(10)),
-    dynamics=(("galerkin", ()), ("petrov-galerkin", ()), ("sindy", SINDY), ("neural-ode", ()), ("lspg", ())),
+    dynamics=(("galerkin", ()), ("petrov-galerkin", ()), ("sindy", SINDY), ("neural-ode", ()), ("lspg", LSPG)),
     variants=True,
 )
 PENDULUM = Plan(
@@ -83,7 +85,7 @@ PENDULUM = Plan(
         ("petrov-galerkin", ()),
         ("sindy", (("degree", 3), ("threshold", 1e-3), ("every", 10))),
         ("neural-ode", ()),
-        ("lspg", ()),
+        ("lspg", (("tolerance", 1e-6),)),
     ),
     test_every=7,
 )
