@@ -50,13 +50,12 @@ def encoded_samples(projection: Projection, data: xr.Dataset) -> LatentSamples:
     P = _operator(projection, data)
     x, v = _variable(data, "state", P), _variable(data, "velocity", P)
     with torch.no_grad():
-        if "acceleration" not in data:
-            z, dz = P.encode_jvp(x, v)
-            return _first_order(P, data, z, dz, "encoded data, rate Dρ(x) ẋ")
         z, dz = P.encode_jvp(x, v)
+        if "acceleration" not in data:
+            return _samples(data, z, dz, source="encoded data, rate Dρ(x) ẋ")
         curvature = torch.func.jvp(lambda q: P.encode_jvp(q, v).tangent, (x,), (v,))[1]
         ddz = P.encode_jvp(x, _variable(data, "acceleration", P)).tangent + curvature
-        return _second_order(P, data, z, dz, ddz, "encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)")
+        return _samples(data, z, dz, ddz, source="encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)")
 
 
 def differentiated_samples(
@@ -78,7 +77,7 @@ def differentiated_samples(
     times = torch.from_numpy(data["time"].values.astype("float64"))
     rates = [differentiate(z, times, order=k, window=window, degree=degree) for k in range(1, order + 1)]
     source = f"encoded data, rates by differentiation (window {window}, degree {degree})"
-    return (_first_order if order == 1 else _second_order)(P, data, z, *rates, source)
+    return _samples(data, z, *rates, source=source)
 
 
 def galerkin_samples(
@@ -93,6 +92,9 @@ def galerkin_samples(
     dynamics: LatentField | None = None,
 ) -> LatentSamples:
     """The latent field of the full model at points scattered around the encoded data.
+
+    A point where some model of a stack has no such field, because the tangents of its decoder are dependent, is left
+    out for all.
 
     Args:
         projection: trained on such data.
@@ -115,10 +117,11 @@ def galerkin_samples(
         x = _variable(several, "state", P)
         if mass is None:
             z = _scattered(P.encode(x), spread, generator)
-            return _first_order(P, several, z, dynamics.latent_field(P, field(P.context))(T0, z), source)
-        z, dz = (_scattered(y, spread, generator) for y in P.encode_jvp(x, _variable(several, "velocity", P)))
-        h = dynamics.latent_acceleration(P, field(P.context), mass(P.context))
-        return _second_order(P, several, z, dz, h(T0, z, dz), source)
+            values = z, dynamics.latent_field(P, field(P.context))(T0, z)
+        else:
+            z, dz = (_scattered(y, spread, generator) for y in P.encode_jvp(x, _variable(several, "velocity", P)))
+            values = z, dz, dynamics.latent_acceleration(P, field(P.context), mass(P.context))(T0, z, dz)
+    return _samples(several, *values, source=source, keep=_regular(values[-1]))
 
 
 def _operator(projection: Projection, data: xr.Dataset) -> ProjectionOperator:
@@ -139,18 +142,17 @@ def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
     return z + spread * deviation * torch.randn(z.shape, generator=generator, dtype=z.dtype).to(z)
 
 
-def _first_order(P: ProjectionOperator, data: xr.Dataset, z: Tensor, dz: Tensor, source: str) -> LatentSamples:
-    return LatentSamples.first_order(*_flat(z, dz), _context(data, z), **_labels(data, source))
+def _samples(data: xr.Dataset, *values: Tensor, source: str, keep: Tensor | slice = slice(None)) -> LatentSamples:
+    """Of z and ż, or of z, ż and z̈, each (..., C, T, m); `keep` says which of the C T samples."""
+    make = LatentSamples.first_order if len(values) == 2 else LatentSamples.second_order
+    rows = [*(value.flatten(-3, -2) for value in values), _context(data, values[0])]
+    return make(*(row[..., keep, :] for row in rows), **_labels(data, source))
 
 
-def _second_order(
-    P: ProjectionOperator, data: xr.Dataset, z: Tensor, dz: Tensor, ddz: Tensor, source: str
-) -> LatentSamples:
-    return LatentSamples.second_order(*_flat(z, dz, ddz), _context(data, z), **_labels(data, source))
-
-
-def _flat(*values: Tensor) -> list[Tensor]:
-    return [value.flatten(-3, -2) for value in values]
+def _regular(rate: Tensor) -> Tensor:
+    """(C T,) where the rates (..., C, T, m) of all problems are finite."""
+    rows = rate.isfinite().all(-1).flatten(-2)
+    return rows.reshape(-1, rows.shape[-1]).all(0)
 
 
 def _context(data: xr.Dataset, z: Tensor) -> Tensor:

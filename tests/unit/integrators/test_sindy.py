@@ -10,7 +10,14 @@ import torch
 
 import romkit
 from romkit.errors import InputError
-from romkit.integrators import LatentSamples, SINDy, differentiated_samples, encoded_samples, galerkin_samples
+from romkit.integrators import (
+    Galerkin,
+    LatentSamples,
+    SINDy,
+    differentiated_samples,
+    encoded_samples,
+    galerkin_samples,
+)
 from romkit.integrators.sindy import Fourier, Polynomial, Terms
 from romkit.integrators.sindy.products import distinct_products
 from romkit.integrators.sindy.regression import gram
@@ -255,6 +262,29 @@ def test_sources_of_samples(lorenz, lorenz_data):
     model = SINDy(degree=1).fit_samples(encoded + field)
     assert "Dρ(x) ẋ" in model.source
     assert "Galerkin field" in model.source
+
+
+class HalfField(Galerkin):
+    """Has no latent velocity where the first coordinate of the second model is positive."""
+
+    def latent_field(self, P, f):
+        whole = super().latent_field(P, f)
+
+        def g(t, z):
+            singular = (z[..., :1] > 0) & (torch.arange(2)[:, None, None, None] == 1)
+            return torch.where(singular, torch.inf, whole(t, z))
+
+        return g
+
+
+def test_samples_without_a_latent_field_are_left_out(lorenz, lorenz_data):
+    stack = romkit.projections.stack([romkit.load("ncae-lorenz96"), romkit.load("ncae-lorenz96")])
+    everything = galerkin_samples(stack, lorenz_data, lorenz.field)
+    some = galerkin_samples(stack, lorenz_data, lorenz.field, dynamics=HalfField())
+    kept = everything.inputs[1, :, 0] <= 0
+    assert 0 < len(some) == int(kept.sum()) < len(everything)
+    assert torch.equal(some.inputs, everything.inputs[:, kept])
+    assert torch.equal(some.context, everything.context[:, kept])
 
 
 def test_importing_romkit_does_not_import_pysindy():
