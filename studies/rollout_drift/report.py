@@ -9,12 +9,13 @@ from matplotlib.figure import Figure
 
 from romkit.files import atomic
 from studies.markdown import table
+from studies.rollout_drift.config import SWITCH
 from studies.rollout_drift.figures import UNITS, drift_curves, share_diverged, share_valid, valid_by_forcing
 from studies.rollout_drift.results import Results, load
 from studies.style import TITLES, save_png
 
-SWITCH, MARGIN = 3.165, 0.004
-"""F at which the wave number changes, and the distance from it that counts as away."""
+MARGIN = 0.004
+"""Distance from the change of wave number that counts as away from it, in F."""
 
 NOTHING = "-"
 WAYS = {
