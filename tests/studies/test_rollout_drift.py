@@ -67,5 +67,12 @@ def test_exact_projections_may_be_re_encoded_and_others_not(folder):
 
 
 @pytest.mark.skipif(not (COMMITTED / "full").exists(), reason="no results are committed")
+def test_the_committed_results_are_those_of_the_present_configuration():
+    keys = {task.name: task.key for task in tasks(CONFIGS["full"])}
+    committed = {file.stem: open_dataset(file).attrs["key"] for file in (COMMITTED / "full").glob("*.nc")}
+    assert committed.items() <= keys.items()
+
+
+@pytest.mark.skipif(not (COMMITTED / "full").exists(), reason="no results are committed")
 def test_the_committed_page_is_made_from_the_committed_results(tmp_path):
     assert write(COMMITTED / "full", tmp_path).read_text() == (COMMITTED / "REPORT.md").read_text()
