@@ -47,8 +47,8 @@ class Drift(Task):
     Attributes:
         model: how it is trained.
         dynamics: a name from `KINDS`.
-        settings: of the dynamics.
-        duration, step: of the rollouts.
+        settings: of the dynamics; `dt` is the largest time step, where it is not that of the output.
+        duration, step: of the rollouts, and of their output.
         restart: output times from one restart to the next in the mode that re-encodes; 0 leaves that mode out.
         test_every: each how many-th test context is followed.
     """
@@ -65,6 +65,10 @@ class Drift(Task):
     @property
     def name(self) -> str:
         return f"{self.model.name}-{self.dynamics}"
+
+    @property
+    def solver(self) -> RK4:
+        return RK4(dict(self.settings).get("dt", self.step), label=self.name)
 
     def run(self) -> xr.Dataset:
         plan, model = self.model, trained(self.model)
@@ -102,7 +106,7 @@ class Drift(Task):
         system = make_system(self.model.system, self.model.parameters)
         x0 = true.states[:, 0].expand(*P.context.shape[:-1], -1)
         f = system.field(P.context)
-        solution = dynamics.solve(P, f, x0, true.times, RK4(self.step, label=self.name))
+        solution = dynamics.solve(P, f, x0, true.times, self.solver)
         rom = P.decode(solution.states)
         more = wave_scores(true.times, true.states, rom)
         between = dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics
@@ -115,7 +119,7 @@ class Drift(Task):
         system = make_system(self.model.system, self.model.parameters)
         start = Value(*(x[:, 0].expand(*P.context.shape[:-1], -1) for x in (true.states, true.velocities)))
         field, mass = system.field(P.context), system.mass_matrix(P.context)
-        solution = dynamics.solve_motion(P, field, mass, start, true.times, RK4(self.step, label=self.name))
+        solution = dynamics.solve_motion(P, field, mass, start, true.times, self.solver)
         rom = P.decode_jvp(*solution.states.chunk(2, dim=-1))
         return rom.value, energy_scores(system, true.context, Value(true.states, true.velocities), rom)
 
