@@ -80,15 +80,13 @@ class Basis:
         return self._context(self.context.on(c)(c))
 
     def scaled(self, z: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
-        """z (..., N, d) and ż or z̈ (..., N, m), scaled as they enter the equation."""
-        if not self.variables.any:
-            return z, rate
+        """z (..., N, d) and ż or z̈ (..., N, m) as they enter the equation: scaled, in float64."""
         z, rate = z.double(), rate.double()
         return self.variables.on(z)(z), rate / self._rate_scale(rate)
 
     def rate(self, values: Tensor) -> Tensor:
         """ż or z̈ (..., m) in physical units, from those of the scaled variables that the equation gives."""
-        return values * self._rate_scale(values) if self.variables.any else values
+        return values * self._rate_scale(values)
 
     def __getitem__(self, problem: int) -> "Basis":
         """That of one problem of a stack."""

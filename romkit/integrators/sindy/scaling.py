@@ -67,15 +67,10 @@ class Scaling:
 
         Leading axes of x match problems with a scaling of their own from the left.
         """
-        if not self.any:
+        if not any(self._scaled()):
             return lambda x: x
         shift, scale = like.new_tensor(self.shift), like.new_tensor(self.scale)
         return lambda x: (x - align(shift, x)) / align(scale, x)
-
-    @property
-    def any(self) -> bool:
-        """Whether some variable is scaled."""
-        return any(self._scaled())
 
     @property
     def symbols(self) -> tuple[str, ...]:
