@@ -59,7 +59,7 @@ SWITCH = 3.165
 # A wave is an attractor: samples on it say nothing about the directions across, so some are taken around it. The two
 # waves are different attractors, between which the equation may jump.
 SINDY = (("degree", 9), ("threshold", 1e-3), ("spread", 0.03), ("copies", 1), ("every", 2), ("switch", SWITCH))
-# Its rule is of order two: with steps of 0.1 its own phase error, 0.02 rad per time unit, hides that of the manifold.
+# Its rule is of order two: with steps of 0.1 its own error of phase hides that of the manifold.
 LSPG = (("dt", 0.025), ("tolerance", 1e-6))
 LORENZ96 = Plan(
     "lorenz96",

@@ -74,8 +74,8 @@ def _section(system: str, found: Results) -> Iterator[str]:
     yield f"Median over seeds and contexts, in {UNITS[system]}, and in brackets how many of the rollouts diverged.\n"
     yield _by_dynamics(found, _valid)
     where = "Away from the change of wave number, share" if "F" in found.any.coords else "Share"
-    bounds = found.duration / 10, found.duration / 2
-    yield f"{where} of rollouts valid for more than {bounds[0]:g} / {bounds[1]:g} {UNITS[system]}:\n"
+    bounds = found.duration / 10, found.duration / 2, found.duration
+    yield f"{where} of rollouts valid for {' / '.join(f'{bound:g}' for bound in bounds)} {UNITS[system]}:\n"
     yield _by_dynamics(found, lambda run: _shares(run, bounds))
     yield "\n".join(f"![{name}]({name}-{system}.png)\n" for name in FIGURES[system])
     yield "### Re-encoding\n"
@@ -117,11 +117,11 @@ def _valid(run: xr.Dataset) -> str:
     return f"{float(run.valid_time.median()):.3g}" + (f" ({lost} of {run.diverged.size})" if lost else "")
 
 
-def _shares(run: xr.Dataset, bounds: tuple[float, float]) -> str:
+def _shares(run: xr.Dataset, bounds: tuple[float, ...]) -> str:
     times = run.valid_time
     if "F" in run.coords:
         times = times.isel(context=np.abs(run.F.values - SWITCH) >= MARGIN)
-    return " / ".join(f"{float((times > bound).mean()):.0%}" for bound in bounds)
+    return " / ".join(f"{float((times >= bound).mean()):.0%}" for bound in bounds)
 
 
 def _way(run: xr.Dataset, name: str) -> str:
