@@ -25,6 +25,14 @@ class Value(NamedTuple):
     tangent: Tensor
 
 
+class Jet(NamedTuple):
+    """A value that moves along a curve, with its velocity and its acceleration."""
+
+    value: Tensor
+    velocity: Tensor
+    acceleration: Tensor
+
+
 class ProjectionOperator(Protocol):
     """P = φ ∘ ρ at a fixed context: what `projection(context)` returns and everything downstream works on.
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from romkit.integrators.base import LatentDynamics, solve, transposed_product
 from romkit.integrators.galerkin import Galerkin
 from romkit.progress import track
 from romkit.solvers import Solution, Solver
-from romkit.solvers.base import inside
+from romkit.solvers.base import Run, inside
 from romkit.types import Field, Mass, OperatorPath, ProjectionOperator, SecondOrderField, Value
 
 Residual = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -127,6 +128,9 @@ class _Steps(Solver):
     memory: Tensor
     dt: float
     bound: float = 1e6
+
+    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
+        return partial(self._integrate, field), "torch"
 
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
         y, memory, states = y0, self.memory, [y0]

@@ -69,6 +69,10 @@ class ReLU:
     def value_and_slope(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return torch.relu(x), (x > 0).to(x.dtype)
 
+    def value_slope_and_bend(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """σ(x), σ'(x) and σ''(x), which is 0 wherever it exists."""
+        return *self.value_and_slope(x), torch.zeros_like(x)
+
 
 class SiLU:
     """x · sigmoid(x)."""
@@ -80,3 +84,9 @@ class SiLU:
         gate = torch.sigmoid(x)
         value = x * gate
         return value, gate + value * (1 - gate)
+
+    def value_slope_and_bend(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """σ(x), σ'(x) and σ''(x)."""
+        gate = torch.sigmoid(x)
+        value = x * gate
+        return value, gate + value * (1 - gate), gate * (1 - gate) * (2 + x - 2 * value)

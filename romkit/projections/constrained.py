@@ -15,7 +15,7 @@ from romkit.projections.biorthogonal import BiorthogonalPair, FreePair
 from romkit.projections.frame import Frame
 from romkit.projections.hypernetwork import Embedding, FixedBias, FixedSlope, ModulatedBias, ModulatedSlope
 from romkit.projections.joint import JointMaps
-from romkit.types import Value
+from romkit.types import Jet, Value
 
 MIDDLE_SLOPE = math.pi / 10
 """The middle of the range of modulated slopes, and the slope of an NcAE whose modulation weights are zero."""
@@ -46,11 +46,12 @@ class LayerPair(NamedTuple):
         x = matmul(value, self.phi_t)
         return Value(x + align(self.beta, x), matmul(slope * w, self.phi_t))
 
-    def decode_jet(self, z: Tensor, w: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """φ along a curve with position z, velocity w and acceleration a."""
+    def decode_jet(self, curve: Jet) -> Jet:
+        """φ along a curve."""
+        z, w, a = curve
         value, slope, bend = self.plus.value_slope_and_bend(z)
         x = matmul(value, self.phi_t)
-        return x + align(self.beta, x), matmul(slope * w, self.phi_t), matmul(slope * a + bend * w * w, self.phi_t)
+        return Jet(x + align(self.beta, x), matmul(slope * w, self.phi_t), matmul(slope * a + bend * w * w, self.phi_t))
 
 
 class LayerPairs(Maps):
@@ -80,10 +81,10 @@ class LayerPairs(Maps):
         return Value(z, w)
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
-        a = torch.zeros_like(w)
+        curve = Jet(z, w, torch.zeros_like(w))
         for pair in self.pairs:
-            z, w, a = pair.decode_jet(z, w, a)
-        return a
+            curve = pair.decode_jet(curve)
+        return curve.acceleration
 
 
 class Constrained(Projection):

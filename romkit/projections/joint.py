@@ -39,5 +39,8 @@ class JointMaps(Maps):
         x, dx = self.maps.decode_jvp(z, w)
         return Value(self._state(x), self._state(dx))
 
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        return self._state(self.maps.decode_curvature(z, w))
+
     def _state(self, joint: Tensor) -> Tensor:
         return joint[..., : joint.shape[-1] - self.c.shape[-1]]

@@ -29,6 +29,9 @@ class Subspace(Maps):
     def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
         return Value(self.decode(z), self.decode(w))
 
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        return torch.zeros_like(self.decode(w))
+
 
 class POD(Projection):
     """P(x) = x̄ + V Vᵀ (x - x̄), V the leading left singular vectors of the centred snapshots; no context.

@@ -14,15 +14,17 @@ from romkit.projections.base import Maps, Projection
 from romkit.projections.frame import Frame
 from romkit.projections.hypernetwork import Linear
 from romkit.projections.joint import join, join_tangent
-from romkit.types import Value
+from romkit.types import Jet, Value
 
 
 class Step(Protocol):
-    """One step of a network at a fixed context, with its tangent."""
+    """One step of a network at a fixed context, with its tangent, and along a curve."""
 
     def __call__(self, x: Tensor) -> Tensor: ...
 
     def jvp(self, x: Tensor, v: Tensor) -> Value: ...
+
+    def jet(self, curve: Jet) -> Jet: ...
 
 
 class Affine(NamedTuple):
@@ -38,6 +40,9 @@ class Affine(NamedTuple):
     def jvp(self, x: Tensor, v: Tensor) -> Value:
         return Value(self(x), matmul(v, self.weight))
 
+    def jet(self, curve: Jet) -> Jet:
+        return Jet(self(curve.value), matmul(curve.velocity, self.weight), matmul(curve.acceleration, self.weight))
+
 
 class Pointwise(NamedTuple):
     """An activation, component by component."""
@@ -51,6 +56,11 @@ class Pointwise(NamedTuple):
         value, slope = self.activation.value_and_slope(x)
         return Value(value, slope * v)
 
+    def jet(self, curve: Jet) -> Jet:
+        x, v, a = curve
+        value, slope, bend = self.activation.value_slope_and_bend(x)
+        return Jet(value, slope * v, slope * a + bend * v * v)
+
 
 class Film(NamedTuple):
     """γ x + β, with γ and β from the context (Perez et al. 2018, FiLM)."""
@@ -63,6 +73,10 @@ class Film(NamedTuple):
 
     def jvp(self, x: Tensor, v: Tensor) -> Value:
         return Value(self(x), align(self.gamma, v) * v)
+
+    def jet(self, curve: Jet) -> Jet:
+        x, v, a = curve
+        return Jet(self(x), align(self.gamma, v) * v, align(self.gamma, a) * a)
 
 
 class Networks(Maps):
@@ -82,6 +96,12 @@ class Networks(Maps):
 
     def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
         return _run_jvp(self.decoder, z, w)
+
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        curve = Jet(z, w, torch.zeros_like(w))
+        for step in self.decoder:
+            curve = step.jet(curve)
+        return curve.acceleration
 
 
 class ConcatenatedInput(Networks):

@@ -3,6 +3,7 @@
 from romkit.solvers.adaptive import Adaptive, odeint
 from romkit.solvers.base import Solution, Solver, Status
 from romkit.solvers.per_member import PerMember
+from romkit.solvers.restarted import Restarted
 from romkit.solvers.rk4 import RK4
 
-__all__ = ["RK4", "Adaptive", "PerMember", "Solution", "Solver", "Status", "odeint"]
+__all__ = ["RK4", "Adaptive", "PerMember", "Restarted", "Solution", "Solver", "Status", "odeint"]

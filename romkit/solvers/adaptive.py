@@ -1,12 +1,13 @@
 """Adaptive solvers of torchdiffeq behind romkit's signature."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torchdiffeq
 from torch import Tensor
 
 from romkit import checks
-from romkit.solvers.base import Solver
+from romkit.solvers.base import Run, Solver
 from romkit.solvers.rest import error_norm, masked, resting, resting_start
 from romkit.types import Field
 
@@ -37,6 +38,9 @@ class Adaptive(Solver):
         checks.one_of("method", self.method, METHODS)
         checks.positive("rtol", self.rtol)
         checks.positive("atol", self.atol)
+
+    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
+        return partial(self._integrate, field), "torch"
 
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
         held, start = resting(field, self.bound), resting_start(y0, self.bound)

@@ -2,6 +2,7 @@
 
 import abc
 import enum
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -9,6 +10,9 @@ from torch import Tensor
 
 from romkit.errors import InputError
 from romkit.types import Field
+
+Run = Callable[[Tensor, Tensor], Tensor]
+"""(y0, times) -> states (T, ..., d): a solver that has been made ready for one field."""
 
 
 class Status(enum.IntEnum):
@@ -51,16 +55,18 @@ class Solver(abc.ABC):
             raise InputError(
                 "times", expected="a 1-D increasing tensor", got=f"shape {tuple(times.shape)}", fix="sort the times"
             )
-        states, engine = self._run(field, y0, times.to(y0))
+        times_as_y = times.to(y0)
+        run, engine = self._prepare(field, y0, times_as_y)
+        states = run(y0, times_as_y)
         return Solution(times, *_score(states, self.bound), engine)
 
-    def _run(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Tensor, str]:
-        """States as from `_integrate` and the engine; override where there is more than one."""
-        return self._integrate(field, y0, times), "torch"
-
     @abc.abstractmethod
-    def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
-        """States of shape (T, ..., d). Members whose state leaves `bound` may hold anything afterwards."""
+    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
+        """What integrates the field, and the engine that it is.
+
+        It will be called with states like y0 and with `times`, or with one part of them after the other. It gives
+        states (T, ..., d); those of members that leave `bound` may be anything from then on.
+        """
 
 
 def inside(y: Tensor, bound: float) -> Tensor:

@@ -1,6 +1,7 @@
 """Adaptive solvers of torchode behind romkit's signature: every member of a batch has its own step."""
 
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 
 from romkit import checks
 from romkit.errors import InputError
-from romkit.solvers.base import Solver
+from romkit.solvers.base import Run, Solver
 from romkit.solvers.rest import error_norm, masked, resting, resting_start
 from romkit.types import Field
 
@@ -43,6 +44,9 @@ class PerMember(Solver):
         checks.one_of("method", self.method, METHODS)
         checks.positive("rtol", self.rtol)
         checks.positive("atol", self.atol)
+
+    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
+        return partial(self._integrate, field), "torch"
 
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
         torchode = _torchode()

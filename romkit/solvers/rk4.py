@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from romkit import checks
 from romkit.errors import InputError
 from romkit.progress import track
-from romkit.solvers.base import Solver, inside
+from romkit.solvers.base import Run, Solver, inside
 from romkit.solvers.native import Kernel, Unsupported
 from romkit.types import Field
 
@@ -51,20 +52,21 @@ class RK4(Solver):
     def __post_init__(self):
         checks.positive("dt", self.dt)
 
-    def _run(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Tensor, str]:
+    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
+        in_torch = partial(self._integrate, field)
         if self.compile is False:
-            return self._integrate(field, y0, times), "torch"
-        grid = _Grid.between(times, self.dt)
-        if self.compile is None and sum(grid.steps) * (1 + math.prod(y0.shape[:-1]) / FREE_MEMBERS) < LONG_RUN:
-            return self._integrate(field, y0, times), "torch (too short a run to compile)"
+            return in_torch, "torch"
+        work = sum(_Grid.between(times, self.dt).steps) * (1 + math.prod(y0.shape[:-1]) / FREE_MEMBERS)
+        if self.compile is None and work < LONG_RUN:
+            return in_torch, "torch (too short a run to compile)"
         try:
             kernel = Kernel(field, times[0], y0)
         except Unsupported as verdict:
             if self.compile:
                 fix = "compile=None or False"
                 raise InputError("compile", expected="a field to compile", got=str(verdict), fix=fix) from verdict
-            return self._integrate(field, y0, times), f"torch ({verdict})"
-        return self._integrate_compiled(kernel, y0, times, grid), "compiled"
+            return in_torch, f"torch ({verdict})"
+        return partial(self._integrate_compiled, kernel), "compiled"
 
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
         y, grid = y0.clone(), _Grid.between(times, self.dt)
@@ -77,8 +79,8 @@ class RK4(Solver):
             y = torch.where(inside(y, self.bound), y, 0.0)
         return states
 
-    def _integrate_compiled(self, kernel: Kernel, y0: Tensor, times: Tensor, grid: "_Grid") -> Tensor:
-        y = y0.contiguous().clone()
+    def _integrate_compiled(self, kernel: Kernel, y0: Tensor, times: Tensor) -> Tensor:
+        y, grid = y0.contiguous().clone(), _Grid.between(times, self.dt)
         states = torch.empty((len(times), *y.shape), dtype=y.dtype)
         states[0] = y
         h, steps = torch.tensor(grid.h, dtype=y.dtype), torch.tensor(grid.steps)

@@ -1,0 +1,52 @@
+"""A solver whose state is replaced at intervals: an impulse, a correction, a projection."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from romkit import checks
+from romkit.progress import track
+from romkit.solvers.base import Run, Solver
+from romkit.types import Field
+
+
+@dataclass(frozen=True)
+class Restarted(Solver):
+    """Another solver that starts again from `jump(t, y)` every `every` output times.
+
+    What is reported at the time of a jump is the state before it.
+
+    Args:
+        solver: what integrates in between; a field that it compiles, it compiles once.
+        every: output times from one jump to the next.
+        jump: (t, y) -> the state (..., d) to go on from.
+    """
+
+    solver: Solver
+    every: int
+    jump: Callable[[Tensor, Tensor], Tensor]
+
+    def __post_init__(self):
+        checks.at_least("every", self.every, 1)
+
+    @property
+    def bound(self) -> float:
+        return self.solver.bound
+
+    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
+        run, engine = self.solver._prepare(field, y0, times)
+        return partial(self._run_parts, run), engine
+
+    def _run_parts(self, run: Run, y: Tensor, times: Tensor) -> Tensor:
+        parts = [y.unsqueeze(0)]
+        for first in track(range(0, len(times) - 1, self.every), "restarting"):
+            part = times[first : first + self.every + 1]
+            if first:
+                y = self.jump(part[0], y)
+            states = run(y, part)
+            parts.append(states[1:])
+            y = states[-1]
+        return torch.cat(parts)

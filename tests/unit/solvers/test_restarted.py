@@ -1,0 +1,66 @@
+"""States that are replaced at intervals: against the exact solution, piece by piece, compiled and not."""
+
+import shutil
+
+import pytest
+import torch
+
+from romkit.errors import InputError
+from romkit.solvers import RK4, Adaptive, Restarted, Status
+
+TIMES = torch.linspace(0, 2, 21, dtype=torch.float64)
+START = torch.tensor([[1.0, 2.0], [0.5, -1.0]], dtype=torch.float64)
+
+
+def decay(t, y):
+    return -y
+
+
+def double(t, y):
+    return 2 * y
+
+
+@pytest.mark.parametrize("solver", [RK4(0.01), Adaptive(rtol=1e-9, atol=1e-12)])
+@pytest.mark.parametrize("every", [1, 7, 20, 50])
+def test_states_between_jumps_are_those_of_the_field(solver, every):
+    found = Restarted(solver, every, double)(decay, START, TIMES)
+    jumps = torch.arange(len(TIMES)).sub(1).clamp(min=0) // every  # the state at the time of a jump is that before it
+    expected = START.unsqueeze(-2) * (2.0**jumps * torch.exp(-TIMES)).unsqueeze(-1)
+    assert torch.allclose(found.states, expected, rtol=1e-7)
+    assert found.status.tolist() == [Status.COMPLETED] * 2
+
+
+def test_a_jump_knows_the_time():
+    found = Restarted(RK4(0.01), 10, lambda t, y: torch.full_like(y, t.item()))(decay, START, TIMES)
+    assert torch.allclose(found.states[:, 11], torch.full_like(START, TIMES[10] * torch.exp(-TIMES[1]).item()))
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+def test_a_field_is_compiled_once_for_all_parts():
+    calls = []
+
+    def counted(t, y):
+        calls.append(1)
+        return -torch.sin(y)
+
+    runs = {c: Restarted(RK4(0.01, compile=c), 3, double)(counted, START, TIMES) for c in (True, False)}
+    assert runs[True].engine == "compiled"
+    assert torch.allclose(runs[True].states, runs[False].states, rtol=1e-12)
+    calls.clear()
+    Restarted(RK4(0.01, compile=True), 3, double)(counted, START, TIMES)
+    assert len(calls) == 2  # recorded, and compared with torch
+
+
+def test_a_lost_member_stays_lost_and_harms_nobody():
+    start = START.clone()
+    start[1] = 9e5
+    solver = Restarted(RK4(0.1), 2, double)
+    lost, alone = solver(decay, start, TIMES), solver(decay, START[:1].expand(2, -1), TIMES)
+    assert lost.status.tolist() == [Status.COMPLETED, Status.DIVERGED]
+    assert lost.states[1, 3:].isnan().all()
+    assert torch.equal(lost.states[0], alone.states[0])
+
+
+def test_bad_interval():
+    with pytest.raises(InputError, match="every"):
+        Restarted(RK4(0.1), 0, double)
