@@ -4,19 +4,22 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from romkit.integrators.base import LatentDynamics, solve, transposed_product
 from romkit.integrators.galerkin import Galerkin
 from romkit.progress import track
 from romkit.solvers import Solution, Solver
 from romkit.solvers.base import Run, inside
+from romkit.solvers.grid import Grid
 from romkit.types import Field, Mass, OperatorPath, ProjectionOperator, SecondOrderField, Value
 
-Residual = Callable[[Tensor], tuple[Tensor, Tensor]]
-"""u (..., m), the unknowns of a step, to the residual r(u) (..., n) of the full model and Dr(u) (..., n, m)."""
+LONG_RUN = 50
+"""Time steps from which tracing pays: it takes as long as some tens of them."""
 
 
 @dataclass(frozen=True)
@@ -53,58 +56,15 @@ class LSPG(LatentDynamics):
         return self.solve_along(_Fixed(P), f, x0, times, solver)
 
     def solve_along(self, path: OperatorPath, f: Field, x0: Tensor, times: Tensor, solver: Solver) -> Solution:
-        def step(t: Tensor, z: Tensor, rate: Tensor, h: float) -> tuple[Tensor, Tensor]:
-            here, there = path.at(t), path.at(t + h)
-            x = here.decode(z)
-            fixed = x + h / 2 * f(t, x)
-
-            def residual(u: Tensor) -> tuple[Tensor, Tensor]:
-                y, J = there.decode_jacobian(u)
-                rate, rate_along_J = _along_columns(lambda y: f(t + h, y), y, J)
-                return y - h / 2 * rate - fixed, J - h / 2 * rate_along_J
-
-            reached = self._minimise(residual, z + h * rate, None)
-            return reached, (reached - z) / h
-
         z0 = self.latent_state(path.at(times[0]), x0)
-        return _Steps(step, torch.zeros_like(z0), self.dt)(f, z0, times)
+        return _Steps(self, _Trapezoidal(path, f), torch.zeros_like(z0))(f, z0, times)
 
     def solve_motion(
         self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Value, times: Tensor, solver: Solver
     ) -> Solution:
-        def acceleration_residual(t: Tensor, z: Tensor, dz: Tensor, ddz: Tensor) -> Tensor:
-            q, v = P.decode_jvp(z, dz)
-            return P.decode_jvp(z, ddz).tangent + P.decode_curvature(z, dz) - f(t, q, v)
-
-        def step(t: Tensor, w: Tensor, ddz: Tensor, h: float) -> tuple[Tensor, Tensor]:
-            z, dz = w.chunk(2, dim=-1)
-
-            def advanced(u: Tensor) -> tuple[Tensor, Tensor]:
-                mean = (_like(ddz, u) + u) / 2
-                return _like(z, u) + h * _like(dz, u) + h * h / 2 * mean, _like(dz, u) + h * mean
-
-            def residual(u: Tensor) -> tuple[Tensor, Tensor]:
-                directions = torch.eye(u.shape[-1], dtype=u.dtype, device=u.device).repeat(*u.shape[:-1], 1, 1)
-                return _along_columns(lambda u: acceleration_residual(t + h, *advanced(u), u), u, directions)
-
-            reached = self._minimise(residual, ddz, mass(P.decode(z)))
-            return torch.cat(advanced(reached), dim=-1), reached
-
         z0, dz0 = self.latent_motion(P, *start, mass)
         ddz0 = Galerkin().latent_acceleration(P, f, mass)(times[0], z0, dz0)
-        return _Steps(step, ddz0, self.dt)(f, torch.cat([z0, dz0], dim=-1), times)
-
-    def _minimise(self, residual: Residual, u: Tensor, weight: Tensor | None) -> Tensor:
-        """The u (..., m) that minimises rᵀ W r, by Gauss-Newton; W (..., n, n), None for the identity."""
-        for _ in range(self.iterations):
-            r, A = residual(u)
-            WA = A if weight is None else weight @ A
-            step = solve(A.mT @ WA, transposed_product(WA, r))
-            u = u - step
-            # A member that is lost has NaN here; the others must not wait for it.
-            if not bool((step.norm(dim=-1) > self.tolerance * (1 + u.norm(dim=-1))).any()):
-                break
-        return u
+        return _Steps(self, _AverageAcceleration(P, f, mass), ddz0)(f, torch.cat([z0, dz0], dim=-1), times)
 
 
 class _Fixed:
@@ -120,30 +80,73 @@ class _Fixed:
         return z.new_zeros(*z.shape[:-1], self.P.state_size)
 
 
+class _Rule(Protocol):
+    """How a time step leaves y: by the unknown u (..., m) at which a residual is smallest. t and h are scalars."""
+
+    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """What the residual of a step of length h from y at t is made of (..., k), and u to begin with.
+
+        `rate` (..., m) is that of the step before.
+        """
+        ...
+
+    def correction(self, t: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        """The Gauss-Newton step from u (..., m), in a time step that ends at t."""
+        ...
+
+    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+        """The next state, and the rate that the next step's u is guessed from."""
+        ...
+
+
 @dataclass(frozen=True)
-class _Steps(Solver):
-    """Repeats step(t, y, memory, h) -> (y, memory); memory is what predicts the next step."""
+class _Trapezoidal:
+    """First order: u is the next latent state, the rate is ż."""
 
-    step: Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
-    memory: Tensor
-    dt: float
-    bound: float = 1e6
+    path: OperatorPath
+    f: Field
 
-    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
-        return partial(self._integrate, field), "torch"
+    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        x = self.path.at(t).decode(y)
+        return x + h / 2 * self.f(t, x), y + h * rate
 
-    def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
-        y, memory, states = y0, self.memory, [y0]
-        grid = times.tolist()
-        for k in track(range(1, len(grid)), "reduced model"):
-            steps = max(1, math.ceil((grid[k] - grid[k - 1]) / self.dt - 1e-9))
-            h = (grid[k] - grid[k - 1]) / steps
-            for i in range(steps):
-                y, memory = self.step(times[k - 1] + i * h, y, memory, h)
-            states.append(y)
-            healthy = inside(y, self.bound) & inside(memory, self.bound)
-            y, memory = torch.where(healthy, y, 0.0), torch.where(healthy, memory, 0.0)
-        return torch.stack(states)
+    def correction(self, t: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        x, J = self.path.at(t).decode_jacobian(u)
+        rate, rate_along_J = _along_columns(lambda x: self.f(t, x), x, J)
+        return _gauss_newton(x - h / 2 * rate - known, J - h / 2 * rate_along_J)
+
+    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+        return u, (u - y) / h
+
+
+@dataclass(frozen=True)
+class _AverageAcceleration:
+    """Second order: u and the rate are z̈, a state is (z, ż)."""
+
+    P: ProjectionOperator
+    f: SecondOrderField
+    mass: Mass
+
+    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        z, dz = y.chunk(2, dim=-1)
+        return torch.cat([z, z + h * dz + h * h / 4 * rate, dz + h / 2 * rate], dim=-1), rate
+
+    def correction(self, t: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        start, z, dz = known.chunk(3, dim=-1)
+
+        def residual(state: Tensor) -> Tensor:
+            z, dz, ddz = state.chunk(3, dim=-1)
+            q, v = self.P.decode_jvp(z, dz)
+            return self.P.decode_jvp(z, ddz).tangent + self.P.decode_curvature(z, dz) - self.f(t, q, v)
+
+        unit = torch.eye(u.shape[-1], dtype=u.dtype, device=u.device).expand(*u.shape, -1)
+        reached = torch.cat([z + h * h / 4 * u, dz + h / 2 * u, u], dim=-1)
+        along = torch.cat([h * h / 4 * unit, h / 2 * unit, unit], dim=-2)
+        return _gauss_newton(*_along_columns(residual, reached, along), self.mass(self.P.decode(start)))
+
+    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+        _, z, dz = known.chunk(3, dim=-1)
+        return torch.cat([z + h * h / 4 * u, dz + h / 2 * u], dim=-1), u
 
 
 def _along_columns(function: Callable[[Tensor], Tensor], x: Tensor, J: Tensor) -> tuple[Tensor, Tensor]:
@@ -153,6 +156,64 @@ def _along_columns(function: Callable[[Tensor], Tensor], x: Tensor, J: Tensor) -
     return values[..., 0, :], columns.mT
 
 
-def _like(x: Tensor, u: Tensor) -> Tensor:
-    """x (..., k) with an axis put in where u (..., directions, m) has one more."""
-    return x if x.ndim == u.ndim else x.unsqueeze(-2)
+def _gauss_newton(r: Tensor, A: Tensor, weight: Tensor | None = None) -> Tensor:
+    """The step (..., m) to the smallest rᵀ W r, for r (..., n) with derivative A (..., n, m); no W is the identity."""
+    WA = A if weight is None else weight @ A
+    return -solve(A.mT @ WA, transposed_product(WA, r))
+
+
+@dataclass(frozen=True)
+class _Steps(Solver):
+    """Time steps by a rule, each solved by Gauss-Newton; `rate` is that before the first."""
+
+    settings: LSPG
+    rule: _Rule
+    rate: Tensor
+
+    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
+        grid, correction = Grid.between(times, self.settings.dt), self.rule.correction
+        if sum(grid.steps) >= LONG_RUN:
+            h = times.new_tensor(grid.h[0])
+            correction = _traced(correction, times[0], h, *self.rule.begin(times[0], y0, self.rate, h))
+        return partial(self._integrate, correction), "torch"
+
+    def _integrate(self, correction: Callable[..., Tensor], y0: Tensor, times: Tensor) -> Tensor:
+        y, rate, states = y0, self.rate, [y0]
+        grid = Grid.between(times, self.settings.dt)
+        for k in track(range(len(grid.steps)), "reduced model"):
+            h = times.new_tensor(grid.h[k])
+            for i in range(grid.steps[k]):
+                t = times[k] + i * h
+                known, u = self.rule.begin(t, y, rate, h)
+                u = self._solved(partial(correction, t + h, h, known), u)
+                y, rate = self.rule.end(y, h, known, u)
+            states.append(y)
+            healthy = inside(y, self.bound) & inside(rate, self.bound)
+            y, rate = torch.where(healthy, y, 0.0), torch.where(healthy, rate, 0.0)
+        return torch.stack(states)
+
+    def _solved(self, correction: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
+        for _ in range(self.settings.iterations):
+            step = correction(u)
+            u = u + step
+            # A member that is lost has NaN here; the others must not wait for it.
+            if not bool((step.norm(dim=-1) > self.settings.tolerance * (1 + u.norm(dim=-1))).any()):
+                break
+        return u
+
+
+def _traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[..., Tensor]:
+    """The function as a list of calls to torch, several times faster where most of its time goes into derivatives.
+
+    Forward differentiation works out at every call, and slowly, that the derivatives of constants are zero. It is left
+    as it is where gradients are wanted, or where what it calls depends on values.
+    """
+    if torch.is_grad_enabled():
+        return function
+    try:
+        graph = make_fx(lambda *given: function(*given))(*arguments)
+    except RuntimeError:
+        return function
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return graph

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +11,7 @@ from romkit import checks
 from romkit.errors import InputError
 from romkit.progress import track
 from romkit.solvers.base import Run, Solver, inside
+from romkit.solvers.grid import Grid
 from romkit.solvers.native import Kernel, Unsupported
 from romkit.types import Field
 
@@ -56,7 +56,7 @@ class RK4(Solver):
         in_torch = partial(self._integrate, field)
         if self.compile is False:
             return in_torch, "torch"
-        work = sum(_Grid.between(times, self.dt).steps) * (1 + math.prod(y0.shape[:-1]) / FREE_MEMBERS)
+        work = sum(Grid.between(times, self.dt).steps) * (1 + math.prod(y0.shape[:-1]) / FREE_MEMBERS)
         if self.compile is None and work < LONG_RUN:
             return in_torch, "torch (too short a run to compile)"
         try:
@@ -69,7 +69,7 @@ class RK4(Solver):
         return partial(self._integrate_compiled, kernel), "compiled"
 
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
-        y, grid = y0.clone(), _Grid.between(times, self.dt)
+        y, grid = y0.clone(), Grid.between(times, self.dt)
         states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
         states[0] = y
         for k in track(range(len(grid.steps)), self.label):
@@ -80,7 +80,7 @@ class RK4(Solver):
         return states
 
     def _integrate_compiled(self, kernel: Kernel, y0: Tensor, times: Tensor) -> Tensor:
-        y, grid = y0.contiguous().clone(), _Grid.between(times, self.dt)
+        y, grid = y0.contiguous().clone(), Grid.between(times, self.dt)
         states = torch.empty((len(times), *y.shape), dtype=y.dtype)
         states[0] = y
         h, steps = torch.tensor(grid.h, dtype=y.dtype), torch.tensor(grid.steps)
@@ -89,19 +89,6 @@ class RK4(Solver):
             part = slice(start, start + length)
             kernel.integrate(times[:-1][part], h[part], steps[part], self.bound, y, states[1:][part])
         return states
-
-
-class _Grid(NamedTuple):
-    """Step length and number of steps between successive output times."""
-
-    h: list[float]
-    steps: list[int]
-
-    @classmethod
-    def between(cls, times: Tensor, dt: float) -> "_Grid":
-        gaps = times.diff().tolist()
-        steps = [max(1, math.ceil(gap / dt - 1e-9)) for gap in gaps]
-        return cls([gap / number for gap, number in zip(gaps, steps, strict=True)], steps)
 
 
 def step(field: Field, t: Tensor, y: Tensor, h: float) -> Tensor:

@@ -66,11 +66,15 @@ def differentiated_samples(
     Args:
         projection: trained on such data.
         data: in romkit's schema, with evenly spaced times.
-        order: 2 for an equation of second order.
+        order: 2 for an equation of second order, else 1.
         window: of `romkit.integrators.differentiation`; longer for noisy data.
         degree: of the polynomial in the window; lower for noisy data.
+
+    Raises:
+        InputError: the order is neither 1 nor 2, or `differentiate` refuses the times or its settings.
     """
-    checks.at_least("order", order, 1)
+    if order not in (1, 2):
+        raise InputError("order", expected="1 or 2", got=repr(order), fix="take 2 for a mechanical system, else 1")
     P = _operator(projection, data)
     with torch.no_grad():
         z = P.encode(_variable(data, "state", P))

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import romkit
 from romkit.errors import InputError
-from romkit.integrators import LSPG, Galerkin
+from romkit.integrators import LSPG, Galerkin, lspg
 from romkit.solvers import RK4, Status
 from romkit.systems import Lorenz96
 
@@ -73,6 +74,28 @@ def test_a_mechanical_system_keeps_its_course():
         for dynamics in (LSPG(), Galerkin())
     ]
     assert np.allclose(runs[0].rom, runs[1].rom, atol=1e-3)
+
+
+def test_traced_steps_are_those_of_torch(system, projection, monkeypatch):
+    plain, traces = latent(system, projection, LSPG()), []
+
+    def counted(function):
+        traces.append(function)
+        return make_fx(function)
+
+    monkeypatch.setattr(lspg, "LONG_RUN", 1)
+    monkeypatch.setattr(lspg, "make_fx", counted)
+    assert np.array_equal(latent(system, projection, LSPG()), plain)
+    assert len(traces) == 1
+
+
+def test_what_depends_on_values_is_not_traced():
+    def halved_while_large(x):
+        return x / 2 if bool(x.norm() > 1) else x
+
+    x = torch.ones(3, dtype=torch.float64)
+    with torch.no_grad():
+        assert lspg._traced(halved_while_large, x) is halved_while_large
 
 
 def test_a_solver_is_refused(system, projection):

@@ -264,6 +264,11 @@ def test_sources_of_samples(lorenz, lorenz_data):
     assert "Galerkin field" in model.source
 
 
+def test_an_equation_has_order_one_or_two(lorenz_data):
+    with pytest.raises(InputError, match="order: expected 1 or 2, got 3"):
+        differentiated_samples(romkit.load("ncae-lorenz96"), lorenz_data, order=3)
+
+
 class HalfField(Galerkin):
     """Has no latent velocity where the first coordinate of the second model is positive."""
 
