@@ -1,21 +1,14 @@
 """Adaptive solvers of torchdiffeq behind romkit's signature."""
 
-from dataclasses import dataclass
-from functools import partial
-
 import torchdiffeq
 from torch import Tensor
 
-from romkit import checks
-from romkit.solvers.base import Run, Solver
+from romkit.solvers.embedded import EmbeddedPair
 from romkit.solvers.rest import error_norm, masked, resting, resting_start
 from romkit.types import Field
 
-METHODS = ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
 
-
-@dataclass(frozen=True)
-class Adaptive(Solver):
+class Adaptive(EmbeddedPair):
     """An embedded Runge–Kutta pair with step-size control, by torchdiffeq.
 
     The whole batch shares one step, but the error norm is the worst member's, so the tolerances hold for
@@ -29,18 +22,7 @@ class Adaptive(Solver):
     Source: R. T. Q. Chen, torchdiffeq; Dormand & Prince (1980) for the default pair.
     """
 
-    method: str = "dopri5"
-    rtol: float = 1e-6
-    atol: float = 1e-8
-    bound: float = 1e6
-
-    def __post_init__(self):
-        checks.one_of("method", self.method, METHODS)
-        checks.positive("rtol", self.rtol)
-        checks.positive("atol", self.atol)
-
-    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
-        return partial(self._integrate, field), "torch"
+    METHODS = ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
 
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
         held, start = resting(field, self.bound), resting_start(y0, self.bound)

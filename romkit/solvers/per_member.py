@@ -1,23 +1,17 @@
 """Adaptive solvers of torchode behind romkit's signature: every member of a batch has its own step."""
 
-from dataclasses import dataclass
-from functools import partial
 from types import ModuleType
 
 import torch
 from torch import Tensor
 
-from romkit import checks
 from romkit.errors import InputError
-from romkit.solvers.base import Run, Solver
+from romkit.solvers.embedded import EmbeddedPair
 from romkit.solvers.rest import error_norm, masked, resting, resting_start
 from romkit.types import Field
 
-METHODS = ("dopri5", "tsit5", "heun")
 
-
-@dataclass(frozen=True)
-class PerMember(Solver):
+class PerMember(EmbeddedPair):
     """An embedded Runge–Kutta pair whose step size is controlled for each member by itself, by torchode.
 
     A member that needs small steps does not shorten those of the others, and members do not influence each other's
@@ -35,18 +29,7 @@ class PerMember(Solver):
     Tsitouras (2011) for the pairs.
     """
 
-    method: str = "dopri5"
-    rtol: float = 1e-6
-    atol: float = 1e-8
-    bound: float = 1e6
-
-    def __post_init__(self):
-        checks.one_of("method", self.method, METHODS)
-        checks.positive("rtol", self.rtol)
-        checks.positive("atol", self.atol)
-
-    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
-        return partial(self._integrate, field), "torch"
+    METHODS = ("dopri5", "tsit5", "heun")
 
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
         torchode = _torchode()

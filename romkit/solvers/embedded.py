@@ -1,0 +1,36 @@
+"""What the adaptive solvers of other libraries share: their settings."""
+
+import abc
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from torch import Tensor
+
+from romkit import checks
+from romkit.solvers.base import Run, Solver
+from romkit.types import Field
+
+
+@dataclass(frozen=True)
+class EmbeddedPair(Solver):
+    """An embedded Runge–Kutta pair with step-size control: one of `METHODS`, which each library has its own of."""
+
+    METHODS: ClassVar[tuple[str, ...]]
+
+    method: str = "dopri5"
+    rtol: float = 1e-6
+    atol: float = 1e-8
+    bound: float = 1e6
+
+    def __post_init__(self):
+        checks.one_of("method", self.method, self.METHODS)
+        checks.positive("rtol", self.rtol)
+        checks.positive("atol", self.atol)
+
+    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
+        return partial(self._integrate, field), "torch"
+
+    @abc.abstractmethod
+    def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
+        """States (T, ..., d) at `times`, NaN for a member that was lost."""
