@@ -66,10 +66,7 @@ def _page(found: dict[str, Results]) -> Iterator[str]:
 
 
 def _section(system: str, found: Results) -> Iterator[str]:
-    yield (
-        f"## {TITLES[system]}\n\n{found.any.sizes['context']} test contexts, to {found.duration:g} "
-        f"{UNITS[system]}. {found.provenance}\n"
-    )
+    yield f"## {TITLES[system]}\n\n{_contexts(found)}, to {found.duration:g} {UNITS[system]}. {found.provenance}\n"
     yield "### Valid prediction time\n"
     yield f"Median over seeds and contexts, in {UNITS[system]}, and in brackets how many of the rollouts diverged.\n"
     yield _by_dynamics(found, _valid)
@@ -100,6 +97,14 @@ def _section(system: str, found: Results) -> Iterator[str]:
     yield table(head, [[model, *_training(found.first(model))] for model in found.models])
 
 
+def _contexts(found: Results) -> str:
+    """How many test contexts there are, and which dynamics were not followed at all of them."""
+    sizes = {dynamics: run.sizes["context"] for (_, dynamics), run in found.runs.items()}
+    most = max(sizes.values())
+    fewer = [f"{dynamics} at {size} of them" for dynamics, size in sizes.items() if size < most]
+    return ", ".join([f"{most} test contexts", *fewer])
+
+
 def _by_dynamics(found: Results, cell: Callable[[xr.Dataset], str], mode: str = "latent") -> str:
     """A table of models by latent dynamics."""
     names = [
@@ -113,8 +118,8 @@ def _by_dynamics(found: Results, cell: Callable[[xr.Dataset], str], mode: str = 
 
 
 def _valid(run: xr.Dataset) -> str:
-    lost = int(run.diverged.sum())
-    return f"{float(run.valid_time.median()):.3g}" + (f" ({lost} of {run.diverged.size})" if lost else "")
+    lost, median = int(run.diverged.sum()), float(run.valid_time.median())
+    return f"{median:.3g}".replace("1e+03", "1000") + (f" ({lost} of {run.diverged.size})" if lost else "")
 
 
 def _shares(run: xr.Dataset, bounds: tuple[float, ...]) -> str:
