@@ -32,6 +32,11 @@ class Jet(NamedTuple):
     velocity: Tensor
     acceleration: Tensor
 
+    def through(self, value: Tensor, slope: Tensor, bend: Tensor) -> "Jet":
+        """σ along the curve, component by component, from σ, σ' and σ'' at its value."""
+        _, v, a = self
+        return Jet(value, slope * v, slope * a + bend * v * v)
+
 
 class ProjectionOperator(Protocol):
     """P = φ ∘ ρ at a fixed context: what `projection(context)` returns and everything downstream works on.

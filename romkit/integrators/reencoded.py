@@ -39,7 +39,7 @@ class Reencoded(LatentDynamics):
                 "dynamics",
                 expected="dynamics with a latent field",
                 got=type(self.dynamics).__name__,
-                fix="follow LSPG by itself: it would start again where it is, at the nearest point of the manifold",
+                fix="give Galerkin(), PetrovGalerkin() or a fitted field; LSPG would start again where it is",
             )
 
     def latent_state(self, P: ProjectionOperator, x: Tensor) -> Tensor:

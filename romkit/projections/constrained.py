@@ -48,10 +48,9 @@ class LayerPair(NamedTuple):
 
     def decode_jet(self, curve: Jet) -> Jet:
         """φ along a curve."""
-        z, w, a = curve
-        value, slope, bend = self.plus.value_slope_and_bend(z)
-        x = matmul(value, self.phi_t)
-        return Jet(x + align(self.beta, x), matmul(slope * w, self.phi_t), matmul(slope * a + bend * w * w, self.phi_t))
+        activated = curve.through(*self.plus.value_slope_and_bend(curve.value))
+        x, v, a = (matmul(part, self.phi_t) for part in activated)
+        return Jet(x + align(self.beta, x), v, a)
 
 
 class LayerPairs(Maps):

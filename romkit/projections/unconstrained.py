@@ -57,9 +57,7 @@ class Pointwise(NamedTuple):
         return Value(value, slope * v)
 
     def jet(self, curve: Jet) -> Jet:
-        x, v, a = curve
-        value, slope, bend = self.activation.value_slope_and_bend(x)
-        return Jet(value, slope * v, slope * a + bend * v * v)
+        return curve.through(*self.activation.value_slope_and_bend(curve.value))
 
 
 class Film(NamedTuple):

@@ -94,7 +94,7 @@ LORENZ96 = Plan(
     variants=True,
 )
 # Latent coordinates bend sharply: with steps of 0.01 s the solver's errors alone make Galerkin's rollouts fail. LSPG
-# takes hours for all test contexts; seven has no factor in common with the four lengths of each link.
+# is slow and follows some of the test contexts: each seventh has every length of every link among them.
 PENDULUM = Plan(
     "pendulum",
     data=(("seed", 0), ("number", 100), ("every", 0.005)),

@@ -119,7 +119,7 @@ def _by_dynamics(found: Results, cell: Callable[[xr.Dataset], str], mode: str = 
 
 def _valid(run: xr.Dataset) -> str:
     lost, median = int(run.diverged.sum()), float(run.valid_time.median())
-    return f"{median:.3g}".replace("1e+03", "1000") + (f" ({lost} of {run.diverged.size})" if lost else "")
+    return f"{float(f'{median:.3g}'):g}" + (f" ({lost} of {run.diverged.size})" if lost else "")
 
 
 def _shares(run: xr.Dataset, bounds: tuple[float, ...]) -> str:

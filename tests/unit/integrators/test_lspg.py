@@ -89,6 +89,18 @@ def test_traced_steps_are_those_of_torch(system, projection, monkeypatch):
     assert len(traces) == 1
 
 
+def test_traced_steps_of_a_mechanical_system(monkeypatch):
+    system, projection = romkit.systems.Pendulum(), romkit.load("ncae-pendulum")
+    lengths = {"l1": 0.4, "l2": [0.5, 0.6], "l3": 0.6, "l4": 0.5}
+
+    def run():
+        return romkit.rollout(system, projection, dynamics=LSPG(), duration=0.02, dt=0.005, **lengths).latent.values
+
+    plain = run()
+    monkeypatch.setattr(lspg, "LONG_RUN", 1)
+    assert np.array_equal(run(), plain)
+
+
 def test_what_depends_on_values_is_not_traced():
     def halved_while_large(x):
         return x / 2 if bool(x.norm() > 1) else x
