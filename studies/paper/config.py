@@ -1,6 +1,6 @@
 """What is trained, on what and for how long: one frozen configuration per preset."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 Settings = tuple[tuple[str, object], ...]
 """Names and values, in a form that can be hashed: `dict(settings)` gives keyword arguments."""
@@ -21,6 +21,9 @@ checks that)."""
 
 SIGMAS = (0.10, 0.25, 0.50)
 NOISE_KINDS = ("state", "both", "context")
+NOISE_UNIT = "deviation"
+"""What σ multiplies in the tables: the standard deviation of the states and of the context. The paper does not say; the
+report compares it with the other readings."""
 OOD_DISTANCES = (0.10, 0.20, 0.50)
 """Distance of a context beyond the training range, in widths of the range."""
 
@@ -38,6 +41,7 @@ class SystemPlan:
         data_seeds: further training sets.
         test_every: each how many-th snapshot of the test set is evaluated.
         parameters: of the system, where they differ from its defaults.
+        settings: of `romkit.fit` on this system, on top of the recipe.
     """
 
     name: str
@@ -45,6 +49,7 @@ class SystemPlan:
     data_seeds: tuple[int, ...] = ()
     test_every: int = 1
     parameters: Settings = ()
+    settings: Settings = ()
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,13 @@ SMOKE = Config(
     transients=(1.0,),
     tuned=("ncae", "ae"),
 )
-QUICK = Config(name="quick", recipe="quick", systems=(LORENZ96, PENDULUM))
+# Noise hides from the quick recipe's plateaus that the loss still falls, so the rate is lowered too soon; a cosine does
+# not look. The weight decay is the one that the paper states for its own method.
+QUICK = Config(
+    name="quick",
+    recipe="quick",
+    systems=(LORENZ96, replace(PENDULUM, settings=(("schedule", "cosine"), ("weight_decay", 1e-5)))),
+)
 PAPER = Config(name="paper", recipe="paper", systems=(LORENZ96, PENDULUM))
 
 CONFIGS = {config.name: config for config in (SMOKE, QUICK, PAPER)}

@@ -4,7 +4,16 @@ import itertools
 from collections.abc import Iterator
 
 from studies.paper.bifurcation import Bifurcation
-from studies.paper.config import ABLATIONS, CONTEXT_FREE, METHODS, NOISE_KINDS, VELOCITY_TERM, Config, SystemPlan
+from studies.paper.config import (
+    ABLATIONS,
+    CONTEXT_FREE,
+    METHODS,
+    NOISE_KINDS,
+    NOISE_UNIT,
+    VELOCITY_TERM,
+    Config,
+    SystemPlan,
+)
 from studies.paper.training import Training
 from studies.paper.tuning import Tuned
 from studies.runner import Task
@@ -58,13 +67,13 @@ def _choices(config: Config, plan: SystemPlan) -> Iterator[Task]:
 
 
 def _units(config: Config, plan: SystemPlan) -> Iterator[Task]:
-    """The effect of what σ multiplies at training; states have the same deviation as scale.
+    """The effect of what σ multiplies at training, half the range of the context here; for states both are the same.
 
     Physical units are not among them: at evaluation, where they cost nothing, they miss the published values by far.
     """
     for kind, sigma in itertools.product(("both", "context"), config.sigmas):
-        noise = {**_noise(kind, sigma), "noise_unit": "deviation"}
-        yield _training(config, plan, "unit", "ncae", f"{kind} {sigma:.2f}", label="deviation", **noise)
+        noise = _noise(kind, sigma, unit="scale")
+        yield _training(config, plan, "unit", "ncae", f"{kind} {sigma:.2f}", label="scale", **noise)
 
 
 def _tuned(config: Config, plan: SystemPlan, method: str) -> Tuned:
@@ -75,7 +84,7 @@ def _tuned(config: Config, plan: SystemPlan, method: str) -> Tuned:
         config.recipe,
         config.seeds,
         plan.data_seed,
-        settings=config.settings,
+        settings=(*config.settings, *plan.settings),
         parameters=plan.parameters,
         test_every=plan.test_every,
         trial_seeds=config.trial_seeds,
@@ -105,7 +114,7 @@ def _training(
         config.seeds,
         plan.data_seed if data_seed is None else data_seed,
         condition,
-        (*config.settings, *settings.items()),
+        (*config.settings, *plan.settings, *settings.items()),
         plan.parameters if parameters is None else parameters,
         plan.test_every,
         context_scaling,
@@ -113,6 +122,7 @@ def _training(
     )
 
 
-def _noise(kind: str, sigma: float) -> dict[str, float]:
+def _noise(kind: str, sigma: float, unit: str = NOISE_UNIT) -> dict[str, object]:
     """Settings of `romkit.fit` for noise of this kind and level."""
-    return {f"{part}_noise": sigma for part in ("state", "context") if kind in (part, "both")}
+    levels = {f"{part}_noise": sigma for part in ("state", "context") if kind in (part, "both")}
+    return levels if kind == "state" else {**levels, "noise_unit": unit}
