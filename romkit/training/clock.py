@@ -26,6 +26,7 @@ from romkit.integrators import DYNAMICS
 from romkit.progress import track
 from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
+from romkit.training.fast import compile_anew
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.pipeline import AnyRows, Rows
@@ -142,7 +143,7 @@ class _Windows:
         copies = _copies(objective.projection, self.count)
         flat = FlatParameters(copies)
         advance = flat.bind(Advance(copies, system, DYNAMICS[plan.dynamics](), h))
-        self.advance = torch.compile(advance, dynamic=False) if compiled else advance
+        self.advance = compile_anew(advance) if compiled else advance
         self.start = flat.bind(Start(copies, system))
 
     def length(self, progress: float) -> int:

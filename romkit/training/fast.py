@@ -11,6 +11,7 @@ from romkit.training.optimizers import State
 from romkit.training.optimizers.base import Step
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 
 WARM_UP = 3
 """Runs before the capture, in which torch compiles the step and its libraries allocate their workspaces."""
@@ -18,8 +19,19 @@ WARM_UP = 3
 
 def accelerate(step: Step, device: torch.device) -> Step:
     """`step`, faster from about the tenth call on: compiled, and on a GPU captured with the optimizer in one graph."""
-    compiled = torch.compile(step, dynamic=False)
+    compiled = compile_anew(step)
     return Captured(compiled) if device.type == "cuda" else compiled
+
+
+def compile_anew(function: F) -> F:
+    """`function`, compiled on its first call.
+
+    torch counts how often it has compiled the code of a function, whatever the function closes over, and from the
+    ninth model of a process on would silently leave it as it is. So it forgets here what it compiled before; what of
+    that is still called compiles once more.
+    """
+    torch.compiler.reset()
+    return torch.compile(function, dynamic=False)
 
 
 def compiled_or_eager(run: Callable[[bool], T], compiled: bool) -> tuple[T, bool]:

@@ -31,7 +31,8 @@ class Recipe:
         batch_size: snapshots per step; the whole set where it is smaller.
         learning_rate: highest rate of the schedule.
         optimizer: a name from `romkit.training.optimizers.OPTIMIZERS`.
-        schedule: a name from `romkit.training.schedules.SCHEDULES`.
+        schedule: a name from `romkit.training.schedules.SCHEDULES`. Under noise take "cosine": noise hides from a
+            plateau that the loss still falls, and the rate is lowered too soon.
         velocity_weight: w of the velocity term; 0 trains on positions alone.
         penalty_weight: weight of the method's own penalty (‖Φ - Ψ‖² for exact pairs, ‖Ψᵀ Φ - I‖² for SoftNcAE).
         balance: 0 weighs all components of one unit by their physical error, as the paper does; 1 by the error

@@ -28,6 +28,7 @@ from romkit.projections.base import Operator
 from romkit.solvers.rk4 import step as rk4_step
 from romkit.systems import System
 from romkit.systems.mechanical import MechanicalSystem
+from romkit.training.fast import compile_anew
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
@@ -175,7 +176,7 @@ def refine(
     h = float(data["time"][plan.every] - data["time"][0])
     advance = flat.bind(Advance(stacked, system, DYNAMICS[plan.dynamics](), h))
     if compiled:
-        advance = torch.compile(advance, dynamic=False)
+        advance = compile_anew(advance)
     importance = plan.weight * objective.importance / stacked.frame.state_scale**2
     loss = _loss(flat.bind(objective), flat.bind(Start(stacked, system)), advance, importance)
     optimizer, schedule = Adam(clip=CLIP), Cosine(warmup=0.05)

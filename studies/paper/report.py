@@ -14,7 +14,7 @@ from studies.paper.config import METHODS, Config
 from studies.paper.figures import FIGURES
 from studies.paper.judging import CLAIMS, Verdict
 from studies.paper.results import Results, load
-from studies.paper.tables import NAME_OF, Entry, Measured, measure, reference, statistics, summary
+from studies.paper.tables import NAME_OF, Entry, Measured, measure, reached, reference, statistics, summary
 from studies.paper.tasks import tasks
 from studies.style import TITLES, save_png
 
@@ -85,14 +85,14 @@ def _headline(results: Results, verdicts: Sequence[Verdict]) -> str:
     entries = [(entry, measure(results, entry)) for entry in reference()]
     there = [(entry, m) for entry, m in entries if m is not None]
     ours = [(entry, m) for entry, m in there if entry.method == "NcAE"]
-    reached = sum(statistics(e, m)[0] <= e.mean for e, m in ours)
+    count = sum(reached(e, m) for e, m in ours)
     counts = Counter(verdict.verdict for verdict in verdicts)
     lost = sum(int(data["diverged"].sum()) for data in results.trained)
     seeds = sum(data.sizes["seed"] for data in results.trained)
-    share = f"{reached / len(ours):.0%}" if ours else "none"
+    share = f"{count / len(ours):.0%}" if ours else "none"
     return (
         f"{len(there)} of the {len(entries)} published numbers have a measured one. NcAE reaches or beats its "
-        f"published mean in {reached} of its {len(ours)} measured entries ({share}). {len(verdicts)} claims: "
+        f"published mean in {count} of its {len(ours)} measured entries ({share}). {len(verdicts)} claims: "
         + ", ".join(f"{verdict} {count}" for verdict, count in counts.most_common())
         + f". {lost} of {seeds} trainings diverged.\n"
     )
@@ -102,10 +102,8 @@ def _reached(results: Results) -> str:
     rows = []
     for name in NAME_OF.values():
         found = [(e, m) for e in reference() if e.method == name and (m := measure(results, e)) is not None]
-        means = [(entry, statistics(entry, m)[0]) for entry, m in found]
-        reached = sum(mean <= entry.mean for entry, mean in means)
-        close = sum(_within(entry, mean) for entry, mean in means)
-        rows.append([name, len(found), reached, close])
+        close = sum(_within(entry, statistics(entry, m)[0]) for entry, m in found)
+        rows.append([name, len(found), sum(reached(*pair) for pair in found), close])
     head = ["method", "measured", "at or below the published mean", "within two published standard deviations"]
     return table(head, rows) + _missed(results)
 
@@ -115,10 +113,10 @@ def _missed(results: Results) -> str:
     best, rows, cured = choices.closest(results), [], 0
     for entry in reference():
         measured = measure(results, entry)
-        if entry.method != "NcAE" or measured is None or statistics(entry, measured)[0] <= entry.mean:
+        if entry.method != "NcAE" or measured is None or reached(entry, measured):
             continue
         other = measure(results, entry, best)
-        cured += statistics(entry, other)[0] <= entry.mean
+        cured += reached(entry, other)
         ours, published = _ours_and_published(entry, measured)
         where = TABLES[entry.table], TITLES[entry.system], entry.condition, SHORT.get(entry.metric, "idempotency")
         rows.append([*where, ours, _ours_and_published(entry, other)[0], published])

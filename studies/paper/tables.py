@@ -3,12 +3,14 @@
 import csv
 import io
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
 
+from studies.paper.config import NOISE_UNIT
 from studies.paper.results import Results
 
 REFERENCE = Path(__file__).parent / "reference.csv"
@@ -34,7 +36,10 @@ EXCLUDING = "ablation_modulation"
 
 
 class Entry(NamedTuple):
-    """One published number: where it stands, its mean and standard deviation over seeds (NaN where none is given)."""
+    """One published number: where it stands, its mean and standard deviation over seeds (NaN where none is given).
+
+    `precision` is one in the last digit that the mean is given with: a mean of 0.012 is anything that rounds to it.
+    """
 
     table: str
     system: str
@@ -43,6 +48,7 @@ class Entry(NamedTuple):
     metric: str
     mean: float
     std: float
+    precision: float
 
 
 class Measured(NamedTuple):
@@ -72,8 +78,8 @@ class Choices:
     average: str = "snapshots"
     pooling: str = "all contexts"
     side: str = "both"
-    unit: str = "scale"
-    training_unit: str = "scale"
+    unit: str = NOISE_UNIT
+    training_unit: str = NOISE_UNIT
 
 
 def reference() -> list[Entry]:
@@ -104,8 +110,8 @@ def _training_of(results: Results, entry: Entry, choices: Choices) -> xr.Dataset
     if not entry.table.startswith("train_noise"):
         return results.find("clean", *where)
     noise = entry.table.removeprefix("train_noise_")
-    unit = "scale" if (choices.training_unit, noise) == ("deviation", "state") else choices.training_unit
-    return results.find("noise" if unit == "scale" else "unit", *where, f"{noise} {_sigma(entry)}", noise_unit=unit)
+    kind = "noise" if noise == "state" or choices.training_unit == NOISE_UNIT else "unit"
+    return results.find(kind, *where, f"{noise} {_sigma(entry)}")
 
 
 def statistics(entry: Entry, measured: Measured) -> tuple[float, float, int]:
@@ -113,6 +119,11 @@ def statistics(entry: Entry, measured: Measured) -> tuple[float, float, int]:
     values = measured.kept if entry.table == EXCLUDING else measured.values
     with np.errstate(invalid="ignore"):
         return float(np.mean(values)), float(np.std(values)), len(values)
+
+
+def reached(entry: Entry, measured: Measured) -> bool:
+    """Whether our mean is at or below the published one, in the digits that this is given with."""
+    return statistics(entry, measured)[0] <= entry.mean + entry.precision / 2
 
 
 def summary(results: Results) -> str:
@@ -160,7 +171,9 @@ def _sigma(entry: Entry) -> str:
 
 def _entry(row: dict[str, str]) -> Entry:
     places = [row[name] for name in Entry._fields[:5]]
-    return Entry(*places, float(row["mean"]), float(row["std"]) if row["std"] else np.nan)
+    mean, std = Decimal(row["mean"]), float(row["std"]) if row["std"] else np.nan
+    precision = 10.0 ** mean.as_tuple().exponent if mean.is_finite() else 0.0
+    return Entry(*places, float(mean), std, precision)
 
 
 def _number(value: float) -> str:

@@ -19,7 +19,7 @@ from studies.paper.figures import FIGURES
 from studies.paper.judging import CLAIMS, NO, OPEN, UNTESTABLE, YES, lower
 from studies.paper.report import TABLES, page
 from studies.paper.results import Results, load
-from studies.paper.tables import COLUMNS, METHOD_OF, Measured, measure, reference, statistics, summary
+from studies.paper.tables import COLUMNS, METHOD_OF, Measured, measure, reached, reference, statistics, summary
 from studies.paper.tasks import tasks
 from studies.paper.timing import measure as measure_time
 from studies.paper.training import Training
@@ -137,6 +137,16 @@ def test_diverged_seeds_count_except_where_the_paper_leaves_them_out():
     measured = Measured(np.array([0.1, 0.3, np.inf]), np.array([False, False, True]))
     assert statistics(entries["reconstruction"], measured)[::2] == (np.inf, 3)
     assert statistics(entries["ablation_modulation"], measured) == pytest.approx((0.2, 0.1, 2))
+
+
+def test_a_published_mean_is_reached_in_the_digits_that_it_is_given_with():
+    where = ("reconstruction", "pendulum", "NcAE", "clean", "position_rmse")
+    entry = next(e for e in reference() if e[:5] == where)
+    assert (entry.mean, entry.precision) == pytest.approx((0.012, 0.001))
+    finite = np.zeros(2, dtype=bool)
+    assert reached(entry, Measured(np.array([0.0119, 0.0129]), finite))
+    assert not reached(entry, Measured(np.array([0.0119, 0.0133]), finite))
+    assert not reached(entry, Measured(np.array([0.0119, np.inf]), finite))
 
 
 def test_a_comparison_is_decided_by_its_interval():

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import romkit
+from romkit.training.fast import compile_anew
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -17,6 +18,15 @@ def test_training_in_a_cuda_graph_follows_eager_training(lorenz_data, optimizer)
     for one, other in zip(eager, captured, strict=True):
         assert (one["captured"], other["captured"]) == (False, True)
         assert other["losses"] == pytest.approx(one["losses"], rel=1e-3)
+
+
+def test_every_model_of_a_process_is_compiled():
+    def make(offset):
+        return lambda x: x + offset if torch.compiler.is_compiling() else x * torch.nan
+
+    one = torch.ones(2)
+    for offset in range(12):  # torch by itself stops at the ninth
+        assert torch.equal(compile_anew(make(offset))(one), one + offset)
 
 
 def test_where_the_compiler_fails_training_goes_on_without(lorenz_data, monkeypatch):
