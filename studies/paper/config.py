@@ -41,7 +41,7 @@ class SystemPlan:
         data_seeds: further training sets.
         test_every: each how many-th snapshot of the test set is evaluated.
         parameters: of the system, where they differ from its defaults.
-        settings: of `romkit.fit` on this system, on top of the recipe.
+        settings: of `romkit.fit` on this system, on top of the recipe; tuned variants start from the bare recipe.
     """
 
     name: str

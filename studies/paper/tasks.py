@@ -84,7 +84,7 @@ def _tuned(config: Config, plan: SystemPlan, method: str) -> Tuned:
         config.recipe,
         config.seeds,
         plan.data_seed,
-        settings=(*config.settings, *plan.settings),
+        settings=config.settings,
         parameters=plan.parameters,
         test_every=plan.test_every,
         trial_seeds=config.trial_seeds,
