@@ -50,7 +50,7 @@ def evaluation_choices(results: Results) -> str:
             choices = dataclasses.replace(Choices(), **{name: option})
             used = " (tables)" if option == getattr(Choices(), name) else ""
             cells = [_mismatch(results, part, choices) for part in (entries, ours)]
-            rows.append([question, option + used, *cells, _share_reached(results, choices)])
+            rows.append([question, option + used, *cells, _count_reached(results, choices)])
     head = ["choice", "option", "all methods", "NcAE", "NcAE's entries at or below the published mean"]
     return table(head, rows) + f"\n{_best(results, 'all methods')}\n{_best(results, 'NcAE')}\n"
 
@@ -107,7 +107,7 @@ def _are_there(results: Results, entries: list[Entry], choices: Choices) -> bool
     return all(measure(results, entry, choices) for entry in entries if measure(results, entry))
 
 
-def _share_reached(results: Results, choices: Choices) -> str:
+def _count_reached(results: Results, choices: Choices) -> str:
     """How many of NcAE's entries are at or below their published mean."""
     ours = [(e, measure(results, e, choices)) for e in reference() if e.method == "NcAE"]
     measured = [reached(e, m) for e, m in ours if m is not None]
@@ -139,8 +139,8 @@ def _best(results: Results, whose: str) -> str:
     entries = [e for e in reference() if e.table.startswith(ERRORS) and whose in ("all methods", e.method)]
     best = closest(results, whose)
     scores = f"mismatch {mismatch(results, entries, best):.2f}, that of the tables {mismatch(results, entries):.2f}"
-    reached = f"NcAE at or below the published mean in {_share_reached(results, best)}"
-    return f"Closest to the published errors of {whose}: {described(best)} ({scores}; {reached})."
+    count = f"NcAE at or below the published mean in {_count_reached(results, best)}"
+    return f"Closest to the published errors of {whose}: {described(best)} ({scores}; {count})."
 
 
 def _closer(results: Results) -> str:

@@ -85,14 +85,14 @@ def _headline(results: Results, verdicts: Sequence[Verdict]) -> str:
     entries = [(entry, measure(results, entry)) for entry in reference()]
     there = [(entry, m) for entry, m in entries if m is not None]
     ours = [(entry, m) for entry, m in there if entry.method == "NcAE"]
-    count = sum(reached(e, m) for e, m in ours)
+    at_or_below = sum(reached(e, m) for e, m in ours)
     counts = Counter(verdict.verdict for verdict in verdicts)
     lost = sum(int(data["diverged"].sum()) for data in results.trained)
     seeds = sum(data.sizes["seed"] for data in results.trained)
-    share = f"{count / len(ours):.0%}" if ours else "none"
+    share = f"{at_or_below / len(ours):.0%}" if ours else "none"
     return (
         f"{len(there)} of the {len(entries)} published numbers have a measured one. NcAE reaches or beats its "
-        f"published mean in {count} of its {len(ours)} measured entries ({share}). {len(verdicts)} claims: "
+        f"published mean in {at_or_below} of its {len(ours)} measured entries ({share}). {len(verdicts)} claims: "
         + ", ".join(f"{verdict} {count}" for verdict, count in counts.most_common())
         + f". {lost} of {seeds} trainings diverged.\n"
     )
