@@ -91,6 +91,15 @@ def test_activation_is_the_identity_at_zero_slope():
 
 
 @settings(max_examples=15, deadline=None)
+@given(shape=shapes, spread=st.floats(0.1, 1.0))
+def test_weights_in_float32_are_biorthogonal_to_the_rounding_of_one_of_them(shape, spread):
+    for weight in make("cae", shape, perturb=spread).weights:
+        phi, psi = (w.detach().double() for w in weight())
+        error = (psi.mT @ phi - torch.eye(phi.shape[-1])).abs()
+        assert (error <= 2**-24 * (psi.abs().mT @ phi.abs()) + 1e-12).all()
+
+
+@settings(max_examples=15, deadline=None)
 @given(shape=shapes)
 def test_ncae_without_modulation_is_a_cae(shape):
     ncae = make("ncae", shape)
