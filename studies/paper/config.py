@@ -99,11 +99,15 @@ SMOKE = Config(
     tuned=("ncae", "ae"),
 )
 # Noise hides from the quick recipe's plateaus that the loss still falls, so the rate is lowered too soon; a cosine does
-# not look. The weight decay is the one that the paper states for its own method.
+# not look. Weight decays: on the pendulum the one that the paper states for its own method; on Lorenz96 a thousand times
+# that, for 1/25 of its steps at a lower rate, because it is what extrapolates (README.md, "Weight decay").
 QUICK = Config(
     name="quick",
     recipe="quick",
-    systems=(LORENZ96, replace(PENDULUM, settings=(("schedule", "cosine"), ("weight_decay", 1e-5)))),
+    systems=(
+        replace(LORENZ96, settings=(("weight_decay", 1e-3),)),
+        replace(PENDULUM, settings=(("schedule", "cosine"), ("weight_decay", 1e-5))),
+    ),
 )
 PAPER = Config(name="paper", recipe="paper", systems=(LORENZ96, PENDULUM))
 
