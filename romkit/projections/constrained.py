@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from romkit import checks
 from romkit.broadcast import align, matmul
 from romkit.projections.activations import Hyperbola, inverse_pair
 from romkit.projections.base import Maps, Projection
@@ -170,21 +171,32 @@ class Modulated(Constrained):
     Args:
         layers: sizes from the latent side to the state, (m, ..., n).
         embedding: sizes of the network that makes the signal s from the context, (p, ..., d).
+        bandwidth: how fast the signal may change: the network sees the training range as [-bandwidth, bandwidth]. Over
+            a bifurcation, where the manifold changes within a small part of the range, more than 1 learns it better.
     """
 
     weight: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = BiorthogonalPair
     slope: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = ModulatedSlope
     bias: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = ModulatedBias
 
-    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], embedding: Sequence[int]):
+    def __init__(
+        self,
+        frame: Frame,
+        generator: torch.Generator,
+        *,
+        layers: Sequence[int],
+        embedding: Sequence[int],
+        bandwidth: float = 1.0,
+    ):
+        checks.positive("bandwidth", bandwidth)
         signal = embedding[-1]
         super().__init__(
             frame,
-            {"layers": list(layers), "embedding": list(embedding)},
+            {"layers": list(layers), "embedding": list(embedding), "bandwidth": bandwidth},
             weights=[self.weight(n, r, generator) for r, n in pairwise(layers)],
             slopes=[self.slope(signal, r, generator) for r in layers[:-1]],
             biases=[self.bias(signal, n, generator) for n in layers[1:]],
-            embedding=Embedding(embedding, generator),
+            embedding=Embedding(embedding, generator, bandwidth=bandwidth),
         )
 
 

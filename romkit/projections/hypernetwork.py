@@ -27,13 +27,15 @@ class Linear(nn.Module):
 
 
 class Embedding(nn.Module):
-    """s = f(c): a fully connected network with SiLU between its layers, `sizes` = (p, ..., d)."""
+    """s = f(bandwidth · c): a fully connected network with SiLU between its layers, `sizes` = (p, ..., d)."""
 
-    def __init__(self, sizes: Sequence[int], generator: torch.Generator):
+    def __init__(self, sizes: Sequence[int], generator: torch.Generator, *, bandwidth: float = 1.0):
         super().__init__()
+        self.bandwidth = bandwidth
         self.layers = nn.ModuleList(Linear(n, r, generator, scale=math.sqrt(3)) for n, r in pairwise(sizes))
 
     def forward(self, c: Tensor) -> Tensor:
+        c = self.bandwidth * c
         for layer in self.layers[:-1]:
             c = torch.nn.functional.silu(layer(c))
         return self.layers[-1](c)

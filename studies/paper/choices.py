@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 
 import numpy as np
 import xarray as xr
@@ -26,14 +27,24 @@ OPTIONS = {
     "pooling": POOLINGS,
 }
 ERRORS = ("reconstruction", "ablation_modulation", "ood_context", "train_noise", "test_noise")
-QUESTIONS = {
-    "average": ("error averaged over", ERRORS),
-    "side": ("out of the training range", ("ood_context",)),
-    "unit": ("σ at evaluation multiplies", ("test_noise",)),
-    "training_unit": ("σ at training multiplies", ("train_noise",)),
-    "pooling": ("latent geometry over", ("latent_geometry",)),
+QUESTIONS = (
+    ("error averaged over", "average", ERRORS),
+    ("the same under noise at evaluation", "average", ("test_noise",)),
+    ("out of the training range", "side", ("ood_context",)),
+    ("σ at evaluation multiplies", "unit", ("test_noise",)),
+    ("σ at training multiplies", "training_unit", ("train_noise",)),
+    ("latent geometry over", "pooling", ("latent_geometry",)),
+)
+"""What a field of `Choices` decides, and the tables that it is judged by."""
+DECAY_CONDITIONS = {
+    "clean": "clean",
+    f"ood +20% {Choices().side}": "+20 % out of the range",
+    f"ood +50% {Choices().side}": "+50 % out of the range",
+    f"state 0.50 {Choices().unit}": "state noise of 0.50",
+    f"context 0.50 {Choices().unit}": "context noise of 0.50",
 }
-"""What each field of `Choices` decides, and the tables that it touches."""
+"""Conditions of evaluation that weight decays are compared by, and how the report calls them."""
+GEOMETRY = ("latent_covariance_cn", "latent_velocity_cv")
 
 
 def evaluation_choices(results: Results) -> str:
@@ -42,11 +53,10 @@ def evaluation_choices(results: Results) -> str:
     Only NcAE is trained with every option; the others' mismatch is left out where they are not.
     """
     rows = []
-    for name, options in OPTIONS.items():
-        question, tables = QUESTIONS[name]
+    for question, name, tables in QUESTIONS:
         entries = [entry for entry in reference() if entry.table.startswith(tables)]
         ours = [entry for entry in entries if entry.method == "NcAE"]
-        for option in options:
+        for option in OPTIONS[name]:
             choices = dataclasses.replace(Choices(), **{name: option})
             used = " (tables)" if option == getattr(Choices(), name) else ""
             cells = [_mismatch(results, part, choices) for part in (entries, ours)]
@@ -85,6 +95,22 @@ def training_choices(results: Results) -> str:
             errors = (spread(errors_of(data, m)) for m in (POSITION, VELOCITY))
             rows.append(["training set", label, NAME_OF[method], *errors])
     return table(["choice", "option", "method", "position RMSE", "velocity RMSE"], sorted(rows))
+
+
+def weight_decays(results: Results) -> str:
+    """NcAE with other weight decays: errors on clean data, out of the range and under noise, and latent geometry."""
+    rows = []
+    for system in TITLES:
+        clean = results.find("clean", system, "ncae")
+        found = {_decay(data): data for data in results.select(kind="decay", system=system)}
+        if clean is not None:
+            found[_decay(clean)] = clean
+        for decay, data in sorted(found.items()):
+            used = " (tables)" if data is clean else ""
+            errors = [_errors_under(data, condition) for condition in DECAY_CONDITIONS]
+            geometry = [spread(data[name].sel(pooling=Choices().pooling).values) for name in GEOMETRY]
+            rows.append([TITLES[system], f"{decay:g}{used}", *errors, *geometry])
+    return table(["system", "weight decay", *DECAY_CONDITIONS.values(), "CN", "CV"], rows)
 
 
 def noise_units(results: Results) -> str:
@@ -160,6 +186,16 @@ def _clean(results: Results, system: str, method: str, weight: float) -> str:
 
 def _pair(data: xr.Dataset | None) -> str:
     return "" if data is None else " / ".join(spread(errors_of(data, metric)) for metric in (POSITION, VELOCITY))
+
+
+def _errors_under(data: xr.Dataset, condition: str) -> str:
+    """Position and velocity error of models that are evaluated under a condition, averaged as in the tables."""
+    chosen = data.sel(condition=condition, average=Choices().average)
+    return " / ".join(spread(chosen[metric].values.astype(np.float64)) for metric in (POSITION, VELOCITY))
+
+
+def _decay(data: xr.Dataset) -> float:
+    return dict(json.loads(data.attrs["config"])["settings"]).get("weight_decay", 0.0)
 
 
 def _published(system: str, method: str) -> str:

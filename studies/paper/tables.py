@@ -75,7 +75,7 @@ class Choices:
         training_unit: what it multiplies at training (`romkit.training.recipes.NOISE_UNITS`).
     """
 
-    average: str = "snapshots"
+    average: str = "contexts"
     pooling: str = "all contexts"
     side: str = "both"
     unit: str = NOISE_UNIT

@@ -34,6 +34,7 @@ def tasks(config: Config) -> list[Task]:
         *_units(config, lorenz96),
         *_noisy(config, pendulum),
         *_units(config, pendulum),
+        *(task for plan in config.systems for task in _decays(config, plan)),
         *(_tuned(config, plan, method) for plan in config.systems for method in config.tuned),
     ]
 
@@ -74,6 +75,12 @@ def _units(config: Config, plan: SystemPlan) -> Iterator[Task]:
     for kind, sigma in itertools.product(("both", "context"), config.sigmas):
         noise = _noise(kind, sigma, unit="scale")
         yield _training(config, plan, "unit", "ncae", f"{kind} {sigma:.2f}", label="scale", **noise)
+
+
+def _decays(config: Config, plan: SystemPlan) -> Iterator[Task]:
+    """The effect of the weight decay on NcAE."""
+    for decay in plan.decays:
+        yield _training(config, plan, "decay", "ncae", label=f"{decay:g}", weight_decay=decay)
 
 
 def _tuned(config: Config, plan: SystemPlan, method: str) -> Tuned:

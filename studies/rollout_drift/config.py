@@ -74,6 +74,9 @@ SWITCH = 3.165
 SINDY = (("degree", 9), ("threshold", 1e-3), ("spread", 0.03), ("copies", 1), ("every", 2), ("switch", SWITCH))
 # Its rule is of order two: with steps of 0.1 its own error of phase hides that of the manifold.
 LSPG = (("dt", 0.025), ("tolerance", 1e-6))
+# The paper's has two units between the forcing and all slopes and biases; the wave number changes between two forcings
+# of the training set, a sixtieth of the range apart.
+HYPERNETWORK = (("embedding", (1, 8, 8, 8)), ("bandwidth", 10.0))
 LORENZ96 = Plan(
     "lorenz96",
     # The whole range without the test forcings, so that gaps between them are not what is measured.
@@ -187,6 +190,7 @@ def _variants(plan: Plan) -> Iterator[Model]:
     yield _model(plan, "ncae", "timing-galerkin", (*plan.snapshots, *timing))
     yield _model(plan, "ncae", "rollouts", (*refined, ("latent_weight", 0.0)))
     yield _model(plan, "ncae", "latent-velocity", (*plan.snapshots, ("latent_weight", 10.0)))
+    yield _model(plan, "ncae", "hypernetwork", (*plan.snapshots, *HYPERNETWORK))
     yield _model(plan, "ncae", "noise", (*plan.snapshots, ("state_noise", 0.1)))
     for term in ("invariance", "fibre", "gradient"):
         yield _model(plan, "ncae", term, (*plan.snapshots, (f"{term}_weight", 10.0)))

@@ -116,6 +116,16 @@ def test_ncae_without_modulation_is_a_cae(shape):
 
 @settings(max_examples=15, deadline=None)
 @given(shape=shapes)
+def test_bandwidth_is_the_range_that_the_embedding_sees(shape):
+    wide, plain = make("ncae", shape), make("ncae", shape)
+    wide.embedding.bandwidth = 8.0
+    plain.embedding.layers[0].weight.data *= 8
+    a, b = probe(wide), probe(plain)
+    assert torch.allclose(a.operator(a.x), b.operator(b.x), atol=1e-12)
+
+
+@settings(max_examples=15, deadline=None)
+@given(shape=shapes)
 def test_cae_with_linear_activation_and_orthonormal_weights_is_pod(shape):
     pod = make("pod", shape)
     cae = CAE(pod.frame, torch.Generator(), layers=(shape[0], shape[0] + shape[1]), slope=0.0)

@@ -19,7 +19,7 @@ from studies.paper.figures import FIGURES
 from studies.paper.judging import CLAIMS, NO, OPEN, UNTESTABLE, YES, lower
 from studies.paper.report import TABLES, page
 from studies.paper.results import Results, load
-from studies.paper.tables import COLUMNS, METHOD_OF, Measured, measure, reached, reference, statistics, summary
+from studies.paper.tables import COLUMNS, METHOD_OF, Choices, Measured, measure, reached, reference, statistics, summary
 from studies.paper.tasks import tasks
 from studies.paper.timing import measure as measure_time
 from studies.paper.training import Training
@@ -52,7 +52,7 @@ def one_result():
     }
     data = xr.Dataset(
         {"position_rmse": (dims, errors), "velocity_rmse": (dims, errors), "diverged": ("seed", [0, 0, 1])},
-        coords={"condition": ["clean"], "average": ["snapshots"]},
+        coords={"condition": ["clean"], "average": [Choices().average]},
         attrs=attrs,
     )
     return Results("quick", (data,), None, {})

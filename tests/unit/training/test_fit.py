@@ -94,7 +94,7 @@ def test_own_data_train_with_sizes_from_latent_dim_or_layers(own_data):
     assert model.config["layers"] == [2, 3, 3]
     assert model(speed=1.1).encode(torch.zeros(3)).shape == (2,)
     model = romkit.fit("ncae", own_data, layers=(1, 2, 3), embedding=(1, 5), epochs=2)
-    assert model.config == {"layers": [1, 2, 3], "embedding": [1, 5]}
+    assert model.config == {"layers": [1, 2, 3], "embedding": [1, 5], "bandwidth": 1.0}
 
 
 def test_units_group_the_scales():
@@ -220,6 +220,7 @@ def test_stacks_larger_than_the_cache_are_trained_in_chunks(lorenz_data, monkeyp
     [
         ({"layers": 3}, "layers: expected two or more positive integers, got 3"),
         ({"latent_dim": 2.5}, "latent_dim: expected an integer >= 1, got 2.5"),
+        ({"bandwidth": 0.0}, "bandwidth: expected a positive number"),
         ({"embedding": (3, 4)}, "embedding: expected sizes that start with the 1 context parameters"),
         ({"optimizer": "sgd"}, "optimizer: expected one of"),
         ({"state_noise": -0.1}, "state_noise: expected a number that is not negative"),
