@@ -31,6 +31,10 @@ WAYS = {
 """Scores and their columns; a system has those that its result files have."""
 
 
+PHASE = """Rate at which the reduced wave runs ahead of the true one by Galerkin, in 0.001 rad per time unit: mean over
+seeds ± their standard deviation. Where the mean is larger, the error is one that all seeds make."""
+
+
 def write(results: Path, folder: Path) -> Path:
     """Write REPORT.md and its figures into `folder`, from the result files in `results`."""
     found = load(results)
@@ -92,6 +96,9 @@ def _section(system: str, found: Results) -> Iterator[str]:
     ways = [name for name in WAYS if any(name in run for run in found.runs.values())]
     rows = [[*key, *(_way(run.sel(mode="latent"), name) for name in ways)] for key, run in found.runs.items()]
     yield table(["model", "dynamics", *(WAYS[name] for name in ways)], rows)
+    if "F" in found.any.coords:
+        yield f"### Phase by forcing\n\n{PHASE}\n"
+        yield _phase_by_forcing(found)
     yield "### Training\n"
     head = ["model", "position RMSE", "velocity RMSE", "seeds that diverged", "CPU minutes"]
     yield table(head, [[model, *_training(found.first(model))] for model in found.models])
@@ -139,6 +146,17 @@ def _way(run: xr.Dataset, name: str) -> str:
         return f"{np.median(np.abs(known)):.2g}"
     unstable = int((known > 0).sum())
     return f"{np.median(known):.2g}" + (f" ({unstable} of {known.size} positive)" if unstable else "")
+
+
+def _phase_by_forcing(found: Results) -> str:
+    forcings = [f"F = {value:.4f}" for value in found.any.F.values]
+    rows = []
+    for (model, dynamics), run in found.runs.items():
+        if dynamics == "galerkin" and run.sizes["seed"] > 1:
+            drift = 1e3 * run.phase_drift.sel(mode="latent")
+            ends = zip(drift.mean("seed").values, drift.std("seed").values, strict=True)
+            rows.append([model, *(f"{mean:.1f} ± {std:.1f}" for mean, std in ends)])
+    return table(["model", *forcings], rows)
 
 
 def _training(run: xr.Dataset) -> Iterator[str]:
