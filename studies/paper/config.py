@@ -108,7 +108,7 @@ QUICK = Config(
     recipe="quick",
     systems=(
         replace(LORENZ96, settings=(("weight_decay", 1e-3),), decays=(0.0, 1e-6, 1e-5, 1e-4, 1e-2)),
-        replace(PENDULUM, settings=(("schedule", "cosine"), ("weight_decay", 1e-5)), decays=(0.0, 1e-4, 1e-3)),
+        replace(PENDULUM, settings=(("schedule", "cosine"), ("weight_decay", 1e-5)), decays=(1e-3,)),
     ),
 )
 PAPER = Config(name="paper", recipe="paper", systems=(LORENZ96, PENDULUM))
