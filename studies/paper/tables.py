@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import defaultdict
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -140,13 +141,33 @@ def summary(results: Results) -> str:
 
 def mismatch(results: Results, entries: list[Entry], choices: Choices | None = None) -> float:
     """Mean of |ln(ours / published)| over the entries that are measured and finite; NaN if there are none."""
-    logs = []
+    ratios = _log_ratios(results, entries, choices)
+    return float(np.mean(np.abs(list(ratios.values())))) if ratios else np.nan
+
+
+def pattern_mismatch(results: Results, entries: list[Entry], choices: Choices | None = None) -> float:
+    """The same after the median over all entries of one system, method and metric is taken off each of them.
+
+    How well a method is trained moves all of its errors; what the paper leaves open decides how they differ between
+    conditions.
+    """
+    groups = defaultdict(list)
+    for entry, ratio in _log_ratios(results, entries, choices).items():
+        groups[entry.system, entry.method, entry.metric].append(ratio)
+    rest = [np.abs(np.array(ratios) - np.median(ratios)) for ratios in groups.values() if len(ratios) > 1]
+    return float(np.mean(np.concatenate(rest))) if rest else np.nan
+
+
+def _log_ratios(results: Results, entries: list[Entry], choices: Choices | None) -> dict[Entry, float]:
+    """ln(ours / published) of the entries where both are positive and finite."""
+    found = {}
     for entry in entries:
         measured = measure(results, entry, choices)
         if measured is not None and np.isfinite(entry.mean):
             mean = statistics(entry, measured)[0]
-            logs.append(abs(np.log(mean / entry.mean)) if np.isfinite(mean) and mean > 0 else np.nan)
-    return float(np.nanmean(logs)) if np.isfinite(logs).any() else np.nan
+            if np.isfinite(mean) and mean > 0:
+                found[entry] = float(np.log(mean / entry.mean))
+    return found
 
 
 def _measured_columns(entry: Entry, measured: Measured | None) -> list[object]:
