@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,26 @@ import xarray as xr
 
 import studies.paper
 from romkit.training import PRESETS
-from studies.paper import datasets
+from studies.paper import datasets, tables
 from studies.paper.comparison import ratio
 from studies.paper.config import CONFIGS, QUICK, VELOCITY_TERM
 from studies.paper.figures import FIGURES
 from studies.paper.judging import CLAIMS, NO, OPEN, UNTESTABLE, YES, lower
 from studies.paper.report import TABLES, page
 from studies.paper.results import Results, load
-from studies.paper.tables import COLUMNS, METHOD_OF, Choices, Measured, measure, reached, reference, statistics, summary
+from studies.paper.tables import (
+    COLUMNS,
+    METHOD_OF,
+    Choices,
+    Measured,
+    measure,
+    mismatch,
+    pattern_mismatch,
+    reached,
+    reference,
+    statistics,
+    summary,
+)
 from studies.paper.tasks import tasks
 from studies.paper.timing import measure as measure_time
 from studies.paper.training import Training
@@ -137,6 +150,24 @@ def test_diverged_seeds_count_except_where_the_paper_leaves_them_out():
     measured = Measured(np.array([0.1, 0.3, np.inf]), np.array([False, False, True]))
     assert statistics(entries["reconstruction"], measured)[::2] == (np.inf, 3)
     assert statistics(entries["ablation_modulation"], measured) == pytest.approx((0.2, 0.1, 2))
+
+
+def test_mismatch_in_pattern_does_not_see_the_level_of_a_method(monkeypatch):
+    """Errors that are wrong by a factor of each method's own fit the pattern; those of one condition do not."""
+    entries = [e for e in reference() if e.table == "test_noise_state" and np.isfinite(e.mean)]
+    level = {method: 2.0**k for k, method in enumerate(METHOD_OF)}
+    odd = {"sigma=0.50": 3.0}
+
+    def measured(results, entry, choices=None, factors=None):
+        factor = level[entry.method] * (factors or {}).get(entry.condition, 1.0)
+        return Measured(np.array([factor * entry.mean]), np.zeros(1, dtype=bool))
+
+    monkeypatch.setattr(tables, "measure", measured)
+    nothing = Results("quick", (), None, {})
+    assert mismatch(nothing, entries) > 1
+    assert pattern_mismatch(nothing, entries) == pytest.approx(0, abs=1e-12)
+    monkeypatch.setattr(tables, "measure", partial(measured, factors=odd))
+    assert pattern_mismatch(nothing, entries) == pytest.approx(np.log(3) / 3)
 
 
 def test_a_published_mean_is_reached_in_the_digits_that_it_is_given_with():
