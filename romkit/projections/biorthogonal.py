@@ -35,7 +35,7 @@ class BiorthogonalPair(Pair):
     """Φ = Φ̃ (Ψ̃ᵀ Φ̃)⁻¹, Ψ = Ψ̃ with free Φ̃, Ψ̃: exactly biorthogonal at every step of any optimizer.
 
     Φ is computed in float64 and rounded once, to the precision of the model: rounding errors of an inverse in float32
-    would be most of the idempotency error. A model trained in float32 and cast to float64 satisfies Ψᵀ Φ = I to
+    would be a large part of the idempotency error. A model trained in float32 and cast to float64 satisfies Ψᵀ Φ = I to
     float64. Source: Otto, Macchio, Rowley (2023), "Learning nonlinear projections for reduced-order modeling of
     dynamical systems using constrained autoencoders".
     """
