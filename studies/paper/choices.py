@@ -109,7 +109,7 @@ def weight_decays(results: Results) -> str:
             found[_decay(clean)] = clean
         for decay, data in sorted(found.items()):
             used = " (tables)" if data is clean else ""
-            errors = [_errors_under(data, condition) for condition in DECAY_CONDITIONS]
+            errors = [_pair(data, condition) for condition in DECAY_CONDITIONS]
             geometry = [spread(data[name].sel(pooling=Choices().pooling).values) for name in GEOMETRY]
             rows.append([TITLES[system], f"{decay:g}{used}", *errors, *geometry])
     return table(["system", "weight decay", *DECAY_CONDITIONS.values(), "CN", "CV"], rows)
@@ -190,14 +190,11 @@ def _clean(results: Results, system: str, method: str, weight: float) -> str:
     return _pair(results.find("clean", system, method, velocity_weight=weight))
 
 
-def _pair(data: xr.Dataset | None) -> str:
-    return "" if data is None else " / ".join(spread(errors_of(data, metric)) for metric in (POSITION, VELOCITY))
-
-
-def _errors_under(data: xr.Dataset, condition: str) -> str:
-    """Position and velocity error of models that are evaluated under a condition, averaged as in the tables."""
-    chosen = data.sel(condition=condition, average=Choices().average)
-    return " / ".join(spread(chosen[metric].values.astype(np.float64)) for metric in (POSITION, VELOCITY))
+def _pair(data: xr.Dataset | None, condition: str = "clean") -> str:
+    """Position and velocity error, empty where there is no result."""
+    if data is None:
+        return ""
+    return " / ".join(spread(errors_of(data, metric, condition)) for metric in (POSITION, VELOCITY))
 
 
 def _decay(data: xr.Dataset) -> float:

@@ -49,9 +49,9 @@ def tuned(results: Results, system: str, method: str, metric: str) -> np.ndarray
     return None if data is None else errors_of(data, metric)
 
 
-def errors_of(data: xr.Dataset, metric: str) -> np.ndarray:
-    """Clean errors (S,) of a result, averaged as in the tables."""
-    return data[metric].sel(condition="clean", average=Choices().average).values.astype(np.float64)
+def errors_of(data: xr.Dataset, metric: str, condition: str = "clean") -> np.ndarray:
+    """Errors (S,) of a result that is evaluated under a condition, averaged as in the tables."""
+    return data[metric].sel(condition=condition, average=Choices().average).values.astype(np.float64)
 
 
 def velocity_mismatch(results: Results, method: str, weight: float) -> float:

@@ -29,8 +29,6 @@ WAYS = {
     "manifold_distance": "off manifold",
 }
 """Scores and their columns; a system has those that its result files have."""
-
-
 PHASE = """Rate at which the reduced wave runs ahead of the true one by Galerkin, in 0.001 rad per time unit: mean over
 seeds ± their standard deviation. Where the mean is larger, the error is one that all seeds make."""
 
