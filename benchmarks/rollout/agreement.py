@@ -6,7 +6,7 @@ from torch import Tensor
 
 from benchmarks.rollout.problem import DT, Problem
 from romkit.solvers import RK4
-from romkit.solvers.native import Kernel
+from romkit.solvers.native import RungeKutta
 
 FIELD_TOLERANCE = 1e-10
 """Relative to the largest component of a velocity, and of a state where two contestants use one method."""
@@ -29,7 +29,7 @@ def check_fields(problem: Problem, others: dict[str, Tensor]) -> float:
     expected = problem.g(start, problem.z0)
     found = dict(others)
     if problem.z0.device.type == "cpu":
-        found["romkit, compiled"] = Kernel(problem.g, start, problem.z0).evaluate(0.0, problem.z0)
+        found["romkit, compiled"] = RungeKutta(problem.g, start, problem.z0).evaluate(0.0, problem.z0)
     return max((_close(f"the field of {name}", z, expected, FIELD_TOLERANCE) for name, z in found.items()), default=0.0)
 
 

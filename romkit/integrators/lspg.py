@@ -16,10 +16,17 @@ from romkit.progress import track
 from romkit.solvers import Solution, Solver
 from romkit.solvers.base import Run, inside
 from romkit.solvers.grid import Grid
+from romkit.solvers.native import Newton, Unsupported
 from romkit.types import Field, Mass, OperatorPath, ProjectionOperator, SecondOrderField, Value
 
 LONG_RUN = 50
 """Time steps from which tracing pays: it takes as long as some tens of them."""
+
+LONGER_RUN = 1_000
+"""Time steps from which compiling pays too: it takes seconds, up to a minute where the code is not in the cache yet."""
+
+Settle = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(t, known, u) -> the u that Gauss-Newton ends at, see `_Rule`."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class LSPG(LatentDynamics):
     Args:
         dt: largest time step; the interval of the output by default.
         iterations: largest number of Gauss-Newton steps per time step.
-        tolerance: length of a Gauss-Newton step, relative to 1 + |u|, at which they end.
+        tolerance: length of a Gauss-Newton step, relative to 1 + |u|, at which they end, member by member.
 
     Source: Carlberg, Barone, Antil (2017), "Galerkin v. least-squares Petrov-Galerkin projection in nonlinear model
     reduction", section 3; Lee & Carlberg (2020), section 3.3, on nonlinear manifolds.
@@ -90,7 +97,7 @@ class _Rule(Protocol):
         """
         ...
 
-    def correction(self, t: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Tensor:
+    def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         """The Gauss-Newton step from u (..., m), in a time step that ends at t."""
         ...
 
@@ -101,19 +108,20 @@ class _Rule(Protocol):
 
 @dataclass(frozen=True)
 class _Trapezoidal:
-    """First order: u is the next latent state, the rate is ż."""
+    """First order: u is the next latent state, the rate is ż. Known are φ(z₀) + h/2 f(t₀, φ(z₀)) and h."""
 
     path: OperatorPath
     f: Field
 
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         x = self.path.at(t).decode(y)
-        return x + h / 2 * self.f(t, x), y + h * rate
+        return _with_step(x + h / 2 * self.f(t, x), h), y + h * rate
 
-    def correction(self, t: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Tensor:
+    def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        half_way, h = known[..., :-1], known[..., -1:]
         x, J = self.path.at(t).decode_jacobian(u)
         rate, rate_along_J = _along_columns(lambda x: self.f(t, x), x, J)
-        return _gauss_newton(x - h / 2 * rate - known, J - h / 2 * rate_along_J)
+        return _gauss_newton(x - h / 2 * rate - half_way, J - h.unsqueeze(-1) / 2 * rate_along_J)
 
     def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         return u, (u - y) / h
@@ -121,7 +129,7 @@ class _Trapezoidal:
 
 @dataclass(frozen=True)
 class _AverageAcceleration:
-    """Second order: u and the rate are z̈, a state is (z, ż)."""
+    """Second order: u and the rate are z̈, a state is (z, ż). Known are z₀, what z and ż would be at z̈ = 0, and h."""
 
     P: ProjectionOperator
     f: SecondOrderField
@@ -129,10 +137,10 @@ class _AverageAcceleration:
 
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         z, dz = y.chunk(2, dim=-1)
-        return torch.cat([z, z + h * dz + h * h / 4 * rate, dz + h / 2 * rate], dim=-1), rate
+        return _with_step(torch.cat([z, z + h * dz + h * h / 4 * rate, dz + h / 2 * rate], dim=-1), h), rate
 
-    def correction(self, t: Tensor, h: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        start, z, dz = known.chunk(3, dim=-1)
+    def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        (start, z, dz), h = known[..., :-1].chunk(3, dim=-1), known[..., -1:]
 
         def residual(state: Tensor) -> Tensor:
             z, dz, ddz = state.chunk(3, dim=-1)
@@ -141,12 +149,17 @@ class _AverageAcceleration:
 
         unit = torch.eye(u.shape[-1], dtype=u.dtype, device=u.device).expand(*u.shape, -1)
         reached = torch.cat([z + h * h / 4 * u, dz + h / 2 * u, u], dim=-1)
-        along = torch.cat([h * h / 4 * unit, h / 2 * unit, unit], dim=-2)
+        along = torch.cat([(h * h / 4).unsqueeze(-1) * unit, h.unsqueeze(-1) / 2 * unit, unit], dim=-2)
         return _gauss_newton(*_along_columns(residual, reached, along), self.mass(self.P.decode(start)))
 
     def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-        _, z, dz = known.chunk(3, dim=-1)
+        _, z, dz = known[..., :-1].chunk(3, dim=-1)
         return torch.cat([z + h * h / 4 * u, dz + h / 2 * u], dim=-1), u
+
+
+def _with_step(known: Tensor, h: Tensor) -> Tensor:
+    """`known` (..., k) with h beside it, member by member."""
+    return torch.cat([known, h.expand(*known.shape[:-1], 1)], dim=-1)
 
 
 def _along_columns(function: Callable[[Tensor], Tensor], x: Tensor, J: Tensor) -> tuple[Tensor, Tensor]:
@@ -171,13 +184,24 @@ class _Steps(Solver):
     rate: Tensor
 
     def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
-        grid, correction = Grid.between(times, self.settings.dt), self.rule.correction
-        if sum(grid.steps) >= LONG_RUN:
-            h = times.new_tensor(grid.h[0])
-            correction = _traced(correction, times[0], h, *self.rule.begin(times[0], y0, self.rate, h))
-        return partial(self._integrate, correction), "torch"
+        settle, engine = self._settler(Grid.between(times, self.settings.dt), times[0], y0)
+        return partial(self._integrate, settle), engine
 
-    def _integrate(self, correction: Callable[..., Tensor], y0: Tensor, times: Tensor) -> Tensor:
+    def _settler(self, grid: Grid, t: Tensor, y0: Tensor) -> tuple[Settle, str]:
+        """What solves a time step, made as fast as pays for so many of them, and the engine that it is."""
+        correction, work = self.rule.correction, grid.work(y0)
+        if work < LONG_RUN:
+            return partial(self._settle, correction), "torch (too short a run to compile)"
+        example = self.rule.begin(t, y0, self.rate, t.new_tensor(grid.h[0]))
+        correction = _traced(correction, t, *example)
+        if work < LONGER_RUN:
+            return partial(self._settle, correction), "torch (too short a run to compile)"
+        try:
+            return self._compiled(correction, t, *example), "compiled"
+        except Unsupported as verdict:
+            return partial(self._settle, correction), f"torch ({verdict})"
+
+    def _integrate(self, settle: Settle, y0: Tensor, times: Tensor) -> Tensor:
         y, rate, states = y0, self.rate, [y0]
         grid = Grid.between(times, self.settings.dt)
         for k in track(range(len(grid.steps)), "reduced model"):
@@ -185,21 +209,43 @@ class _Steps(Solver):
             for i in range(grid.steps[k]):
                 t = times[k] + i * h
                 known, u = self.rule.begin(t, y, rate, h)
-                u = self._solved(partial(correction, t + h, h, known), u)
-                y, rate = self.rule.end(y, h, known, u)
+                y, rate = self.rule.end(y, h, known, settle(t + h, known, u))
             states.append(y)
             healthy = inside(y, self.bound) & inside(rate, self.bound)
             y, rate = torch.where(healthy, y, 0.0), torch.where(healthy, rate, 0.0)
         return torch.stack(states)
 
-    def _solved(self, correction: Callable[[Tensor], Tensor], u: Tensor) -> Tensor:
+    def _settle(self, correction: Callable[..., Tensor], t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        moving = torch.ones_like(u[..., :1], dtype=torch.bool)
         for _ in range(self.settings.iterations):
-            step = correction(u)
-            u = u + step
+            step = correction(t, known, u)
+            u = torch.where(moving, u + step, u)
             # A member that is lost has NaN here; the others must not wait for it.
-            if not bool((step.norm(dim=-1) > self.settings.tolerance * (1 + u.norm(dim=-1))).any()):
+            moving = moving & (_norm(step) > self.settings.tolerance * (1 + _norm(u)))
+            if not bool(moving.any()):
                 break
         return u
+
+    def _compiled(self, correction: Callable[..., Tensor], t: Tensor, known: Tensor, u: Tensor) -> Settle:
+        sizes = known.shape[-1], u.shape[-1]
+
+        def step(t: Tensor, y: Tensor) -> Tensor:
+            known, u = y.split(sizes, dim=-1)
+            return torch.cat([torch.zeros_like(known), correction(t, known, u)], dim=-1)
+
+        kernel = Newton(step, t, torch.cat([known, u], dim=-1))
+        limits = {"start": sizes[0], "iterations": self.settings.iterations, "tolerance": self.settings.tolerance}
+
+        def settle(t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+            y = torch.cat([known, u], dim=-1)
+            kernel.settle(t.item(), y, **limits)
+            return y[..., sizes[0] :]
+
+        return settle
+
+
+def _norm(x: Tensor) -> Tensor:
+    return x.norm(dim=-1, keepdim=True)
 
 
 def _traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[..., Tensor]:

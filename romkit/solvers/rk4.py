@@ -1,6 +1,5 @@
 """The classical Runge–Kutta method of order four, batched, with a fixed step."""
 
-import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,14 +11,11 @@ from romkit.errors import InputError
 from romkit.progress import track
 from romkit.solvers.base import Run, Solver, inside
 from romkit.solvers.grid import Grid
-from romkit.solvers.native import Kernel, Unsupported
+from romkit.solvers.native import RungeKutta, Unsupported
 from romkit.types import Field
 
 LONG_RUN = 5_000
 """Steps from which compiling pays: it takes about a second in each process, and another until it is cached on disk."""
-
-FREE_MEMBERS = 50
-"""Members of a batch whose arithmetic takes about as long as the calls to torch; more make every step longer."""
 
 PIECES = 200
 """Calls that a compiled run is cut into, between which the progress bar moves and Ctrl-C is heard."""
@@ -56,11 +52,10 @@ class RK4(Solver):
         in_torch = partial(self._integrate, field)
         if self.compile is False:
             return in_torch, "torch"
-        work = sum(Grid.between(times, self.dt).steps) * (1 + math.prod(y0.shape[:-1]) / FREE_MEMBERS)
-        if self.compile is None and work < LONG_RUN:
+        if self.compile is None and Grid.between(times, self.dt).work(y0) < LONG_RUN:
             return in_torch, "torch (too short a run to compile)"
         try:
-            kernel = Kernel(field, times[0], y0)
+            kernel = RungeKutta(field, times[0], y0)
         except Unsupported as verdict:
             if self.compile:
                 fix = "compile=None or False"
@@ -79,7 +74,7 @@ class RK4(Solver):
             y = torch.where(inside(y, self.bound), y, 0.0)
         return states
 
-    def _integrate_compiled(self, kernel: Kernel, y0: Tensor, times: Tensor) -> Tensor:
+    def _integrate_compiled(self, kernel: RungeKutta, y0: Tensor, times: Tensor) -> Tensor:
         y, grid = y0.contiguous().clone(), Grid.between(times, self.dt)
         states = torch.empty((len(times), *y.shape), dtype=y.dtype)
         states[0] = y

@@ -41,8 +41,8 @@ def acceleration(q: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
     """(..., n) joint accelerations q̈ in rad/s² under gravity alone."""
     x, z = _ends(q, lengths)
     levers = _levers(q)
-    rate = v.cumsum(-1).square()
-    sums_x, sums_z = (torch.stack([x, z]) * rate) @ (levers.mT @ levers)
+    rate = v.cumsum(-1).square().unsqueeze(-2)
+    sums_x, sums_z = ((torch.stack([x, z], dim=-2) * rate) @ (levers.mT @ levers)).unbind(-2)
     force = MASS * (z * sums_x - x * sums_z - GRAVITY * levers.sum(0) * x)
     mass = _absolute_mass(x, z, capsule_inertia(lengths))
     # solve_ex neither waits for the GPU nor raises for the whole batch when one member is not finite.

@@ -57,6 +57,7 @@ class Emitter:
             id(recording.t): shared_value("t", torch.Size()),
             id(recording.y): member_value("y", shape, self.members),
         }
+        self._matrices: dict[int, Tensor] = {}
         self._kept: list[Tensor] = []
         self._sizes: dict[str, int] = {}
         self._lines: list[str] = []
@@ -89,6 +90,16 @@ class Emitter:
     def bind(self, tensor: Tensor, value: Value) -> None:
         """Say where a result is."""
         self._values[id(tensor)] = value
+
+    def factorised(self, factors: Tensor, matrix: Tensor) -> None:
+        """Remember which matrix was factorised."""
+        self._matrices[id(factors)] = matrix
+
+    def matrix_of(self, factors: Tensor) -> Tensor:
+        """The matrix with these factors."""
+        if id(factors) not in self._matrices:
+            raise Unsupported("it uses a result that has no compiled form")
+        return self._matrices[id(factors)]
 
     def new(self, tensor: Tensor, shape: Sequence[int], count: int) -> str:
         """A fresh buffer for a result, whose elements it holds in the order of `shape`."""

@@ -1,14 +1,15 @@
-"""A field compiled together with the Runge–Kutta loop around it: one call integrates all members over many steps.
+"""A field compiled together with a loop around it: one call takes all members through many evaluations.
 
 The field is recorded once (`record`), each call is translated for one block of members (`lower`), and the system's C++
-compiler does the rest (`build`). A block of members lies side by side in the processor's vector registers and is
-integrated by itself, so a member's result does not depend on its neighbours, bit for bit.
+compiler does the rest (`build`). A block of members lies side by side in the processor's vector registers and goes
+through the loop by itself, so a member's result does not depend on its neighbours, bit for bit.
 """
 
 import ctypes
 import math
 import threading
 from importlib import resources
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,24 +25,28 @@ TYPES = {torch.float64: ("double", ctypes.c_double, 8), torch.float32: ("float",
 SCRATCH_LIMIT = 2**22
 """Bytes of intermediate results of one block, which live on the stack and should stay in the cache."""
 
-ARRAYS = 7
-"""States among them that belong to the integrator (`rk4.hpp`)."""
-
 TOLERANCE = 1e5
 """Rounding units, relative to a member's largest component, by which the compiled field may differ from torch's."""
 
 
 class Kernel:
-    """RK4 for one field, compiled.
+    """A compiled field; a subclass adds the loop around it.
 
     Args:
-        field: right-hand side f(t, y); its constants are read now and not again.
-        t: scalar initial time.
-        y: (..., d) initial state on the CPU; each entry of the leading axes is a member.
+        field: f(t, y), of the shape of y; its constants are read now and not again.
+        t: scalar time to try it at.
+        y: (..., d) state to try it at, on the CPU; each entry of the leading axes is a member.
 
     Raises:
         Unsupported: the field cannot be compiled (the message says why), or its compiled form disagrees with it.
+
+    Attributes:
+        loop: the header with the loop.
+        arrays: how many states of a block it keeps.
     """
+
+    loop: ClassVar[str]
+    arrays: ClassVar[int]
 
     def __init__(self, field: Field, t: Tensor, y: Tensor):
         if y.device.type != "cpu" or y.dtype not in TYPES:
@@ -52,35 +57,21 @@ class Kernel:
         name, self._real, block = TYPES[y.dtype]
         lanes = block if self._members > 1 else 1
         body = lower(record(field, y))
-        if (body.scratch + ARRAYS * self._size) * lanes * y.element_size() > min(SCRATCH_LIMIT, _stack() // 2):
+        if (body.scratch + self.arrays * self._size) * lanes * y.element_size() > min(SCRATCH_LIMIT, _stack() // 2):
             raise Unsupported("its intermediate results do not fit the cache, or the stack")
         self._shared, self._own = body.constants.pack(lanes)
-        self._library = library(_source(body, name, lanes, self._size))
+        self._library = library(_source(body, name, lanes, self._size, self.loop))
         self._check(field, t, y)
 
     def evaluate(self, t: float, y: Tensor) -> Tensor:
         """f(t, y) for y (..., d), by the compiled code."""
         y = y.contiguous()
         out = torch.empty_like(y)
-        self._library.evaluate(self._real(t), _at(y), _at(out), *self._constants())
+        self._library.evaluate(self._real(t), at(y), at(out), *self._constants())
         return out
 
-    def integrate(self, t: Tensor, h: Tensor, steps: Tensor, bound: float, y: Tensor, states: Tensor) -> None:
-        """Integrate over K intervals; interval k starts at t[k] and takes steps[k] steps of length h[k].
-
-        Args:
-            t: (K,) of the dtype of y.
-            h: (K,) of the dtype of y.
-            steps: (K,) int64.
-            bound: members that exceed it start again from zero after the output.
-            y: (..., d), contiguous; left at the last state.
-            states: (K, ..., d), contiguous; filled with the state at the end of each interval.
-        """
-        arguments = [_at(t), _at(h), _at(steps), ctypes.c_int64(len(t)), self._real(bound), _at(y), _at(states)]
-        self._library.integrate(*arguments, *self._constants())
-
     def _constants(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]:
-        return _at(self._shared), _at(self._own), ctypes.c_int64(self._members)
+        return at(self._shared), at(self._own), ctypes.c_int64(self._members)
 
     def _check(self, field: Field, t: Tensor, y: Tensor) -> None:
         """One evaluation beside torch's, so that a mistranslation can never pass for a result."""
@@ -103,15 +94,16 @@ def _stack() -> int:
     return threading.stack_size() or (2**21 if limit == resource.RLIM_INFINITY else limit)
 
 
-def _source(body: Body, real: str, lanes: int, size: int) -> str:
+def _source(body: Body, real: str, lanes: int, size: int, loop: str) -> str:
     head = f"#define W {lanes}\n#define D {size}\n#define M_SIZE {body.constants.own_size}\nusing T = {real};\n"
     opening = "static void field(T time, const V *y, V *out, const T *C, const V *M) {\nconst V t[1] = {vec(time)};"
-    return "\n".join([head, _read("prelude.hpp"), _read("rk4.hpp"), opening, body.source, "}\n"])
+    return "\n".join([head, *map(_read, ("prelude.hpp", "block.hpp", loop)), opening, body.source, "}\n"])
 
 
 def _read(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-def _at(tensor: Tensor) -> ctypes.c_void_p:
+def at(tensor: Tensor) -> ctypes.c_void_p:
+    """Where the numbers of a contiguous tensor are."""
     return ctypes.c_void_p(tensor.data_ptr())

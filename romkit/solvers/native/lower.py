@@ -163,7 +163,21 @@ def _cumsum(emitter: Emitter, call: Call) -> None:
 
 
 def _solve(emitter: Emitter, call: Call) -> None:
-    (matrix, right), out = call.args[:2], call.outputs[0]
+    matrix, right = call.args[:2]
+    emitter.factorised(call.outputs[1], matrix)
+    _eliminate(emitter, call, matrix, right)
+
+
+def _solve_again(emitter: Emitter, call: Call) -> None:
+    """With the factors of a matrix that was met before: the derivative of a linear solve."""
+    factors, _, right = call.args
+    if call.kwargs.get("adjoint"):
+        raise Unsupported("a linear solve with the transposed matrix has no compiled form")
+    _eliminate(emitter, call, emitter.matrix_of(factors), right)
+
+
+def _eliminate(emitter: Emitter, call: Call, matrix: Tensor, right: Tensor) -> None:
+    out = call.outputs[0]
     if call.kwargs.get("left", True) is False:
         raise Unsupported("a linear solve from the right has no compiled form")
     n, columns = matrix.shape[-1], out.numel() * matrix.shape[-1] // matrix.numel()
@@ -232,6 +246,7 @@ _OTHERS: dict[str, Callable[[Emitter, Call], None]] = {
     "mean": _reduction("average"),
     "cumsum": _cumsum,
     "_linalg_solve_ex": _solve,
+    "linalg_lu_solve": _solve_again,
     "cat": _join,
     "stack": _join,
     "constant_pad_nd": _pad,

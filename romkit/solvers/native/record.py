@@ -105,4 +105,7 @@ def _on_cpu(leaf: object) -> object:
 
 
 def _on_meta(leaf: object) -> object:
+    """What depends on the state has no values, even where the field names a device for it."""
+    if isinstance(leaf, torch.device):
+        return torch.device("meta")
     return leaf.to("meta") if isinstance(leaf, Tensor) else leaf

@@ -1,7 +1,4 @@
-// The classical Runge-Kutta method for all members, block by block. D components, M_SIZE constants of each member.
-
-// ẏ of one block.
-static void field(T time, const V *y, V *out, const T *C, const V *M);
+// The classical Runge-Kutta method for all members, block by block.
 
 static void step(T t, T h, V *y, const T *C, const V *M) {
   V k1[D], k2[D], k3[D], k4[D], at[D];
@@ -20,30 +17,6 @@ static void reset_outside(V *y, T bound) {
   V inside = vec(T(1));
   for (int i = 0; i < D; i++) inside *= less_equal(magnitude(y[i]), vec(bound));
   for (int i = 0; i < D; i++) y[i] = choose(inside, y[i], vec(T(0)));
-}
-
-// y (members, D) of a block, lane by lane; the last block is filled up with its last member.
-static void load(V *y, const T *from, int64_t first, int64_t members) {
-  for (int i = 0; i < D; i++)
-    for (int l = 0; l < W; l++) {
-      const int64_t member = first + l < members ? first + l : members - 1;
-      reinterpret_cast<T *>(y + i)[l] = from[member * D + i];
-    }
-}
-
-static void store(T *to, const V *y, int64_t first, int64_t members) {
-  for (int l = 0; l < W && first + l < members; l++)
-    for (int i = 0; i < D; i++) to[(first + l) * D + i] = reinterpret_cast<const T *>(y + i)[l];
-}
-
-// out (members, D) = field(t, y), y (members, D).
-extern "C" void evaluate(T t, const T *y, T *out, const T *C, const V *M, int64_t members) {
-  for (int64_t first = 0; first < members; first += W) {
-    V block[D], velocity[D];
-    load(block, y, first, members);
-    field(t, block, velocity, C, M + first / W * M_SIZE);
-    store(out, velocity, first, members);
-  }
 }
 
 // states (intervals, members, D) from y (members, D), which is left at the last state.

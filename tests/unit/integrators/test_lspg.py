@@ -1,5 +1,7 @@
 """LSPG: its limit, its order, its independence of members, and what it says to a solver."""
 
+import shutil
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,9 @@ from romkit.errors import InputError
 from romkit.integrators import LSPG, Galerkin, lspg
 from romkit.solvers import RK4, Status
 from romkit.systems import Lorenz96
+from romkit.types import Value
+
+needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +25,11 @@ def system():
 @pytest.fixture(scope="module")
 def projection(system):
     return romkit.fit("pod", system.dataset(F=[3.14, 3.18], duration=2.0), latent_dim=3)
+
+
+def compile_always(monkeypatch):
+    monkeypatch.setattr(lspg, "LONG_RUN", 0)
+    monkeypatch.setattr(lspg, "LONGER_RUN", 0)
 
 
 def latent(system, projection, dynamics):
@@ -99,6 +109,55 @@ def test_traced_steps_of_a_mechanical_system(monkeypatch):
     plain = run()
     monkeypatch.setattr(lspg, "LONG_RUN", 1)
     assert np.array_equal(run(), plain)
+
+
+@needs_compiler
+def test_compiled_steps_are_those_of_torch(system, projection, monkeypatch):
+    contexts = torch.tensor([[3.14], [3.16], [3.18]], dtype=torch.float64)
+    times = torch.linspace(0, 2, 21, dtype=torch.float64)
+    with torch.no_grad():
+        P, x0 = projection.double()(contexts), system.settled_state(contexts)
+        harmed = torch.stack([x0[0], 1e7 * x0[1], x0[2]])
+        run = lambda x: LSPG(dt=0.05).solve(P, system.field(contexts), x, times, None)  # noqa: E731
+        plain = run(x0)
+        compile_always(monkeypatch)
+        compiled, beside = run(x0), run(harmed)
+    assert (plain.engine, compiled.engine) == ("torch (too short a run to compile)", "compiled")
+    assert torch.allclose(compiled.states, plain.states, rtol=1e-10, atol=1e-10)
+    assert beside.status.tolist() == [Status.COMPLETED, Status.DIVERGED, Status.COMPLETED]
+    assert torch.equal(beside.states[[0, 2]], compiled.states[[0, 2]])
+
+
+@needs_compiler
+def test_compiled_steps_of_a_mechanical_system(monkeypatch):
+    system, projection = romkit.systems.Pendulum(), romkit.load("ncae-pendulum").double()
+    lengths = torch.tensor([[0.4, 0.5, 0.6, 0.5], [0.6, 0.5, 0.4, 0.5]], dtype=torch.float64)
+    times = torch.linspace(0, 0.1, 11, dtype=torch.float64)
+    with torch.no_grad():
+        P, q = projection(lengths), system.initial_state(lengths, None)
+        start = Value(q, torch.zeros_like(q))
+        run = lambda: LSPG().solve_motion(P, system.field(lengths), system.mass_matrix(lengths), start, times, None)  # noqa: E731
+        plain = run()
+        compile_always(monkeypatch)
+        compiled = run()
+    assert compiled.engine == "compiled"
+    assert torch.allclose(compiled.states, plain.states, rtol=1e-9, atol=1e-10)
+
+
+@needs_compiler
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_member_does_not_wait_for_its_neighbours(system, projection, monkeypatch, compiled):
+    times = torch.tensor([0.0, 0.3], dtype=torch.float64)  # one long step, for which the two need different numbers
+    contexts = torch.tensor([[3.14], [3.16]], dtype=torch.float64)
+    if compiled:
+        compile_always(monkeypatch)
+    with torch.no_grad():
+        P, x0 = projection.double()(contexts), system.settled_state(contexts)
+        states = [
+            LSPG(tolerance=1e-3).solve(P, system.field(contexts), x, times, None).states[0]
+            for x in (x0, torch.stack([x0[0], 3 * x0[1]]))
+        ]
+    assert torch.equal(*states)
 
 
 def test_what_depends_on_values_is_not_traced():

@@ -1,0 +1,25 @@
+// Newton's method for all members, block by block: the field is its step.
+
+static bool any(V truth) {
+  for (int l = 0; l < W; l++)
+    if (reinterpret_cast<const T *>(&truth)[l] != T(0)) return true;
+  return false;
+}
+
+// y (members, D) += field(t, y) until the components from `start` on move by at most tolerance (1 + their norm). A
+// member moves no more once it is there; one that is lost has NaN, which is never far from anything.
+extern "C" void settle(T t, int64_t start, int64_t iterations, T tolerance, T *y, const T *C, const V *M,
+                       int64_t members) {
+  for (int64_t first = 0; first < members; first += W) {
+    V block[D], move[D], moving = vec(T(1));
+    load(block, y, first, members);
+    for (int64_t k = 0; k < iterations && any(moving); k++) {
+      field(t, block, move, C, M + first / W * M_SIZE);
+      V length = vec(T(0)), size = vec(T(0));
+      for (int i = 0; i < D; i++) block[i] = choose(moving, block[i] + move[i], block[i]);
+      for (int i = start; i < D; i++) length += move[i] * move[i], size += block[i] * block[i];
+      moving = both(moving, less(tolerance * (T(1) + root(size)), root(length)));
+    }
+    store(y, block, first, members);
+  }
+}
