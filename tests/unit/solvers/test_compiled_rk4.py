@@ -5,11 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import romkit
 from romkit.errors import InputError
 from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.solvers import RK4, Status
+from romkit.solvers.native.formulas import FORMULAS
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 TIMES = torch.linspace(0, 1, 51, dtype=torch.float64)
@@ -61,6 +63,39 @@ def test_a_diverging_member_leaves_the_others_bit_identical(compiled):
     assert harmed.status[500] == Status.DIVERGED
     assert harmed.states[500, -1].isnan().all()
     assert torch.equal(healthy.states[others], harmed.states[others])
+
+
+@pytest.mark.parametrize("function", [torch.relu, torch.sigmoid, torch.tanh, torch.nn.functional.silu])
+def test_derivatives_along_a_direction_are_compiled(function):
+    y0 = torch.linspace(-2, 2, 8, dtype=torch.float64).reshape(4, 2)
+    with torch.no_grad():
+        traced = make_fx(lambda y: torch.func.jvp(function, (y,), (torch.cos(y),))[1])(y0)
+        traced.graph.eliminate_dead_code()
+        traced.recompile()
+        eager, compiled = (RK4(0.02, compile=c)(lambda t, y: traced(y), y0, TIMES) for c in (False, True))
+    assert compiled.engine == "compiled"
+    assert torch.allclose(eager.states, compiled.states, rtol=1e-12, atol=1e-12)
+
+
+def test_a_mistranslation_is_noticed(monkeypatch):
+    monkeypatch.setitem(FORMULAS, "sin", FORMULAS["cos"])
+    with pytest.raises(InputError, match="disagrees with torch"):
+        RK4(0.02, compile=True)(lambda t, y: torch.sin(y), torch.ones(2, 3, dtype=torch.float64), TIMES)
+
+
+def test_a_singular_member_does_not_keep_the_others_from_being_compiled():
+    hilbert = 1 / (torch.arange(14)[:, None] + torch.arange(14) + 1.0).double()  # condition 1e17: all digits are noise
+    eye = torch.eye(14, dtype=torch.float64)
+
+    def field(t, y):
+        matrix = hilbert * y[..., :1, None] + eye * (1 - y[..., :1, None])
+        return torch.linalg.solve_ex(matrix, torch.cos(y).unsqueeze(-1)).result.squeeze(-1)
+
+    y0 = torch.linspace(0.1, 0.3, 3 * 14, dtype=torch.float64).reshape(3, 14)
+    y0[1, 0] = 1.0
+    found = RK4(0.02, compile=True)(field, y0, TIMES[:3])
+    assert found.engine == "compiled"
+    assert found.status[[0, 2]].tolist() == [Status.COMPLETED] * 2
 
 
 def test_what_cannot_be_compiled_runs_in_torch_or_says_why():
