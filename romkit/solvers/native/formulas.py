@@ -62,11 +62,6 @@ def _addcdiv(a: Operand, b: Operand, c: Operand, value: float = 1) -> str:
     return f"({literal(a)} + {_scaled(value, b)} / {literal(c)})"
 
 
-def _silu_backward(v: str, a: str) -> str:
-    s = FORMULAS["sigmoid"](a)
-    return f"({v} * {s} * (T(1) + {a} * (T(1) - {s})))"
-
-
 _POWERS: dict[float, Callable[[str], str]] = {
     1: lambda a: a,
     2: lambda a: f"({a} * {a})",
@@ -107,7 +102,6 @@ FORMULAS: dict[str, Callable[..., str]] = {
     "rsqrt": lambda a: f"(T(1) / root({a}))",
     "threshold_backward": lambda v, a, threshold: _call("choose")(_call("less")(threshold, a), v, 0),
     "sigmoid_backward": lambda v, y: f"({v} * {y} * (T(1) - {y}))",
-    "silu_backward": _silu_backward,
     "tanh_backward": lambda v, y: f"({v} * (T(1) - {y} * {y}))",
     "sigmoid": lambda a: f"(T(1) / (T(1) + exponential(-{a})))",
     "silu": lambda a: f"({a} / (T(1) + exponential(-{a})))",
