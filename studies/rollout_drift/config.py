@@ -25,12 +25,10 @@ class Dynamics:
     Attributes:
         name: from `studies.rollout_drift.drift.KINDS`.
         settings: of the dynamics; `dt` is the largest time step.
-        test_every: each how many-th test context is followed.
     """
 
     name: str
     settings: Settings = ()
-    test_every: int = 1
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,7 @@ class Plan:
         refinement: of the preset `dynamics`, on top of it.
         seeds: of the models.
         dynamics: what they are followed by.
+        test_every: each how many-th test context is followed.
         parameters: of the system, where they differ from its defaults.
         variants: whether the preset `dynamics` is studied on baselines, and its parts one by one.
         methods: those that are trained with the paper's loss.
@@ -61,6 +60,7 @@ class Plan:
     refinement: Settings
     seeds: tuple[int, ...]
     dynamics: tuple[Dynamics, ...]
+    test_every: int = 1
     parameters: Settings = ()
     variants: bool = False
     methods: tuple[str, ...] = METHODS
@@ -118,7 +118,7 @@ PENDULUM = Plan(
 )
 
 
-def _tiny(test_every: int, *sindy: tuple[str, object]) -> tuple[Dynamics, ...]:
+def _tiny(*sindy: tuple[str, object]) -> tuple[Dynamics, ...]:
     """All latent dynamics, with as little work as they can do."""
     settings: dict[str, Settings] = {
         "galerkin": (),
@@ -127,7 +127,7 @@ def _tiny(test_every: int, *sindy: tuple[str, object]) -> tuple[Dynamics, ...]:
         "neural-ode": (("regression_steps", 2), ("shooting_steps", 2)),
         "lspg": (),
     }
-    return tuple(Dynamics(name, given, test_every) for name, given in settings.items())
+    return tuple(Dynamics(name, given) for name, given in settings.items())
 
 
 SMOKE_LORENZ96 = replace(
@@ -138,7 +138,8 @@ SMOKE_LORENZ96 = replace(
     snapshots=(("epochs", 1),),
     refinement=(("rollout_steps", 1), ("clock_steps", 0), ("rollout_every", 1), ("compile", False)),
     seeds=(0, 1),
-    dynamics=_tiny(5, ("spread", 0.1), ("copies", 1), ("switch", 3.15)),
+    dynamics=_tiny(("spread", 0.1), ("copies", 1), ("switch", 3.15)),
+    test_every=5,
     parameters=(("transient", 2.0),),
     variants=False,
 )
@@ -150,7 +151,8 @@ SMOKE_PENDULUM = replace(
     snapshots=(("epochs", 1),),
     refinement=(("rollout_steps", 1), ("rollout_every", 1), ("compile", False)),
     seeds=(0, 1),
-    dynamics=_tiny(128),
+    dynamics=_tiny(),
+    test_every=128,
     methods=("ncae", "ae"),
 )
 CONFIGS = {"smoke": (SMOKE_LORENZ96, SMOKE_PENDULUM), "full": (LORENZ96, PENDULUM)}
@@ -170,9 +172,8 @@ def _tasks(plan: Plan) -> list[Drift]:
 
 
 def _task(plan: Plan, model: Model, dynamics: Dynamics) -> Drift:
-    name, settings, test_every = dynamics.name, dynamics.settings, dynamics.test_every
-    restart = 0 if name in START_NEAREST else plan.restart
-    return Drift(model, name, settings, plan.duration, plan.step, restart, test_every)
+    restart = 0 if dynamics.name in START_NEAREST else plan.restart
+    return Drift(model, dynamics.name, dynamics.settings, plan.duration, plan.step, restart, plan.test_every)
 
 
 def _models(plan: Plan) -> Iterator[Model]:

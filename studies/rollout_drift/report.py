@@ -68,7 +68,9 @@ def _page(found: dict[str, Results]) -> Iterator[str]:
 
 
 def _section(system: str, found: Results) -> Iterator[str]:
-    yield f"## {TITLES[system]}\n\n{_contexts(found)}, to {found.duration:g} {UNITS[system]}. {found.provenance}\n"
+    yield f"## {TITLES[system]}\n"
+    followed = f"{found.any.sizes['context']} test contexts, to {found.duration:g} {UNITS[system]}"
+    yield f"{followed}. {found.provenance}\n"
     yield "### Valid prediction time\n"
     yield f"Median over seeds and contexts, in {UNITS[system]}, and in brackets how many of the rollouts diverged.\n"
     yield _by_dynamics(found, _valid)
@@ -100,14 +102,6 @@ def _section(system: str, found: Results) -> Iterator[str]:
     yield "### Training\n"
     head = ["model", "position RMSE", "velocity RMSE", "seeds that diverged", "CPU minutes"]
     yield table(head, [[model, *_training(found.first(model))] for model in found.models])
-
-
-def _contexts(found: Results) -> str:
-    """How many test contexts there are, and which dynamics were not followed at all of them."""
-    sizes = {dynamics: run.sizes["context"] for (_, dynamics), run in found.runs.items()}
-    most = max(sizes.values())
-    fewer = [f"{dynamics} at {size} of them" for dynamics, size in sizes.items() if size < most]
-    return ", ".join([f"{most} test contexts", *fewer])
 
 
 def _by_dynamics(found: Results, cell: Callable[[xr.Dataset], str], mode: str = "latent") -> str:
