@@ -40,6 +40,9 @@ class LSPG(LatentDynamics):
     the metric of the inertia. Both rules are of order two and implicit, so stiff components of f do not limit h. The
     minimiser depends on h: as h goes to zero it becomes `Galerkin`, to first order, unless the manifold is invariant.
 
+    On a CPU the Gauss-Newton steps of long runs are compiled (`romkit.solvers.native`), as far as f and the projection
+    consist of calls to torch.
+
     Args:
         dt: largest time step; the interval of the output by default.
         iterations: largest number of Gauss-Newton steps per time step.
@@ -189,17 +192,16 @@ class _Steps(Solver):
 
     def _settler(self, grid: Grid, t: Tensor, y0: Tensor) -> tuple[Settle, str]:
         """What solves a time step, made as fast as pays for so many of them, and the engine that it is."""
-        correction, work = self.rule.correction, grid.work(y0)
-        if work < LONG_RUN:
-            return partial(self._settle, correction), "torch (too short a run to compile)"
-        example = self.rule.begin(t, y0, self.rate, t.new_tensor(grid.h[0]))
-        correction = _traced(correction, t, *example)
-        if work < LONGER_RUN:
-            return partial(self._settle, correction), "torch (too short a run to compile)"
-        try:
-            return self._compiled(correction, t, *example), "compiled"
-        except Unsupported as verdict:
-            return partial(self._settle, correction), f"torch ({verdict})"
+        correction, work, why = self.rule.correction, grid.work(y0), "too short a run to compile"
+        if work >= LONG_RUN:
+            example = self.rule.begin(t, y0, self.rate, t.new_tensor(grid.h[0]))
+            correction = _traced(correction, t, *example)
+        if work >= LONGER_RUN:
+            try:
+                return self._compiled(correction, t, *example), "compiled"
+            except Unsupported as verdict:
+                why = str(verdict)
+        return partial(self._settle, correction), f"torch ({why})"
 
     def _integrate(self, settle: Settle, y0: Tensor, times: Tensor) -> Tensor:
         y, rate, states = y0, self.rate, [y0]
