@@ -12,14 +12,14 @@ from torch import Tensor
 
 from romkit import checks, provenance
 from romkit.data import context_path
+from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, Galerkin, LatentDynamics, LatentField
 from romkit.metrics import VALID_THRESHOLD, idempotency_error, nrmse, valid_time
 from romkit.projections import ContextPath, Operator, Projection
 from romkit.solvers import RK4, Solution, Solver, Status
 from romkit.systems import MechanicalSystem, Motion, System
-from romkit.threads import one_thread
-from romkit.types import ContextFunction, Value
+from romkit.types import ContextFunction, Dual
 
 
 def rollout(
@@ -139,7 +139,7 @@ def _trained_dynamics(projection: Projection) -> LatentDynamics:
 
 
 def _check_match(system: System, projection: Projection) -> None:
-    signature = projection.frame.signature
+    signature = projection.normalization.signature
     for what, own, given in (
         ("state components", signature.state_names, tuple(system.state_names)),
         ("context parameters", signature.context_names, system.context_names),
@@ -213,7 +213,7 @@ def _reduced_model(
     lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
     x0, c = start.state.expand(*lead, -1), contexts.initial.expand(*lead, -1)
     if isinstance(system, MechanicalSystem):
-        motion = Value(x0, start.velocity.expand(*lead, -1))
+        motion = Dual(x0, start.velocity.expand(*lead, -1))
         solution = dynamics.solve_motion(P, system.field(c), system.mass_matrix(c), motion, times, solver)
         return solution._replace(states=solution.states[..., : P.latent_dim])
     if contexts.path is None:
@@ -230,7 +230,7 @@ def _assemble(
     lead = ("seed", "trajectory") if stacked else ("trajectory",)
     x = truth.state.unsqueeze(0) if stacked else truth.state
     rom, projected = P.decode(latent.states), P(x)
-    std = projection.frame.state_std
+    std = projection.normalization.state_std
     errors, floor = nrmse(x, rom, std), nrmse(x, projected, std)
     units, clock = system.state_units[0] if len(set(system.state_units)) == 1 else "mixed", system.time_units
     full, coded = (*lead, "time", "component"), (*lead, "time", "latent_component")

@@ -45,15 +45,16 @@ def probe(projection: Projection, *, batch: int = 16, spread: float = 1.0, seed:
         seed: of the random points.
     """
     double = copy.deepcopy(projection).cpu().double()
-    frame = double.frame
+    normalization = double.normalization
     draw = torch.Generator().manual_seed(seed)
     x, v = (
-        torch.randn(batch, len(frame.state_shift), generator=draw, dtype=torch.float64) * frame.state_scale
+        torch.randn(batch, len(normalization.state_shift), generator=draw, dtype=torch.float64)
+        * normalization.state_scale
         for _ in range(2)
     )
-    relative = 2 * torch.rand(batch, len(frame.context_shift), generator=draw, dtype=torch.float64) - 1
-    c = frame.context_shift + spread * relative * frame.context_scale
-    return Probe(double, double(c), x + frame.state_shift, v, c)
+    relative = 2 * torch.rand(batch, len(normalization.context_shift), generator=draw, dtype=torch.float64) - 1
+    c = normalization.context_shift + spread * relative * normalization.context_scale
+    return Probe(double, double(c), x + normalization.state_shift, v, c)
 
 
 def left_inverse(p: Probe) -> Verdict:
@@ -110,8 +111,8 @@ def batching(p: Probe) -> Verdict:
 LAWS: tuple[Callable[[Probe], Verdict], ...] = (tangents, jacobian, curvature, batching)
 """Laws of every projection."""
 
-EXACT_LAWS: tuple[Callable[[Probe], Verdict], ...] = (left_inverse, idempotency)
-"""Further laws of those that declare `exact`."""
+IDEMPOTENT_LAWS: tuple[Callable[[Probe], Verdict], ...] = (left_inverse, idempotency)
+"""Further laws of those that declare `idempotent`."""
 
 
 def check_projection(projection: Projection, *, spreads: tuple[float, ...] = (1.0, 10.0)) -> None:
@@ -121,7 +122,7 @@ def check_projection(projection: Projection, *, spreads: tuple[float, ...] = (1.
         projection: a single model, trained or not; it is copied and tested in float64.
         spreads: contexts are drawn from each of these multiples of the training range.
     """
-    laws = LAWS + EXACT_LAWS if projection.exact else LAWS
+    laws = LAWS + IDEMPOTENT_LAWS if projection.idempotent else LAWS
     for spread in spreads:
         points = probe(projection, spread=spread)
         for law in laws:

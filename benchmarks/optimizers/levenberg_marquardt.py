@@ -22,7 +22,7 @@ class Residuals(nn.Module):
         self.projection = projection
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
-        maps = self.projection.bind(c)
+        maps = self.projection.at(c)
         value, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
         return torch.cat([value - y, velocity - dy], dim=-1)
 
@@ -52,7 +52,7 @@ class LevenbergMarquardt:
 
     def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
         """One damped step of every seed."""
-        residuals = flat.bind(Residuals(flat.stacked))
+        residuals = flat.function(Residuals(flat.stacked))
 
         @torch.no_grad()
         def step(state: State, lr: Tensor, *batch: Tensor) -> tuple[State, Tensor]:

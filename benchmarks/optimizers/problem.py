@@ -11,11 +11,11 @@ from torch import Tensor
 
 from romkit.data import snapshots
 from romkit.metrics import reconstruction_rmse
-from romkit.projections import Frame, NcAE, Projection, architecture, stack
+from romkit.projections import NcAE, Normalization, Projection, architecture, stack
 from romkit.systems import SYSTEMS
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
-from romkit.training.pipeline import Rows
+from romkit.training.pipeline import Batch
 from romkit.training.recipes import Recipe, recipe
 from studies.accuracy.run import conditioning, covered
 
@@ -29,7 +29,7 @@ class Problem(NamedTuple):
     """Training rows (N, ...), the quick recipe, untrained models, and the covered part of the test set."""
 
     system: str
-    rows: Rows
+    rows: Batch
     plan: Recipe
     seeds: Sequence[int]
     models: Sequence[NcAE]
@@ -43,7 +43,7 @@ class Problem(NamedTuple):
         """Training loss without penalty, test errors and largest condition number, each per seed, at theta (S, P)."""
         flat.write(theta)
         stacked = flat.stacked
-        objective = Objective(stacked, self.plan.velocity_weight, 0.0, self.plan.balance)
+        objective = Objective(stacked, self.plan.velocity_weight, 0.0, self.plan.component_weighting)
         x, v = (torch.from_numpy(self.test[name].values).float().unsqueeze(0) for name in ("state", "velocity"))
         with torch.no_grad():
             loss = objective(*(part.expand(len(self.seeds), *part.shape) for part in self.rows))
@@ -70,12 +70,14 @@ def make_problem(system: str, seeds: Sequence[int], test_every: int, short: dict
     simulator = SYSTEMS[system](**short)
     train = simulator.dataset("train", seed=DATA_SEEDS[system])
     test = simulator.dataset("test").isel(time=slice(None, None, test_every))
-    frame = Frame.from_dataset(train)
+    normalization = Normalization.from_dataset(train)
     plan = recipe("quick", system, "ncae", {})
-    state, velocity, context = (part.to(frame.state_scale) for part in snapshots(train, every=plan.every))
-    rows = Rows(frame.to_network(state), velocity / frame.state_scale, frame.context_to_network(context))
-    sizes = architecture(NcAE, frame.signature)
-    models = [NcAE(frame, torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
+    state, velocity, context = (part.to(normalization.state_scale) for part in snapshots(train, every=plan.every))
+    rows = Batch(
+        normalization.normalise(state), velocity / normalization.state_scale, normalization.normalise_context(context)
+    )
+    sizes = architecture(NcAE, normalization.signature)
+    models = [NcAE(normalization, torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
     return Problem(
         system, rows, plan, seeds, models, test.isel(trajectory=np.flatnonzero(covered(system, train, test)))
     )

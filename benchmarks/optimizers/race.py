@@ -13,7 +13,7 @@ from benchmarks.optimizers.problem import Problem
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import State
-from romkit.training.pipeline import Rows, batches, batches_per_epoch
+from romkit.training.pipeline import Batch, batches, batches_per_epoch
 from romkit.training.schedules import Cosine, Plateaus, Schedule
 
 COSINE = Cosine()
@@ -52,8 +52,8 @@ class Race:
         stacked, plan = problem.stack(), problem.plan
         self.flat = FlatParameters(stacked)
         self.initial = self.flat.read()
-        objective = Objective(stacked, plan.velocity_weight, contestant.penalty_weight, plan.balance)
-        step = contestant.optimizer.make_step(self.flat.bind(objective), self.flat)
+        objective = Objective(stacked, plan.velocity_weight, contestant.penalty_weight, plan.component_weighting)
+        step = contestant.optimizer.make_step(self.flat.function(objective), self.flat)
         self.step = torch.compile(step, dynamic=False) if compiled else step
         self.batch_size = min(contestant.batch_size or plan.batch_size, len(problem.rows.y))
         self.start_seconds = Rehearsal(self).seconds(WARM_UP)
@@ -79,7 +79,7 @@ class Race:
         """The state before the first step."""
         return self.contestant.optimizer.start(self.initial, self.flat)
 
-    def batches(self) -> Iterator[Rows]:
+    def batches(self) -> Iterator[Batch]:
         """Batches (S, B, ...) without end, in the order of romkit's pipeline."""
         for epoch in itertools.count():
             yield from batches(self.problem.rows, self.problem.seeds, epoch, self.batch_size, None)

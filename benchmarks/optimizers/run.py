@@ -15,9 +15,9 @@ from benchmarks.optimizers.contestants import CONTESTANTS, QUICK
 from benchmarks.optimizers.problem import PAPER, Problem, make_problem
 from benchmarks.optimizers.race import Contestant, Race, paces
 from romkit import provenance
+from romkit.engine.threads import one_thread
 from romkit.errors import FileError
 from romkit.files import atomic
-from romkit.threads import one_thread
 
 RESULTS = Path(__file__).parent / "results.json"
 MARGIN = 1.1

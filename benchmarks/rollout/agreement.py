@@ -5,8 +5,8 @@ from collections.abc import Callable
 from torch import Tensor
 
 from benchmarks.rollout.problem import DT, Problem
+from romkit.engine.compiled import RungeKutta
 from romkit.solvers import RK4
-from romkit.solvers.native import RungeKutta
 
 FIELD_TOLERANCE = 1e-10
 """Relative to the largest component of a velocity, and of a state where two contestants use one method."""

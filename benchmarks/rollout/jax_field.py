@@ -17,7 +17,7 @@ Hyperbola = tuple[Array, Array, Array, Array, Array]
 
 
 class Constants(NamedTuple):
-    """Of the layer pairs: Φᵀ (r, k), β (C, k) and σ₊, five times (C, r). Of the frame: shift, scale (n,). F (C, 1)."""
+    """Of the layer pairs: Φᵀ (r, k), β (C, k) and σ₊, five times (C, r). Of the scaling: shift, scale (n,). F (C, 1)."""
 
     weights: tuple[Array, ...]
     biases: tuple[Array, ...]
@@ -36,13 +36,13 @@ JaxField = Callable[[Constants, Array], Array]
 def constants(problem: Problem) -> Constants:
     """Read off romkit's operator, so that both have the same numbers."""
     operator = problem.operator
-    pairs, frame = operator._maps.pairs, operator._frame
+    pairs, normalization = operator._maps.pairs, operator._normalization
     return Constants(
         weights=tuple(to_jax(pair.phi_t) for pair in pairs),
         biases=tuple(to_jax(pair.beta) for pair in pairs),
         hyperbolas=tuple(tuple(map(to_jax, pair.plus)) for pair in pairs),
-        shift=to_jax(frame.state_shift),
-        scale=to_jax(frame.state_scale),
+        shift=to_jax(normalization.state_shift),
+        scale=to_jax(normalization.state_scale),
         forcing=to_jax(operator.context),
     )
 

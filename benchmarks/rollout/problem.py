@@ -7,7 +7,7 @@ from torch import Tensor
 
 import romkit
 from romkit.integrators import Galerkin
-from romkit.projections import Frame, NcAE, Projection
+from romkit.projections import NcAE, Normalization, Projection
 from romkit.projections.base import Operator
 from romkit.systems import Lorenz96
 from romkit.types import Field
@@ -39,8 +39,8 @@ def make_problem(contexts: int, device: str = "cpu") -> Problem:
 def untrained_problem(n: int, contexts: int) -> Problem:
     """An untrained NcAE 2-18-n on a ring of n variables."""
     system = Lorenz96(n=n, transient=1.0)
-    frame = Frame.from_dataset(system.dataset(F=[3.14, 3.18], duration=0.1))
-    projection = NcAE(frame, torch.Generator().manual_seed(0), layers=(2, 18, n), embedding=(1, 2, 2, 2))
+    normalization = Normalization.from_dataset(system.dataset(F=[3.14, 3.18], duration=0.1))
+    projection = NcAE(normalization, torch.Generator().manual_seed(0), layers=(2, 18, n), embedding=(1, 2, 2, 2))
     return _problem(system, projection, contexts, "cpu")
 
 

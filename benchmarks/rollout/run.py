@@ -23,9 +23,9 @@ from benchmarks.rollout.problem import STEPS, Problem, make_problem
 from benchmarks.rollout.size import measure_size
 from benchmarks.rollout.with_torch import ROMKIT, Solve
 from romkit import provenance
+from romkit.engine.compiled.build import library
+from romkit.engine.threads import one_thread
 from romkit.files import atomic
-from romkit.solvers.native.build import library
-from romkit.threads import one_thread
 
 FOLDER = Path(__file__).parent
 

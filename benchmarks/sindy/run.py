@@ -11,8 +11,8 @@ from benchmarks.sindy import report
 from benchmarks.sindy.contestants import check, make_contestants
 from benchmarks.sindy.problem import make_problem
 from romkit import provenance
+from romkit.engine.threads import one_thread
 from romkit.files import atomic
-from romkit.threads import one_thread
 
 RESULTS = Path(__file__).parent / "results.json"
 

@@ -10,7 +10,7 @@ from benchmarks.training.problem import Problem, generic_point
 from romkit.projections import unstack
 from romkit.projections.geometry import EuclideanMetric
 from romkit.training.flat import FlatParameters
-from romkit.training.pipeline import Rows
+from romkit.training.pipeline import Batch
 
 TOLERANCE = 1e-4
 """Largest difference, relative to the largest entry: float32 with some hundred additions per entry."""
@@ -27,7 +27,7 @@ def check_plain(problem: Problem) -> None:
     manifold, so their gradients in its metric must agree.
     """
     losses, gradient, flat, batch = _reference(problem, penalty_weight=0.0)
-    theirs = [_plain(model, Rows(*(t[k] for t in batch))) for k, model in enumerate(unstack(flat.stacked))]
+    theirs = [_plain(model, Batch(*(t[k] for t in batch))) for k, model in enumerate(unstack(flat.stacked))]
     _compare("loss of geoopt's contestant", torch.stack([loss for loss, _ in theirs]), losses)
     theta = flat.read()
     slope = torch.stack([slope for _, slope in theirs])
@@ -71,17 +71,17 @@ def _to_torch(array: object) -> Tensor:
     return torch.from_numpy(np.array(array))
 
 
-def _reference(problem: Problem, penalty_weight: float) -> tuple[Tensor, Tensor, FlatParameters, Rows]:
+def _reference(problem: Problem, penalty_weight: float) -> tuple[Tensor, Tensor, FlatParameters, Batch]:
     """romkit's losses (S,) and gradient (S, P) at a generic point, which the stack then holds, and the batch."""
     objective, flat = problem.objective(penalty_weight)
     flat.write(generic_point(flat))
     batch = next(problem.batches(problem.seeds))
     theta = flat.read().requires_grad_()
-    losses = flat.bind(objective)(theta, *batch)
+    losses = flat.function(objective)(theta, *batch)
     return losses.detach(), torch.autograd.grad(losses.sum(), theta)[0], flat, batch
 
 
-def _plain(model: torch.nn.Module, batch: Rows) -> tuple[Tensor, Tensor]:
+def _plain(model: torch.nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
     """Loss and gradient (P,) in the order of theta."""
     plain = PlainNcAE(model)
     loss = plain(*batch)

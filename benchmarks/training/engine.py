@@ -18,7 +18,7 @@ class Engine(Contestant):
         preset = recipe("quick" if optimizer == "adam" else "paper", problem.system, "ncae", {})
         objective, flat = problem.objective(preset.penalty_weight)
         method = OPTIMIZERS[optimizer](clip=preset.clip)
-        step = method.make_step(flat.bind(objective), flat)
+        step = method.make_step(flat.function(objective), flat)
         self.step = torch.compile(step, dynamic=False) if compiled else step
         self.state = method.start(flat.read(), flat)
         self.plateaus = Plateaus.start(self.state.theta)

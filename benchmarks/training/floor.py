@@ -59,7 +59,7 @@ def _products_of_a_step(problem: Problem) -> list[tuple[torch.Size, torch.Size]]
     objective, flat = problem.objective(0.0)
     batch, theta = next(problem.batches(problem.seeds)), flat.read().requires_grad_()
     with Products() as products:
-        torch.autograd.grad(flat.bind(objective)(theta, *batch).sum(), theta)
+        torch.autograd.grad(flat.function(objective)(theta, *batch).sum(), theta)
     return products.shapes
 
 

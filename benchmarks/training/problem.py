@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from romkit.data import snapshots
-from romkit.projections import Frame, NcAE, architecture, stack
+from romkit.projections import NcAE, Normalization, architecture, stack
 from romkit.projections.geometry import restore
 from romkit.systems import SYSTEMS
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
-from romkit.training.pipeline import Rows, batches
+from romkit.training.pipeline import Batch, batches
 from romkit.training.recipes import Recipe, recipe
 
 SYSTEM_SETTINGS = {"lorenz96": {"transient": 5.0}, "pendulum": {}}
@@ -23,7 +23,7 @@ class Problem(NamedTuple):
     """Snapshots (N, n) and settings of one run, and the untrained models, one per seed."""
 
     system: str
-    rows: Rows
+    rows: Batch
     plan: Recipe
     seeds: Sequence[int]
     models: Sequence[NcAE]
@@ -31,10 +31,10 @@ class Problem(NamedTuple):
     def objective(self, penalty_weight: float) -> tuple[Objective, FlatParameters]:
         """The loss of a fresh stack of the models, and its parameters as one tensor (S, P)."""
         stacked = stack(self.models)
-        loss = Objective(stacked, self.plan.velocity_weight, penalty_weight, self.plan.balance)
+        loss = Objective(stacked, self.plan.velocity_weight, penalty_weight, self.plan.component_weighting)
         return loss, FlatParameters(stacked)
 
-    def batches(self, seeds: Sequence[int]) -> Iterator[Rows]:
+    def batches(self, seeds: Sequence[int]) -> Iterator[Batch]:
         """Batches (S, B, ...) without end, in the order of romkit's pipeline."""
         epoch = 0
         while True:
@@ -45,12 +45,14 @@ class Problem(NamedTuple):
 def make_problem(system: str, seeds: Sequence[int], batch_size: int, duration: float | None = None) -> Problem:
     """The NcAE of the paper for `system` on its training set; a shorter `duration` is quicker to simulate."""
     data = SYSTEMS[system](**SYSTEM_SETTINGS[system]).dataset("train", duration=duration)
-    frame = Frame.from_dataset(data)
+    normalization = Normalization.from_dataset(data)
     plan = recipe("quick", system, "ncae", {"batch_size": batch_size})
-    state, velocity, context = (tensor.to(frame.state_scale) for tensor in snapshots(data, every=plan.every))
-    rows = Rows(frame.to_network(state), velocity / frame.state_scale, frame.context_to_network(context))
-    sizes = architecture(NcAE, frame.signature)
-    models = [NcAE(frame, torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
+    state, velocity, context = (tensor.to(normalization.state_scale) for tensor in snapshots(data, every=plan.every))
+    rows = Batch(
+        normalization.normalise(state), velocity / normalization.state_scale, normalization.normalise_context(context)
+    )
+    sizes = architecture(NcAE, normalization.signature)
+    models = [NcAE(normalization, torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
     return Problem(system, rows, plan, seeds, models)
 
 

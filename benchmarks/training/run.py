@@ -14,8 +14,8 @@ from benchmarks.training.floor import floor
 from benchmarks.training.plain import Plain
 from benchmarks.training.problem import Problem, make_problem
 from romkit import provenance
+from romkit.engine.threads import one_thread
 from romkit.files import atomic
-from romkit.threads import one_thread
 
 RESULTS = Path(__file__).parent / "results.json"
 

@@ -16,8 +16,8 @@ import torch
 
 from benchmarks.training.problem import make_problem
 from romkit import provenance
+from romkit.engine.threads import one_thread
 from romkit.files import atomic
-from romkit.threads import one_thread
 from romkit.training.fast import Captured
 from romkit.training.optimizers import Adam
 from romkit.training.optimizers.base import Step
@@ -46,7 +46,7 @@ def measure(system: str, seeds: int, device: torch.device, steps: int) -> dict[s
     objective, flat = problem.objective(problem.plan.penalty_weight)
     objective.to(device)
     optimizer = Adam(clip=problem.plan.clip)
-    step = optimizer.make_step(flat.bind(objective), flat)
+    step = optimizer.make_step(flat.function(objective), flat)
     compiled = torch.compile(step, dynamic=False)
     ways: dict[str, Step] = {"eager": step, "compiled": compiled}
     if device.type == "cuda":

@@ -17,7 +17,7 @@ from romkit.training import PRESETS
 
 
 def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:
-    """Rows of text in aligned columns."""
+    """Batch of text in aligned columns."""
     rows = [list(row) for row in rows]
     widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
     lines = ["  ".join(map(str.ljust, row, widths)) for row in rows]
@@ -72,9 +72,12 @@ def describe_dataset(data: xr.Dataset) -> str:
 
 def describe_model(projection: Projection) -> str:
     """Method, sizes, what it was made for, and how it was trained."""
-    signature, reports = projection.frame.signature, projection.report.get("seeds", [projection.report])
-    frame = projection.frame
-    low, high = (frame.context_shift - frame.context_scale, frame.context_shift + frame.context_scale)
+    signature, reports = projection.normalization.signature, projection.report.get("seeds", [projection.report])
+    normalization = projection.normalization
+    low, high = (
+        normalization.context_shift - normalization.context_scale,
+        normalization.context_shift + normalization.context_scale,
+    )
     context = ", ".join(
         f"{name} {a:.4g} ... {b:.4g}{'' if unit in ('', '1') else ' ' + unit}"
         for name, unit, a, b in zip(

@@ -1,4 +1,4 @@
-"""From a dataset to tensors for training: snapshots, and the affine frame they are scaled by."""
+"""From a dataset to tensors for training: snapshots, and the affine normalization they are scaled by."""
 
 from typing import NamedTuple
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from romkit.solvers import Solution, Solver
-from romkit.types import Field, Mass, OperatorPath, ProjectionOperator, SecondOrderField, Value
+from romkit.types import Dual, Field, Mass, OperatorPath, ProjectionOperator, SecondOrderField
 
 
 class LatentDynamics(abc.ABC):
@@ -21,7 +21,7 @@ class LatentDynamics(abc.ABC):
         """z (..., m) that a trajectory from x (..., n) starts at: the encoded state, unless a method knows better."""
         return P.encode(x)
 
-    def latent_motion(self, P: ProjectionOperator, q: Tensor, v: Tensor, mass: Mass) -> Value:
+    def latent_motion(self, P: ProjectionOperator, q: Tensor, v: Tensor, mass: Mass) -> Dual:
         """z and ż, each (..., m), that a mechanical trajectory from q and q̇ (..., n) starts at."""
         return P.encode_jvp(q, v)
 
@@ -43,7 +43,7 @@ class LatentDynamics(abc.ABC):
 
     @abc.abstractmethod
     def solve_motion(
-        self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Value, times: Tensor, solver: Solver
+        self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Dual, times: Tensor, solver: Solver
     ) -> Solution:
         """Latent states w = (z, ż) (..., T, 2m) of a mechanical system q̈ = f(t, q, q̇) with inertia M(q).
 
@@ -70,7 +70,7 @@ class LatentField(LatentDynamics):
         """
 
         def g(t: Tensor, z: Tensor) -> Tensor:
-            drift = path.drift(t, z)
+            drift = path.decoder_rate(t, z)
             return self.latent_field(path.at(t), lambda s, x: f(s, x) - drift)(t, z)
 
         return g
@@ -82,7 +82,7 @@ class LatentField(LatentDynamics):
         return solver(self.moving_field(path, f), self.latent_state(path.at(times[0]), x0), times)
 
     def solve_motion(
-        self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Value, times: Tensor, solver: Solver
+        self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Dual, times: Tensor, solver: Solver
     ) -> Solution:
         field = tangent_bundle_field(self.latent_acceleration(P, f, mass))
         return solver(field, torch.cat(self.latent_motion(P, *start, mass), dim=-1), times)
@@ -96,7 +96,7 @@ class LearnedField(LatentField):
 
         def g(t: Tensor, z: Tensor) -> Tensor:
             P = path.at(t)
-            carried = P.encode_jvp(P.decode(z), path.drift(t, z)).tangent
+            carried = P.encode_jvp(P.decode(z), path.decoder_rate(t, z)).tangent
             return self.latent_field(P, f)(t, z) - carried
 
         return g

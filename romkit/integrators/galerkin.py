@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from romkit.integrators.base import LatentField, solve, transposed_product
-from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField, Value
+from romkit.types import Dual, Field, Mass, ProjectionOperator, SecondOrderField
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,11 @@ class Galerkin(LatentField):
     def latent_state(self, P: ProjectionOperator, x: Tensor) -> Tensor:
         return nearest(P, x, torch.eye(x.shape[-1], dtype=x.dtype, device=x.device))
 
-    def latent_motion(self, P: ProjectionOperator, q: Tensor, v: Tensor, mass: Mass) -> Value:
+    def latent_motion(self, P: ProjectionOperator, q: Tensor, v: Tensor, mass: Mass) -> Dual:
         M = mass(q)
         z = nearest(P, q, M)
         J = P.decode_jacobian(z).tangent
-        return Value(z, solve(J.mT @ M @ J, transposed_product(M @ J, v)))
+        return Dual(z, solve(J.mT @ M @ J, transposed_product(M @ J, v)))
 
     def latent_field(self, P: ProjectionOperator, f: Field) -> Field:
         def g(t: Tensor, z: Tensor) -> Tensor:

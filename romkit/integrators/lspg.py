@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from romkit.engine.compiled import Newton, Unsupported
 from romkit.integrators.base import LatentDynamics, solve, transposed_product
 from romkit.integrators.galerkin import Galerkin
 from romkit.progress import track
 from romkit.solvers import Solution, Solver
 from romkit.solvers.base import Run, inside
 from romkit.solvers.grid import Grid
-from romkit.solvers.native import Newton, Unsupported
-from romkit.types import Field, Mass, OperatorPath, ProjectionOperator, SecondOrderField, Value
+from romkit.types import Dual, Field, Mass, OperatorPath, ProjectionOperator, SecondOrderField
 
 LONG_RUN = 50
 """Time steps from which tracing pays: it takes as long as some tens of them."""
@@ -40,7 +40,7 @@ class LSPG(LatentDynamics):
     the metric of the inertia. Both rules are of order two and implicit, so stiff components of f do not limit h. The
     minimiser depends on h: as h goes to zero it becomes `Galerkin`, to first order, unless the manifold is invariant.
 
-    On a CPU the Gauss-Newton steps of long runs are compiled (`romkit.solvers.native`), as far as f and the projection
+    On a CPU the Gauss-Newton steps of long runs are compiled (`romkit.engine.compiled`), as far as f and the projection
     consist of calls to torch.
 
     Args:
@@ -59,7 +59,7 @@ class LSPG(LatentDynamics):
     def latent_state(self, P: ProjectionOperator, x: Tensor) -> Tensor:
         return Galerkin().latent_state(P, x)
 
-    def latent_motion(self, P: ProjectionOperator, q: Tensor, v: Tensor, mass: Mass) -> Value:
+    def latent_motion(self, P: ProjectionOperator, q: Tensor, v: Tensor, mass: Mass) -> Dual:
         return Galerkin().latent_motion(P, q, v, mass)
 
     def solve(self, P: ProjectionOperator, f: Field, x0: Tensor, times: Tensor, solver: Solver) -> Solution:
@@ -70,7 +70,7 @@ class LSPG(LatentDynamics):
         return _Steps(self, _Trapezoidal(path, f), torch.zeros_like(z0))(f, z0, times)
 
     def solve_motion(
-        self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Value, times: Tensor, solver: Solver
+        self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Dual, times: Tensor, solver: Solver
     ) -> Solution:
         z0, dz0 = self.latent_motion(P, *start, mass)
         ddz0 = Galerkin().latent_acceleration(P, f, mass)(times[0], z0, dz0)
@@ -86,7 +86,7 @@ class _Fixed:
     def at(self, t: Tensor) -> ProjectionOperator:
         return self.P
 
-    def drift(self, t: Tensor, z: Tensor) -> Tensor:
+    def decoder_rate(self, t: Tensor, z: Tensor) -> Tensor:
         return z.new_zeros(*z.shape[:-1], self.P.state_size)
 
 
@@ -213,7 +213,7 @@ class _Steps(Solver):
                 known, u = self.rule.begin(t, y, rate, h)
                 y, rate = self.rule.end(y, h, known, settle(t + h, known, u))
             states.append(y)
-            healthy = inside(y, self.bound) & inside(rate, self.bound)
+            healthy = inside(y, self.divergence_threshold) & inside(rate, self.divergence_threshold)
             y, rate = torch.where(healthy, y, 0.0), torch.where(healthy, rate, 0.0)
         return torch.stack(states)
 

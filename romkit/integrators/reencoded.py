@@ -9,7 +9,7 @@ from romkit import checks
 from romkit.errors import InputError
 from romkit.integrators.base import LatentDynamics, LatentField
 from romkit.solvers import Restarted, Solution, Solver
-from romkit.types import Field, Mass, OperatorPath, ProjectionOperator, SecondOrderField, Value
+from romkit.types import Dual, Field, Mass, OperatorPath, ProjectionOperator, SecondOrderField
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Reencoded(LatentDynamics):
     def latent_state(self, P: ProjectionOperator, x: Tensor) -> Tensor:
         return self.dynamics.latent_state(P, x)
 
-    def latent_motion(self, P: ProjectionOperator, q: Tensor, v: Tensor, mass: Mass) -> Value:
+    def latent_motion(self, P: ProjectionOperator, q: Tensor, v: Tensor, mass: Mass) -> Dual:
         return self.dynamics.latent_motion(P, q, v, mass)
 
     def solve(self, P: ProjectionOperator, f: Field, x0: Tensor, times: Tensor, solver: Solver) -> Solution:
@@ -62,7 +62,7 @@ class Reencoded(LatentDynamics):
         return self.dynamics.solve_along(path, f, x0, times, Restarted(solver, self.every, jump))
 
     def solve_motion(
-        self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Value, times: Tensor, solver: Solver
+        self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Dual, times: Tensor, solver: Solver
     ) -> Solution:
         def jump(t: Tensor, w: Tensor) -> Tensor:
             return torch.cat(self.latent_motion(P, *P.decode_jvp(*w.chunk(2, dim=-1)), mass), dim=-1)

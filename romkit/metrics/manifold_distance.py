@@ -16,7 +16,7 @@ def manifold_distance(P: ProjectionOperator, x: Tensor, std: Tensor) -> Tensor:
     Args:
         P: the projection operator, at the context of the states.
         x: (..., n) states in physical units.
-        std: (n,) standard deviation of each component over the training data, `projection.frame.state_std`.
+        std: (n,) standard deviation of each component over the training data, `projection.normalization.state_std`.
 
     NaN where a member has diverged.
     Source: idempotency error of Adriaens et al. (2026), section 4.1, "Metrics", in the norm of Vlachas et al. (2020).

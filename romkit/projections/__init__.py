@@ -1,10 +1,10 @@
 """Projections: a family of operators P = φ ∘ ρ indexed by a context. One file per family; `METHODS` lists them."""
 
 from romkit.projections.architectures import architecture
-from romkit.projections.base import Maps, Operator, Projection
+from romkit.projections.base import EncoderDecoder, Operator, Projection
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
-from romkit.projections.frame import Frame, Signature
 from romkit.projections.methods import METHODS
+from romkit.projections.normalization import Normalization, Signature
 from romkit.projections.path import ContextPath
 from romkit.projections.pod import POD
 from romkit.projections.stacking import stack, unstack
@@ -20,10 +20,10 @@ __all__ = [
     "ContextAE",
     "ContextCAE",
     "ContextPath",
+    "EncoderDecoder",
     "FilmAE",
-    "Frame",
-    "Maps",
     "NcAE",
+    "Normalization",
     "Operator",
     "Projection",
     "Signature",

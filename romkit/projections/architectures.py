@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from romkit import checks
 from romkit.errors import InputError
 from romkit.projections.base import Projection
-from romkit.projections.frame import Signature
+from romkit.projections.normalization import Signature
 
 _LORENZ_AE = {"encoder": (36, 24, 12, 2), "decoder": (2, 12, 24, 36)}
 _LORENZ_NCAE = {"layers": (2, 18, 36), "embedding": (1, 2, 2, 2)}

@@ -10,12 +10,12 @@ from torch import Tensor, nn
 from romkit import checks
 from romkit.data import context_array, context_matrix, context_names
 from romkit.errors import InputError
-from romkit.projections.frame import Frame
-from romkit.types import Value
+from romkit.projections.normalization import Normalization
+from romkit.types import Dual
 
 
-class Maps(abc.ABC):
-    """Encoder and decoder at one context in network coordinates, with tangents: what `Projection.bind` returns."""
+class EncoderDecoder(abc.ABC):
+    """Encoder and decoder at one context in normalised coordinates, with tangents: what `Projection.at` returns."""
 
     @abc.abstractmethod
     def encode(self, y: Tensor) -> Tensor:
@@ -26,11 +26,11 @@ class Maps(abc.ABC):
         """y = φ(z)."""
 
     @abc.abstractmethod
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Value:
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
         """ρ(y) and Dρ(y) v. The leading axes of v may be larger than those of y wherever y has a 1."""
 
     @abc.abstractmethod
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1."""
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
@@ -49,55 +49,55 @@ class Operator:
         state_size, latent_dim: n and m.
     """
 
-    def __init__(self, frame: Frame, maps: Maps, context: Tensor, latent_dim: int):
-        self._frame, self._maps = frame, maps
+    def __init__(self, normalization: Normalization, maps: EncoderDecoder, context: Tensor, latent_dim: int):
+        self._normalization, self._maps = normalization, maps
         self.context = context
-        self.state_size = len(frame.signature.state_names)
+        self.state_size = len(normalization.signature.state_names)
         self.latent_dim = latent_dim
 
     def encode(self, x: Tensor) -> Tensor:
         """z = ρ(x): (..., n) -> (..., m)."""
         self._check("x", x, self.state_size)
-        return self._maps.encode(self._frame.to_network(x))
+        return self._maps.encode(self._normalization.normalise(x))
 
     def decode(self, z: Tensor) -> Tensor:
         """x = φ(z): (..., m) -> (..., n)."""
         self._check("z", z, self.latent_dim)
-        return self._frame.to_physical(self._maps.decode(z))
+        return self._normalization.denormalise(self._maps.decode(z))
 
     def __call__(self, x: Tensor) -> Tensor:
         """P(x) = φ(ρ(x)); P(P(x)) = P(x) for every constrained projection."""
         return self.decode(self.encode(x))
 
-    def encode_jvp(self, x: Tensor, v: Tensor) -> Value:
+    def encode_jvp(self, x: Tensor, v: Tensor) -> Dual:
         """ρ(x) and Dρ(x) v, each (..., m)."""
         self._check("x", x, self.state_size)
         self._check("v", v, self.state_size)
-        return self._maps.encode_jvp(self._frame.to_network(x), v / self._frame.state_scale)
+        return self._maps.encode_jvp(self._normalization.normalise(x), v / self._normalization.state_scale)
 
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         """φ(z) and Dφ(z) w, each (..., n)."""
         self._check("z", z, self.latent_dim)
         self._check("w", w, self.latent_dim)
         y, dy = self._maps.decode_jvp(z, w)
-        return Value(self._frame.to_physical(y), dy * self._frame.state_scale)
+        return Dual(self._normalization.denormalise(y), dy * self._normalization.state_scale)
 
-    def jvp(self, x: Tensor, v: Tensor) -> Value:
+    def jvp(self, x: Tensor, v: Tensor) -> Dual:
         """P(x) and DP(x) v, each (..., n)."""
         return self.decode_jvp(*self.encode_jvp(x, v))
 
-    def decode_jacobian(self, z: Tensor) -> Value:
+    def decode_jacobian(self, z: Tensor) -> Dual:
         """φ(z) (..., n) and Dφ(z) (..., n, m)."""
         self._check("z", z, self.latent_dim)
         directions = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device).expand(*z.shape, -1)
         x, columns = self.decode_jvp(z.unsqueeze(-2), directions)
-        return Value(x.squeeze(-2), columns.mT)
+        return Dual(x.squeeze(-2), columns.mT)
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""
         self._check("z", z, self.latent_dim)
         self._check("w", w, self.latent_dim)
-        return self._maps.decode_curvature(z, w) * self._frame.state_scale
+        return self._maps.decode_curvature(z, w) * self._normalization.state_scale
 
     def _check(self, name: str, tensor: Tensor, size: int) -> None:
         if tensor.shape[-1:] != (size,):
@@ -108,40 +108,40 @@ class Operator:
 class Projection(nn.Module, abc.ABC):
     """A family of projection operators indexed by a context: `projection(F=3.15)` is the operator at F = 3.15.
 
-    A subclass implements `bind`, sets `latent_dim`, and gives in `config` the arguments that rebuild it.
+    A subclass implements `at`, sets `latent_dim`, and gives in `config` the arguments that rebuild it.
 
     A projection may hold a stack of independent models: every parameter then has a leading seed axis, and so
     must states, latents and context tensors (of size 1 where all seeds share them). See `romkit.projections.stack`.
 
     Attributes:
         name: what `romkit.fit` calls the method.
-        frame: names, units and scaling.
+        normalization: names, units and scaling.
         latent_dim: m.
-        exact: whether ρ ∘ φ = id, and so P ∘ P = P, holds by construction at every context.
+        idempotent: whether ρ ∘ φ = id, and so P ∘ P = P, holds by construction at every context.
         report: what training recorded (recipe, seed, losses, versions), empty before.
     """
 
     name: ClassVar[str]
-    exact: ClassVar[bool] = False
+    idempotent: ClassVar[bool] = False
     latent_dim: int
 
-    def __init__(self, frame: Frame, config: dict[str, object]):
+    def __init__(self, normalization: Normalization, config: dict[str, object]):
         super().__init__()
-        self.frame = frame
+        self.normalization = normalization
         self.config = config
         self.report: dict[str, object] = {}
         self.seeds: int | None = None
 
     @abc.abstractmethod
-    def bind(self, c: Tensor) -> Maps:
-        """The maps at a context c (..., p) in network coordinates."""
+    def at(self, c: Tensor) -> EncoderDecoder:
+        """The maps at a context c (..., p) in normalised coordinates."""
 
-    def penalty(self, maps: Maps) -> Tensor:
-        """A term that training adds to the loss (one value per seed) for maps from `bind`: zero unless needed."""
+    def penalty(self, maps: EncoderDecoder) -> Tensor:
+        """A term that training adds to the loss (one value per seed) for maps from `at`: zero unless needed."""
         return torch.zeros(())
 
     def initialise(self, y: Tensor) -> None:
-        """Hook: called once before training with the snapshots y (N, n) in network coordinates."""
+        """Hook: called once before training with the snapshots y (N, n) in normalised coordinates."""
 
     def forward(self, context: Tensor | xr.Dataset | float | None = None, **named: object) -> Operator:
         """The operator at a context, given by name, as a tensor (..., p), or as a dataset with context coordinates.
@@ -150,10 +150,10 @@ class Projection(nn.Module, abc.ABC):
             InputError: a name is unknown or missing, or the last axis is not p.
         """
         c = self._context(context, named)
-        return Operator(self.frame, self.bind(self.frame.context_to_network(c)), c, self.latent_dim)
+        return Operator(self.normalization, self.at(self.normalization.normalise_context(c)), c, self.latent_dim)
 
     def _context(self, context: object, named: dict[str, object]) -> Tensor:
-        names, like = self.frame.signature.context_names, self.frame.context_shift
+        names, like = self.normalization.signature.context_names, self.normalization.context_shift
         if torch.is_tensor(context):
             checks.last_axis("context", context.shape, len(names), f"({', '.join(names)})")
             return context.to(like)

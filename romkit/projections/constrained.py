@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from romkit import checks
 from romkit.broadcast import align, matmul
 from romkit.projections.activations import Hyperbola, inverse_pair
-from romkit.projections.base import Maps, Projection
+from romkit.projections.base import EncoderDecoder, Projection
 from romkit.projections.biorthogonal import BiorthogonalPair, FreePair
-from romkit.projections.frame import Frame
 from romkit.projections.hypernetwork import Embedding, FixedBias, FixedSlope, ModulatedBias, ModulatedSlope
-from romkit.projections.joint import JointMaps
-from romkit.types import Jet, Value
+from romkit.projections.joint import JointEncoderDecoder
+from romkit.projections.normalization import Normalization
+from romkit.types import Dual, Jet
 
 MIDDLE_SLOPE = math.pi / 10
 """The middle of the range of modulated slopes, and the slope of an NcAE whose modulation weights are zero."""
@@ -38,14 +38,14 @@ class LayerPair(NamedTuple):
         x = matmul(self.plus(z), self.phi_t)
         return x + align(self.beta, x)
 
-    def encode_jvp(self, x: Tensor, v: Tensor) -> Value:
+    def encode_jvp(self, x: Tensor, v: Tensor) -> Dual:
         z, slope = self.minus.value_and_slope(matmul(x - align(self.beta, x), self.psi))
-        return Value(z, slope * matmul(v, self.psi))
+        return Dual(z, slope * matmul(v, self.psi))
 
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         value, slope = self.plus.value_and_slope(z)
         x = matmul(value, self.phi_t)
-        return Value(x + align(self.beta, x), matmul(slope * w, self.phi_t))
+        return Dual(x + align(self.beta, x), matmul(slope * w, self.phi_t))
 
     def decode_jet(self, curve: Jet) -> Jet:
         """φ along a curve."""
@@ -54,7 +54,7 @@ class LayerPair(NamedTuple):
         return Jet(x + align(self.beta, x), v, a)
 
 
-class LayerPairs(Maps):
+class LayerPairs(EncoderDecoder):
     """ρ = ρ⁽¹⁾ ∘ ... ∘ ρ⁽ᴸ⁾ and φ = φ⁽ᴸ⁾ ∘ ... ∘ φ⁽¹⁾."""
 
     def __init__(self, pairs: Sequence[LayerPair]):
@@ -70,15 +70,15 @@ class LayerPairs(Maps):
             z = pair.decode(z)
         return z
 
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Value:
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
         for pair in reversed(self.pairs):
             y, v = pair.encode_jvp(y, v)
-        return Value(y, v)
+        return Dual(y, v)
 
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         for pair in self.pairs:
             z, w = pair.decode_jvp(z, w)
-        return Value(z, w)
+        return Dual(z, w)
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         curve = Jet(z, w, torch.zeros_like(w))
@@ -96,7 +96,7 @@ class Constrained(Projection):
 
     def __init__(
         self,
-        frame: Frame,
+        normalization: Normalization,
         config: dict[str, object],
         *,
         weights: Sequence[nn.Module],
@@ -104,12 +104,12 @@ class Constrained(Projection):
         biases: Sequence[nn.Module],
         embedding: nn.Module,
     ):
-        super().__init__(frame, config)
+        super().__init__(normalization, config)
         self.latent_dim = int(config["layers"][0])
         self.weights, self.slopes, self.biases = map(nn.ModuleList, (weights, slopes, biases))
         self.embedding = embedding
 
-    def bind(self, c: Tensor) -> LayerPairs:
+    def at(self, c: Tensor) -> LayerPairs:
         signal = self.embedding(c)
         pairs = []
         for weight, slope, bias in zip(self.weights, self.slopes, self.biases, strict=True):
@@ -131,11 +131,18 @@ class CAE(Constrained):
     """
 
     name = "cae"
-    exact = True
+    idempotent = True
 
-    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], slope: float = math.pi / 8):
+    def __init__(
+        self,
+        normalization: Normalization,
+        generator: torch.Generator,
+        *,
+        layers: Sequence[int],
+        slope: float = math.pi / 8,
+    ):
         super().__init__(
-            frame,
+            normalization,
             {"layers": list(layers), "slope": slope},
             weights=[BiorthogonalPair(n, r, generator) for r, n in pairwise(layers)],
             slopes=[FixedSlope(slope, r) for r in layers[:-1]],
@@ -151,17 +158,24 @@ class ContextCAE(CAE):
     """
 
     name = "context-cae"
-    exact = False
+    idempotent = False
 
-    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sequence[int], slope: float = MIDDLE_SLOPE):
-        joint = [*layers[:-1], layers[-1] + len(frame.signature.context_names)]
-        super().__init__(frame, generator, layers=joint, slope=slope)
+    def __init__(
+        self,
+        normalization: Normalization,
+        generator: torch.Generator,
+        *,
+        layers: Sequence[int],
+        slope: float = MIDDLE_SLOPE,
+    ):
+        joint = [*layers[:-1], layers[-1] + len(normalization.signature.context_names)]
+        super().__init__(normalization, generator, layers=joint, slope=slope)
         self.config = {"layers": list(layers), "slope": slope}
 
-    def bind(self, c: Tensor) -> JointMaps:
-        return JointMaps(super().bind(c), c)
+    def at(self, c: Tensor) -> JointEncoderDecoder:
+        return JointEncoderDecoder(super().at(c), c)
 
-    def penalty(self, maps: JointMaps) -> Tensor:
+    def penalty(self, maps: JointEncoderDecoder) -> Tensor:
         return super().penalty(maps.maps)
 
 
@@ -181,7 +195,7 @@ class Modulated(Constrained):
 
     def __init__(
         self,
-        frame: Frame,
+        normalization: Normalization,
         generator: torch.Generator,
         *,
         layers: Sequence[int],
@@ -191,7 +205,7 @@ class Modulated(Constrained):
         checks.positive("bandwidth", bandwidth)
         signal = embedding[-1]
         super().__init__(
-            frame,
+            normalization,
             {"layers": list(layers), "embedding": list(embedding), "bandwidth": bandwidth},
             weights=[self.weight(n, r, generator) for r, n in pairwise(layers)],
             slopes=[self.slope(signal, r, generator) for r in layers[:-1]],
@@ -207,14 +221,14 @@ class NcAE(Modulated):
     """
 
     name = "ncae"
-    exact = True
+    idempotent = True
 
 
 class BiasNcAE(Modulated):
     """NcAE with the bias channel alone; slopes stay in the middle of their range."""
 
     name = "ncae-bias"
-    exact = True
+    idempotent = True
 
     @staticmethod
     def slope(signal: int, size: int, generator: torch.Generator) -> FixedSlope:
@@ -225,7 +239,7 @@ class SlopeNcAE(Modulated):
     """NcAE with the slope channel alone; biases do not depend on the context."""
 
     name = "ncae-slope"
-    exact = True
+    idempotent = True
 
     @staticmethod
     def bias(signal: int, size: int, generator: torch.Generator) -> FixedBias:

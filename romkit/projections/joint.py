@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from romkit.broadcast import align
-from romkit.projections.base import Maps
-from romkit.types import Value
+from romkit.projections.base import EncoderDecoder
+from romkit.types import Dual
 
 
 def join(y: Tensor, c: Tensor) -> Tensor:
@@ -20,10 +20,10 @@ def join_tangent(v: Tensor, c: Tensor) -> Tensor:
     return torch.cat([v, v.new_zeros(*v.shape[:-1], c.shape[-1])], dim=-1)
 
 
-class JointMaps(Maps):
+class JointEncoderDecoder(EncoderDecoder):
     """y -> ρ(y, c) and z -> the first n components of φ(z)."""
 
-    def __init__(self, maps: Maps, c: Tensor):
+    def __init__(self, maps: EncoderDecoder, c: Tensor):
         self.maps, self.c = maps, c
 
     def encode(self, y: Tensor) -> Tensor:
@@ -32,12 +32,12 @@ class JointMaps(Maps):
     def decode(self, z: Tensor) -> Tensor:
         return self._state(self.maps.decode(z))
 
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Value:
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
         return self.maps.encode_jvp(join(y, self.c), join_tangent(v, self.c))
 
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         x, dx = self.maps.decode_jvp(z, w)
-        return Value(self._state(x), self._state(dx))
+        return Dual(self._state(x), self._state(dx))
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         return self._state(self.maps.decode_curvature(z, w))

@@ -25,6 +25,6 @@ class ContextPath:
     def at(self, t: Tensor) -> Operator:
         return self.projection(self.context(t))
 
-    def drift(self, t: Tensor, z: Tensor) -> Tensor:
+    def decoder_rate(self, t: Tensor, z: Tensor) -> Tensor:
         rate = (self.context(t + STEP) - self.context(t - STEP)) / (2 * STEP)
         return torch.func.jvp(lambda c: self.projection(c).decode(z), (self.context(t),), (rate,))[1]

@@ -4,13 +4,13 @@ import torch
 from torch import Tensor, nn
 
 from romkit.broadcast import matmul
-from romkit.projections.base import Maps, Projection
+from romkit.projections.base import EncoderDecoder, Projection
 from romkit.projections.biorthogonal import orthonormal
-from romkit.projections.frame import Frame
-from romkit.types import Value
+from romkit.projections.normalization import Normalization
+from romkit.types import Dual
 
 
-class Subspace(Maps):
+class Subspace(EncoderDecoder):
     """z = (VᵀV)⁻¹ Vᵀ y and y = V z: modes that were rounded to float32 still give a projection in float64."""
 
     def __init__(self, modes: Tensor):
@@ -23,11 +23,11 @@ class Subspace(Maps):
     def decode(self, z: Tensor) -> Tensor:
         return matmul(z, self.modes.mT)
 
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Value:
-        return Value(self.encode(y), self.encode(v))
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
+        return Dual(self.encode(y), self.encode(v))
 
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
-        return Value(self.decode(z), self.decode(w))
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
+        return Dual(self.decode(z), self.decode(w))
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         return torch.zeros_like(self.decode(w))
@@ -43,15 +43,15 @@ class POD(Projection):
     """
 
     name = "pod"
-    exact = True
+    idempotent = True
 
-    def __init__(self, frame: Frame, generator: torch.Generator, *, latent_dim: int):
-        super().__init__(frame, {"latent_dim": latent_dim})
+    def __init__(self, normalization: Normalization, generator: torch.Generator, *, latent_dim: int):
+        super().__init__(normalization, {"latent_dim": latent_dim})
         self.latent_dim = latent_dim
-        basis = orthonormal(len(frame.signature.state_names), latent_dim, generator)
+        basis = orthonormal(len(normalization.signature.state_names), latent_dim, generator)
         self.modes = nn.Parameter(basis, requires_grad=False)
 
-    def bind(self, c: Tensor) -> Subspace:
+    def at(self, c: Tensor) -> Subspace:
         return Subspace(self.modes)
 
     def initialise(self, y: Tensor) -> None:

@@ -11,7 +11,7 @@ from romkit.projections.base import Projection
 
 
 def stack(models: Sequence[Projection]) -> Projection:
-    """One projection that holds `models`, which share method, architecture and frame, on a leading seed axis.
+    """One projection that holds `models`, which share method, architecture and normalization, on a leading seed axis.
 
     Buffers (scaling, fixed slopes) are shared and taken from the first. `unstack` is the inverse.
     """

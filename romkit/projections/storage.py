@@ -16,11 +16,11 @@ from torch import Tensor
 from romkit.errors import FileError, InputError
 from romkit.files import atomic, existing, reason
 from romkit.projections.base import Projection
-from romkit.projections.frame import Frame, Signature
 from romkit.projections.methods import METHODS
+from romkit.projections.normalization import Normalization, Signature
 from romkit.projections.stacking import stack
 
-FORMAT = 1
+FORMAT = 2
 """Version of the header; a reader refuses every other."""
 
 PRETRAINED = Path(str(importlib.resources.files("romkit"))) / "pretrained"
@@ -103,7 +103,7 @@ def _header(projection: Projection, tensors: dict[str, Tensor]) -> dict[str, obj
         "romkit": importlib.metadata.version("romkit"),
         "method": projection.name,
         "config": projection.config,
-        "signature": projection.frame.signature.to_json(),
+        "signature": projection.normalization.signature.to_json(),
         "seeds": projection.seeds,
         "report": projection.report,
         # The layout in memory decides the order in which BLAS sums, hence the last bit of every output.
@@ -123,9 +123,9 @@ def _is_column_major(tensor: Tensor) -> bool:
 
 
 def _rebuild(header: dict[str, object], tensors: dict[str, Tensor]) -> Projection:
-    frame = Frame(Signature.from_json(header["signature"]))
+    normalization = Normalization(Signature.from_json(header["signature"]))
     with torch.random.fork_rng(devices=[]):  # a method that draws from the global generator must not advance it here
-        projection = METHODS[header["method"]](frame, torch.Generator(), **header["config"])
+        projection = METHODS[header["method"]](normalization, torch.Generator(), **header["config"])
     if header["seeds"] is not None:
         projection = stack([projection] * header["seeds"])
     columns = {name: tensors[name].mT.contiguous().mT for name in header["column_major"]}

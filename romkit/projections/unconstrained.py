@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from romkit.broadcast import align, matmul
 from romkit.projections.activations import ReLU, SiLU
-from romkit.projections.base import Maps, Projection
-from romkit.projections.frame import Frame
+from romkit.projections.base import EncoderDecoder, Projection
 from romkit.projections.hypernetwork import Linear
 from romkit.projections.joint import join, join_tangent
-from romkit.types import Jet, Value
+from romkit.projections.normalization import Normalization
+from romkit.types import Dual, Jet
 
 
 class Step(Protocol):
@@ -22,7 +22,7 @@ class Step(Protocol):
 
     def __call__(self, x: Tensor) -> Tensor: ...
 
-    def jvp(self, x: Tensor, v: Tensor) -> Value: ...
+    def jvp(self, x: Tensor, v: Tensor) -> Dual: ...
 
     def jet(self, curve: Jet) -> Jet: ...
 
@@ -37,8 +37,8 @@ class Affine(NamedTuple):
         y = matmul(x, self.weight)
         return y + align(self.bias, y)
 
-    def jvp(self, x: Tensor, v: Tensor) -> Value:
-        return Value(self(x), matmul(v, self.weight))
+    def jvp(self, x: Tensor, v: Tensor) -> Dual:
+        return Dual(self(x), matmul(v, self.weight))
 
     def jet(self, curve: Jet) -> Jet:
         return Jet(self(curve.value), matmul(curve.velocity, self.weight), matmul(curve.acceleration, self.weight))
@@ -52,9 +52,9 @@ class Pointwise(NamedTuple):
     def __call__(self, x: Tensor) -> Tensor:
         return self.activation(x)
 
-    def jvp(self, x: Tensor, v: Tensor) -> Value:
+    def jvp(self, x: Tensor, v: Tensor) -> Dual:
         value, slope = self.activation.value_and_slope(x)
-        return Value(value, slope * v)
+        return Dual(value, slope * v)
 
     def jet(self, curve: Jet) -> Jet:
         return curve.through(*self.activation.value_slope_and_bend(curve.value))
@@ -69,15 +69,15 @@ class Film(NamedTuple):
     def __call__(self, x: Tensor) -> Tensor:
         return align(self.gamma, x) * x + align(self.beta, x)
 
-    def jvp(self, x: Tensor, v: Tensor) -> Value:
-        return Value(self(x), align(self.gamma, v) * v)
+    def jvp(self, x: Tensor, v: Tensor) -> Dual:
+        return Dual(self(x), align(self.gamma, v) * v)
 
     def jet(self, curve: Jet) -> Jet:
         x, v, a = curve
         return Jet(self(x), align(self.gamma, v) * v, align(self.gamma, a) * a)
 
 
-class Networks(Maps):
+class Networks(EncoderDecoder):
     """An encoder and a decoder, each a sequence of steps."""
 
     def __init__(self, encoder: Sequence[Step], decoder: Sequence[Step]):
@@ -89,10 +89,10 @@ class Networks(Maps):
     def decode(self, z: Tensor) -> Tensor:
         return _run(self.decoder, z)
 
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Value:
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
         return _run_jvp(self.encoder, y, v)
 
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Value:
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         return _run_jvp(self.decoder, z, w)
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ class ConcatenatedInput(Networks):
     def encode(self, y: Tensor) -> Tensor:
         return super().encode(join(y, self.c))
 
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Value:
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
         return super().encode_jvp(join(y, self.c), join_tangent(v, self.c))
 
 
@@ -126,13 +126,20 @@ class AE(Projection):
 
     name = "ae"
 
-    def __init__(self, frame: Frame, generator: torch.Generator, *, encoder: Sequence[int], decoder: Sequence[int]):
-        super().__init__(frame, {"encoder": list(encoder), "decoder": list(decoder)})
+    def __init__(
+        self,
+        normalization: Normalization,
+        generator: torch.Generator,
+        *,
+        encoder: Sequence[int],
+        decoder: Sequence[int],
+    ):
+        super().__init__(normalization, {"encoder": list(encoder), "decoder": list(decoder)})
         self.latent_dim = int(decoder[0])
         self.encoder = _linears(encoder, generator)
         self.decoder = _linears(decoder, generator)
 
-    def bind(self, c: Tensor) -> Networks:
+    def at(self, c: Tensor) -> Networks:
         return Networks(_perceptron(self.encoder, ReLU()), _perceptron(self.decoder, ReLU()))
 
 
@@ -141,12 +148,19 @@ class ContextAE(AE):
 
     name = "context-ae"
 
-    def __init__(self, frame: Frame, generator: torch.Generator, *, encoder: Sequence[int], decoder: Sequence[int]):
-        joint = [encoder[0] + len(frame.signature.context_names), *encoder[1:]]
-        super().__init__(frame, generator, encoder=joint, decoder=decoder)
+    def __init__(
+        self,
+        normalization: Normalization,
+        generator: torch.Generator,
+        *,
+        encoder: Sequence[int],
+        decoder: Sequence[int],
+    ):
+        joint = [encoder[0] + len(normalization.signature.context_names), *encoder[1:]]
+        super().__init__(normalization, generator, encoder=joint, decoder=decoder)
         self.config = {"encoder": list(encoder), "decoder": list(decoder)}
 
-    def bind(self, c: Tensor) -> ConcatenatedInput:
+    def at(self, c: Tensor) -> ConcatenatedInput:
         return ConcatenatedInput(_perceptron(self.encoder, ReLU()), _perceptron(self.decoder, ReLU()), c)
 
 
@@ -159,13 +173,20 @@ class FilmAE(AE):
 
     name = "film-ae"
 
-    def __init__(self, frame: Frame, generator: torch.Generator, *, encoder: Sequence[int], decoder: Sequence[int]):
-        super().__init__(frame, generator, encoder=encoder, decoder=decoder)
-        p = len(frame.signature.context_names)
+    def __init__(
+        self,
+        normalization: Normalization,
+        generator: torch.Generator,
+        *,
+        encoder: Sequence[int],
+        decoder: Sequence[int],
+    ):
+        super().__init__(normalization, generator, encoder=encoder, decoder=decoder)
+        p = len(normalization.signature.context_names)
         self.encoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in encoder[1:-1])
         self.decoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in decoder[1:-1])
 
-    def bind(self, c: Tensor) -> Networks:
+    def at(self, c: Tensor) -> Networks:
         return Networks(
             _modulated(self.encoder, [head(c) for head in self.encoder_film]),
             _modulated(self.decoder, [head(c) for head in self.decoder_film]),
@@ -209,7 +230,7 @@ def _run(steps: Sequence[Step], x: Tensor) -> Tensor:
     return x
 
 
-def _run_jvp(steps: Sequence[Step], x: Tensor, v: Tensor) -> Value:
+def _run_jvp(steps: Sequence[Step], x: Tensor, v: Tensor) -> Dual:
     for step in steps:
         x, v = step.jvp(x, v)
-    return Value(x, v)
+    return Dual(x, v)

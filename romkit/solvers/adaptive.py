@@ -16,19 +16,19 @@ class Adaptive(EmbeddedPair):
     would otherwise abort the batch.
 
     Args:
-        method: one of `METHODS`.
+        method: one of `PAIRS`.
         rtol, atol: relative and absolute tolerance per step.
 
     Source: R. T. Q. Chen, torchdiffeq; Dormand & Prince (1980) for the default pair.
     """
 
-    METHODS = ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
+    PAIRS = ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
 
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
-        held, start = resting(field, self.bound), resting_start(y0, self.bound)
+        held, start = resting(field, self.divergence_threshold), resting_start(y0, self.divergence_threshold)
         control = {"rtol": self.rtol, "atol": self.atol, "options": {"norm": _worst_member}}
         states = torchdiffeq.odeint(held, start, times, method=self.method, **control)
-        return masked(field, y0, times, states, self.bound)
+        return masked(field, y0, times, states, self.divergence_threshold)
 
 
 def _worst_member(error: Tensor) -> Tensor:

@@ -38,10 +38,10 @@ class Solver(abc.ABC):
     """Integrates ẏ = f(t, y) for a whole batch; a diverging member never changes its neighbours.
 
     A member counts as diverged at the first output time at which a component is not finite or exceeds
-    `bound` in magnitude. Its states are NaN from there on.
+    `divergence_threshold` in magnitude. Its states are NaN from there on.
     """
 
-    bound: float = 1e6
+    divergence_threshold: float = 1e6
 
     def __call__(self, field: Field, y0: Tensor, times: Tensor) -> Solution:
         """Integrate from `times[0]` to each of `times`.
@@ -58,24 +58,24 @@ class Solver(abc.ABC):
         times_as_y = times.to(y0)
         run, engine = self._prepare(field, y0, times_as_y)
         states = run(y0, times_as_y)
-        return Solution(times, *_score(states, self.bound), engine)
+        return Solution(times, *_score(states, self.divergence_threshold), engine)
 
     @abc.abstractmethod
     def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
         """What integrates the field, and the engine that it is.
 
         It will be called with states like y0 and with `times`, or with one part of them after the other. It gives
-        states (T, ..., d); those of members that leave `bound` may be anything from then on.
+        states (T, ..., d); those of members that leave `divergence_threshold` may be anything from then on.
         """
 
 
-def inside(y: Tensor, bound: float) -> Tensor:
-    """(..., 1) mask of the members that are finite and within `bound` (NaN compares false)."""
-    return (y.abs() <= bound).all(-1, keepdim=True)
+def inside(y: Tensor, threshold: float) -> Tensor:
+    """(..., 1) mask of the members that are finite and within the threshold (NaN compares false)."""
+    return (y.abs() <= threshold).all(-1, keepdim=True)
 
 
-def _score(states: Tensor, bound: float) -> tuple[Tensor, Tensor]:
-    alive = inside(states, bound).cummin(0).values  # once out, out for good
+def _score(states: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
+    alive = inside(states, threshold).cummin(0).values  # once out, out for good
     status = torch.where(alive[-1, ..., 0], Status.COMPLETED, Status.DIVERGED).to(torch.int8)
     states = torch.where(alive, states, torch.nan)
     return states.movedim(0, -2), status

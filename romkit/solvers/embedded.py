@@ -14,17 +14,17 @@ from romkit.types import Field
 
 @dataclass(frozen=True)
 class EmbeddedPair(Solver):
-    """An embedded Runge–Kutta pair with step-size control: one of `METHODS`, which each library has its own of."""
+    """An embedded Runge–Kutta pair with step-size control: one of `PAIRS`, which each library has its own of."""
 
-    METHODS: ClassVar[tuple[str, ...]]
+    PAIRS: ClassVar[tuple[str, ...]]
 
     method: str = "dopri5"
     rtol: float = 1e-6
     atol: float = 1e-8
-    bound: float = 1e6
+    divergence_threshold: float = 1e6
 
     def __post_init__(self):
-        checks.one_of("method", self.method, self.METHODS)
+        checks.one_of("method", self.method, self.PAIRS)
         checks.positive("rtol", self.rtol)
         checks.positive("atol", self.atol)
 

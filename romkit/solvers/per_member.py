@@ -22,27 +22,27 @@ class PerMember(EmbeddedPair):
     `pip install "romkit[torchode]"`.
 
     Args:
-        method: one of `METHODS`.
+        method: one of `PAIRS`.
         rtol, atol: relative and absolute tolerance per step.
 
     Source: Lienen & Günnemann (2022), torchode: A parallel ODE solver for PyTorch; Dormand & Prince (1980) and
     Tsitouras (2011) for the pairs.
     """
 
-    METHODS = ("dopri5", "tsit5", "heun")
+    PAIRS = ("dopri5", "tsit5", "heun")
 
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
         torchode = _torchode()
-        rows = resting_start(y0, self.bound).reshape(-1, y0.shape[-1])
+        rows = resting_start(y0, self.divergence_threshold).reshape(-1, y0.shape[-1])
         if len(rows) > 1:
             _check_autonomous(field, y0, times)
         if len(times) == 1:
             return y0.unsqueeze(0)
-        held = resting(field, self.bound)
+        held = resting(field, self.divergence_threshold)
         term = torchode.ODETerm(lambda t, y: held(t[0], y.reshape(y0.shape)).reshape(y.shape), with_stats=False)
         control = torchode.IntegralController(self.atol, self.rtol, term=term, norm=error_norm).to(y0.device)
         states = torchode.solve_ivp(term, rows, times, method=self.method, controller=control).ys
-        return masked(field, y0, times, states.movedim(1, 0).reshape(len(times), *y0.shape), self.bound)
+        return masked(field, y0, times, states.movedim(1, 0).reshape(len(times), *y0.shape), self.divergence_threshold)
 
 
 def _torchode() -> ModuleType:

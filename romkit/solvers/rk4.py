@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from romkit import checks
+from romkit.engine.compiled import RungeKutta, Unsupported
 from romkit.errors import InputError
 from romkit.progress import track
 from romkit.solvers.base import Run, Solver, inside
 from romkit.solvers.grid import Grid
-from romkit.solvers.native import RungeKutta, Unsupported
 from romkit.types import Field
 
 LONG_RUN = 5_000
@@ -28,7 +28,7 @@ class RK4(Solver):
     Between two output times it takes the fewest equal steps that are no longer than `dt`.
 
     On a CPU, a field that consists of calls to torch can be compiled together with the loop around it
-    (`romkit.solvers.native`), which is tens to hundreds of times faster than one call after the other and equal to
+    (`romkit.engine.compiled`), which is tens to hundreds of times faster than one call after the other and equal to
     rounding. Compiled, a member's result does not depend on its neighbours or their number, bit for bit, in batches of
     two and more. `Solution.engine` says which of the two ran, and why.
 
@@ -41,7 +41,7 @@ class RK4(Solver):
     """
 
     dt: float
-    bound: float = 1e6
+    divergence_threshold: float = 1e6
     label: str = "integrating"
     compile: bool | None = None
 
@@ -71,7 +71,7 @@ class RK4(Solver):
             for i in range(grid.steps[k]):
                 y = step(field, times[k] + i * grid.h[k], y, grid.h[k])
             states[k + 1] = y
-            y = torch.where(inside(y, self.bound), y, 0.0)
+            y = torch.where(inside(y, self.divergence_threshold), y, 0.0)
         return states
 
     def _integrate_compiled(self, kernel: RungeKutta, y0: Tensor, times: Tensor) -> Tensor:
@@ -82,7 +82,7 @@ class RK4(Solver):
         length = max(1, len(steps) // PIECES)
         for start in track(range(0, len(steps), length), self.label):
             part = slice(start, start + length)
-            kernel.integrate(times[:-1][part], h[part], steps[part], self.bound, y, states[1:][part])
+            kernel.integrate(times[:-1][part], h[part], steps[part], self.divergence_threshold, y, states[1:][part])
         return states
 
 

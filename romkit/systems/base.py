@@ -14,9 +14,9 @@ from torch import Tensor
 from romkit import checks, provenance
 from romkit.broadcast import align
 from romkit.data import ContextParameter, context_array, make_dataset
+from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.solvers import RK4
-from romkit.threads import one_thread
 from romkit.types import ContextFunction, Field
 
 SPLITS = ("train", "test")

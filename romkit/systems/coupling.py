@@ -14,28 +14,28 @@ DRIVING = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Jet:
+class Quantity:
     """A quantity x(t) with ẋ and ẍ, stacked as (3, ...). Sums, products and functions carry all three along."""
 
     parts: Tensor
 
-    def __add__(self, other: "Jet") -> "Jet":
-        return Jet(self.parts + other.parts)
+    def __add__(self, other: "Quantity") -> "Quantity":
+        return Quantity(self.parts + other.parts)
 
-    def __sub__(self, other: "Jet") -> "Jet":
-        return Jet(self.parts - other.parts)
+    def __sub__(self, other: "Quantity") -> "Quantity":
+        return Quantity(self.parts - other.parts)
 
-    def __rmul__(self, constant: Tensor | float) -> "Jet":
-        return Jet(constant * self.parts)
+    def __rmul__(self, constant: Tensor | float) -> "Quantity":
+        return Quantity(constant * self.parts)
 
-    def __mul__(self, other: "Jet") -> "Jet":
+    def __mul__(self, other: "Quantity") -> "Quantity":
         (x, v, a), (y, w, b) = self.parts, other.parts
-        return Jet(torch.stack([x * y, v * y + x * w, a * y + 2 * v * w + x * b]))
+        return Quantity(torch.stack([x * y, v * y + x * w, a * y + 2 * v * w + x * b]))
 
-    def through(self, value: Tensor, slope: Tensor, curvature: Tensor) -> "Jet":
+    def through(self, value: Tensor, slope: Tensor, curvature: Tensor) -> "Quantity":
         """f(x), given f, f′ and f″ at x."""
         _, v, a = self.parts
-        return Jet(torch.stack([value, slope * v, slope * a + curvature * v.square()]))
+        return Quantity(torch.stack([value, slope * v, slope * a + curvature * v.square()]))
 
 
 def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -51,11 +51,13 @@ def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> tuple[Tensor, Te
         q, q̇ and q̈, each (..., 16): the given ones, then h(q), Dh q̇ and Dh q̈ + D²h(q̇, q̇).
     """
     driving = torch.stack([q, v, a])
-    coupled = _table(*map(Jet, driving.unbind(-1)), *lengths.unbind(-1))
+    coupled = _table(*map(Quantity, driving.unbind(-1)), *lengths.unbind(-1))
     return torch.cat([driving, torch.stack([jet.parts for jet in coupled], dim=-1)], dim=-1).unbind()
 
 
-def _table(q1: Jet, q2: Jet, q3: Jet, q4: Jet, l1: Tensor, l2: Tensor, l3: Tensor, l4: Tensor) -> tuple[Jet, ...]:
+def _table(
+    q1: Quantity, q2: Quantity, q3: Quantity, q4: Quantity, l1: Tensor, l2: Tensor, l3: Tensor, l4: Tensor
+) -> tuple[Quantity, ...]:
     wave = 2 * l2 * q2
     q1_power, q3_power, q4_power = _power(q1, 4 * l1), _power(q3, 4 * l3), _power(q4, 4 * l4)
     return (
@@ -74,17 +76,17 @@ def _table(q1: Jet, q2: Jet, q3: Jet, q4: Jet, l1: Tensor, l2: Tensor, l3: Tenso
     )
 
 
-def _sin(q: Jet) -> Jet:
+def _sin(q: Quantity) -> Quantity:
     sine, cosine = q.parts[0].sin(), q.parts[0].cos()
     return q.through(sine, cosine, -sine)
 
 
-def _cos(q: Jet) -> Jet:
+def _cos(q: Quantity) -> Quantity:
     sine, cosine = q.parts[0].sin(), q.parts[0].cos()
     return q.through(cosine, -sine, -cosine)
 
 
-def _power(q: Jet, p: Tensor) -> Jet:
+def _power(q: Quantity, p: Tensor) -> Quantity:
     """|q|ᵖ.
 
     For p < 2 (l < 0.5 m) the second derivative p(p-1)|q|ᵖ⁻² is unbounded at q = 0, so accelerations peak where an

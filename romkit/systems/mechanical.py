@@ -8,9 +8,9 @@ from torch import Tensor
 
 from romkit import checks
 from romkit.broadcast import align
+from romkit.engine.threads import one_thread
 from romkit.solvers import RK4
 from romkit.systems.base import Motion, System
-from romkit.threads import one_thread
 from romkit.types import Mass, SecondOrderField
 
 

@@ -78,7 +78,7 @@ def simulate_chains(
             states[:, first : first + count] = run[:, substeps - 1 :: substeps]
     expected = np.arange(len(times)) * substeps * step
     on_time = np.abs(states[..., 0] - expected) < step / 2  # MuJoCo stops the clock of a member that diverges
-    inside = (np.abs(states[..., 1:]) <= Solver.bound).all(-1)
+    inside = (np.abs(states[..., 1:]) <= Solver.divergence_threshold).all(-1)
     q, v = np.split(states[..., 1:], 2, axis=-1)
     return q, v, np.logical_and.accumulate(on_time & inside, axis=-1)
 

@@ -3,13 +3,13 @@
 from torch import Tensor
 
 from romkit.broadcast import align
-from romkit.projections import Frame, Maps, Projection
+from romkit.projections import EncoderDecoder, Normalization, Projection
 from romkit.systems import System
 from romkit.training.loss import Objective
 
 
 class FieldObjective(Objective):
-    """`Objective` plus four terms, means over the batch in network coordinates and in its norm, z = ρ(y):
+    """`Objective` plus four terms, means over the batch in normalised coordinates and in its norm, z = ρ(y):
 
     w_l ‖ẏ - DP(Py) f(Py)‖², the error of the latent velocity where the encoder's field evaluates it: the
     reconstruction loss sees Dρ on the data alone, the reduced model sees it on the manifold alone;
@@ -21,7 +21,7 @@ class FieldObjective(Objective):
     The first two are for first-order systems ẋ = f. A weight of 0 leaves its term out.
 
     Args:
-        projection, velocity_weight, penalty_weight, balance: as for `Objective`.
+        projection, velocity_weight, penalty_weight, component_weighting: as for `Objective`.
         system: gives f at every context, where a term needs it.
         latent_weight, invariance_weight, fibre_weight, gradient_weight: w_l, w_i, w_f, w_g.
     """
@@ -31,7 +31,7 @@ class FieldObjective(Objective):
         projection: Projection,
         velocity_weight: float,
         penalty_weight: float,
-        balance: float,
+        component_weighting: float,
         *,
         system: System | None = None,
         latent_weight: float = 0.0,
@@ -39,13 +39,13 @@ class FieldObjective(Objective):
         fibre_weight: float = 0.0,
         gradient_weight: float = 0.0,
     ):
-        super().__init__(projection, velocity_weight, penalty_weight, balance)
+        super().__init__(projection, velocity_weight, penalty_weight, component_weighting)
         self.system, self.latent_weight, self.invariance_weight = system, latent_weight, invariance_weight
         self.fibre_weight, self.gradient_weight = fibre_weight, gradient_weight
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor, *gradients: Tensor) -> Tensor:
         """(S,) loss of each seed on its batch: y, dy and, where they count, one tensor of gradients g (S, B, n)."""
-        maps = self.projection.bind(c)
+        maps = self.projection.at(c)
         z = maps.encode(y)
         on_manifold = maps.decode(z)
         terms = []
@@ -60,15 +60,15 @@ class FieldObjective(Objective):
         return sum(terms, start=super().forward(y, dy, c))
 
     def _mean(self, error: Tensor) -> Tensor:
-        return (error @ self.importance).mean(-1)
+        return (error @ self.component_weights).mean(-1)
 
-    def _field_error(self, maps: Maps, z: Tensor, on_manifold: Tensor, dy: Tensor, c: Tensor) -> Tensor:
-        f = network_field(self.system, self.projection.frame, on_manifold, c)
+    def _field_error(self, maps: EncoderDecoder, z: Tensor, on_manifold: Tensor, dy: Tensor, c: Tensor) -> Tensor:
+        f = normalised_field(self.system, self.projection.normalization, on_manifold, c)
         carried = maps.decode_jvp(z, maps.encode_jvp(on_manifold, f).tangent).tangent
         return self.latent_weight * (dy - carried).square() + self.invariance_weight * (f - carried).square()
 
 
-def network_field(system: System, frame: Frame, y: Tensor, c: Tensor) -> Tensor:
-    """ẏ = f(y) (..., n) of a first-order system at contexts c (..., p), all in network coordinates."""
-    context = align(frame.context_to_physical(c), y)
-    return system.rhs(y.new_zeros(()), frame.to_physical(y), context) / frame.state_scale
+def normalised_field(system: System, normalization: Normalization, y: Tensor, c: Tensor) -> Tensor:
+    """ẏ = f(y) (..., n) of a first-order system at contexts c (..., p), all in normalised coordinates."""
+    context = align(normalization.denormalise_context(c), y)
+    return system.rhs(y.new_zeros(()), normalization.denormalise(y), context) / normalization.state_scale

@@ -13,25 +13,25 @@ from torch import Tensor
 
 from romkit import checks, provenance
 from romkit.data import check_dataset, snapshots
+from romkit.engine.threads import one_thread
 from romkit.errors import InputError
-from romkit.projections import METHODS, Frame, Projection, architecture, stack, unstack
+from romkit.projections import METHODS, Normalization, Projection, architecture, stack, unstack
 from romkit.systems import SYSTEMS, MechanicalSystem, System
-from romkit.threads import one_thread
 from romkit.training.checkpoint import Checkpoint, digest
-from romkit.training.clock import synchronise
 from romkit.training.fast import compiled_or_eager
 from romkit.training.gradients import future_gradients
 from romkit.training.loop import train
-from romkit.training.loss import Objective, importance
-from romkit.training.pipeline import AnyRows, GradientRows, Rows
+from romkit.training.loss import Objective, component_weights
+from romkit.training.phase_fit import phase_fit
+from romkit.training.pipeline import AnyBatch, Batch, GradientBatch
 from romkit.training.recipes import SETTINGS, Recipe, recipe
 from romkit.training.rollouts import refine
 
 CACHE_ROWS = 10_000
-"""Rows (seeds x batch size) of a step that still fit the cache of a CPU core."""
+"""Batch (seeds x batch size) of a step that still fit the cache of a CPU core."""
 
 LONG_RUN = 10_000_000
-"""Rows (steps x seeds x batch size) from which compiling the step pays for the half minute that it takes."""
+"""Batch (steps x seeds x batch size) from which compiling the step pays for the half minute that it takes."""
 
 
 def fit(
@@ -74,19 +74,19 @@ def fit(
     """
     checks.one_of("method", method, METHODS)
     check_dataset(data)
-    frame = Frame.from_dataset(data)
+    normalization = Normalization.from_dataset(data)
     overrides = {name: value for name, value in settings.items() if name in SETTINGS}
     sizes = {name: value for name, value in settings.items() if name not in SETTINGS}
-    plan = recipe(preset, frame.signature.system, method, overrides)
+    plan = recipe(preset, normalization.signature.system, method, overrides)
     numbers = [seed] if seeds is None else list(seeds)
-    system = _system_for(plan, system, data, frame)
+    system = _system_for(plan, system, data, normalization)
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    rows = _rows(data, frame, plan, system, device)
-    arguments = architecture(METHODS[method], frame.signature, **sizes)
+    rows = _rows(data, normalization, plan, system, device)
+    arguments = architecture(METHODS[method], normalization.signature, **sizes)
     common = {"preset": preset, **_provenance(data, plan, device)}
     models = []
     for chunk in _chunks(numbers, plan, device):
-        stacked = _initial_stack(METHODS[method], frame, chunk, arguments, rows.y).to(device)
+        stacked = _initial_stack(METHODS[method], normalization, chunk, arguments, rows.y).to(device)
         objective = plan.make_objective(stacked, system).to(device)
         outcomes = _train(objective, rows, plan, chunk, compile, checkpoint)
         refined = _refine(objective, rows, data, system, plan, chunk, compile)
@@ -104,29 +104,37 @@ def _chunks(seeds: Sequence[int], plan: Recipe, device: torch.device) -> Iterato
 
 
 def _initial_stack(
-    method: type[Projection], frame: Frame, seeds: Sequence[int], arguments: dict[str, object], y: Tensor
+    method: type[Projection],
+    normalization: Normalization,
+    seeds: Sequence[int],
+    arguments: dict[str, object],
+    y: Tensor,
 ) -> Projection:
-    models = [method(frame, torch.Generator().manual_seed(seed), **arguments) for seed in seeds]
+    models = [method(normalization, torch.Generator().manual_seed(seed), **arguments) for seed in seeds]
     for model in models:
         model.initialise(y.cpu())
     return stack(models)
 
 
-def _rows(data: xr.Dataset, frame: Frame, plan: Recipe, system: System | None, device: torch.device) -> AnyRows:
+def _rows(
+    data: xr.Dataset, normalization: Normalization, plan: Recipe, system: System | None, device: torch.device
+) -> AnyBatch:
     """All snapshots, with gradients if the loss has a term with them: drawn once, the same for every model."""
-    state, velocity, context = (tensor.to(frame.state_scale) for tensor in snapshots(data, every=plan.every))
-    rows = Rows(frame.to_network(state), velocity / frame.state_scale, frame.context_to_network(context))
+    state, velocity, context = (tensor.to(normalization.state_scale) for tensor in snapshots(data, every=plan.every))
+    rows = Batch(
+        normalization.normalise(state), velocity / normalization.state_scale, normalization.normalise_context(context)
+    )
     if plan.gradient_weight:
         with one_thread():
-            weights = importance(frame, plan.balance)
-            g = future_gradients(rows, frame, system, plan.gradient_horizon, weights, seed=0)
-        rows = GradientRows(*rows, g)
+            weights = component_weights(normalization, plan.component_weighting)
+            g = future_gradients(rows, normalization, system, plan.gradient_horizon, weights, seed=0)
+        rows = GradientBatch(*rows, g)
     return rows._make(tensor.to(device) for tensor in rows)
 
 
 def _train(
     objective: Objective,
-    rows: AnyRows,
+    rows: AnyBatch,
     plan: Recipe,
     seeds: Sequence[int],
     compile: bool | None,
@@ -156,7 +164,7 @@ def _train(
 
 def _refine(
     objective: Objective,
-    rows: AnyRows,
+    rows: AnyBatch,
     data: xr.Dataset,
     system: System | None,
     plan: Recipe,
@@ -176,19 +184,19 @@ def _refine(
             )
         if plan.clock_steps:
             timing, _ = compiled_or_eager(
-                lambda fast: synchronise(*common, plan.make_clock(), seeds, compiled=fast), compiled
+                lambda fast: phase_fit(*common, plan.make_phase_fit(), seeds, compiled=fast), compiled
             )
             reports = [one | more for one, more in zip(reports, timing, strict=True)]
     return reports
 
 
-def _system_for(plan: Recipe, system: System | None, data: xr.Dataset, frame: Frame) -> System | None:
+def _system_for(plan: Recipe, system: System | None, data: xr.Dataset, normalization: Normalization) -> System | None:
     """The system whose field the losses need: that of the user, or the one that the data name; None if none is."""
     if not plan.needs_system:
         return None
     if system is None:
         system = _named_system(data)
-    _check_system(system, plan, frame)
+    _check_system(system, plan, normalization)
     return system
 
 
@@ -204,11 +212,14 @@ def _named_system(data: xr.Dataset) -> System:
         raise InputError("parameters", expected=f"those of {name}, as JSON", got=repr(parameters), fix=fix) from error
 
 
-def _check_system(system: System, plan: Recipe, frame: Frame) -> None:
-    if system.state_size != len(frame.signature.state_names) or system.context_names != frame.signature.context_names:
+def _check_system(system: System, plan: Recipe, normalization: Normalization) -> None:
+    if (
+        system.state_size != len(normalization.signature.state_names)
+        or system.context_names != normalization.signature.context_names
+    ):
         raise InputError(
             "system",
-            expected=f"one with {len(frame.signature.state_names)} components and {frame.signature.context_names}",
+            expected=f"{len(normalization.signature.state_names)} components and {normalization.signature.context_names}",
             got=f"{system.name} with {system.state_size} and {system.context_names}",
             fix="pass the system that the data come from",
         )
@@ -227,7 +238,7 @@ def _worth_compiling(plan: Recipe, n: int, seeds: int) -> bool:
     return plan.epochs * n * seeds >= LONG_RUN and shutil.which("c++") is not None
 
 
-def _checkpoint(folder: Path, stacked: Projection, rows: AnyRows, plan: Recipe, seeds: Sequence[int]) -> Checkpoint:
+def _checkpoint(folder: Path, stacked: Projection, rows: AnyBatch, plan: Recipe, seeds: Sequence[int]) -> Checkpoint:
     identity = {
         "method": stacked.name,
         "config": stacked.config,

@@ -47,7 +47,7 @@ class FlatParameters:
             [next(points).flatten(1) if len(block) == 3 else next(others) for block in self._blocks], dim=1
         )
 
-    def bind(self, objective: nn.Module) -> Callable[..., Tensor]:
+    def function(self, objective: nn.Module) -> Callable[..., Tensor]:
         """`objective`, whose attribute `projection` is the stack, as a function of (theta, *batch)."""
 
         def loss(theta: Tensor, *batch: Tensor) -> Tensor:

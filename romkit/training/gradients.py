@@ -11,21 +11,23 @@ from torch import Tensor
 
 from romkit.errors import InputError
 from romkit.progress import track
-from romkit.projections import Frame
+from romkit.projections import Normalization
 from romkit.solvers.rk4 import step as rk4_step
 from romkit.systems import System
-from romkit.training.field_terms import network_field
-from romkit.training.pipeline import Rows
+from romkit.training.field_terms import normalised_field
+from romkit.training.pipeline import Batch
 
 VALUES = 2**23
 """Numbers in the trajectories that are kept at a time, which bounds the memory."""
 
 
-def future_gradients(rows: Rows, frame: Frame, system: System, horizon: float, importance: Tensor, seed: int) -> Tensor:
-    """One gradient g = DF_τ(y)ᵀ η for each snapshot y, (N, n), in network coordinates.
+def future_gradients(
+    rows: Batch, normalization: Normalization, system: System, horizon: float, component_weights: Tensor, seed: int
+) -> Tensor:
+    """One gradient g = DF_τ(y)ᵀ η for each snapshot y, (N, n), in normalised coordinates.
 
     F_τ(y) is where the full model takes y in τ time units, by RK4 steps no longer than those of the system; g is exact
-    for these steps. τ is uniform in [0, horizon], and η normal with the variances `importance`, so that
+    for these steps. τ is uniform in [0, horizon], and η normal with the variances `component_weights`, so that
 
         E |gᵀ d|² = mean over τ of ‖DF_τ(y) d‖²,
 
@@ -34,10 +36,10 @@ def future_gradients(rows: Rows, frame: Frame, system: System, horizon: float, i
 
     Args:
         rows: states (N, n) and contexts (N, p).
-        frame: the network coordinates.
+        normalization: the normalised coordinates.
         system: the full model, of first order.
         horizon: longest τ, in the time unit of the system.
-        importance: (n,) weights of the squared components in the norm of the loss.
+        component_weights: (n,) weights of the squared components in the norm of the loss.
         seed: of τ and η.
 
     Raises:
@@ -47,22 +49,24 @@ def future_gradients(rows: Rows, frame: Frame, system: System, horizon: float, i
     """
     generator = torch.Generator().manual_seed(seed)
     tau = horizon * torch.rand(len(rows.y), 1, generator=generator).to(rows.y)
-    eta = torch.randn(rows.y.shape, generator=generator).to(rows.y) * importance.to(rows.y).sqrt()
+    eta = torch.randn(rows.y.shape, generator=generator).to(rows.y) * component_weights.to(rows.y).sqrt()
     steps = max(1, math.ceil(horizon / system.dt - 1e-9))
     size = max(1, VALUES // (steps * rows.y.shape[1]))
     parts = list(zip(*(tensor.split(size) for tensor in (rows.y, rows.c, tau, eta)), strict=True))
-    gradients = torch.cat([_pull_back(system, frame, *part, steps) for part in track(parts, "gradients")])
+    gradients = torch.cat([_pull_back(system, normalization, *part, steps) for part in track(parts, "gradients")])
     if not gradients.isfinite().all():
         fix = "give a shorter one, or gradient_weight=0"
         raise InputError("gradient_horizon", expected="one with finite gradients", got=repr(horizon), fix=fix)
     return gradients
 
 
-def _pull_back(system: System, frame: Frame, y: Tensor, c: Tensor, tau: Tensor, eta: Tensor, steps: int) -> Tensor:
+def _pull_back(
+    system: System, normalization: Normalization, y: Tensor, c: Tensor, tau: Tensor, eta: Tensor, steps: int
+) -> Tensor:
     """DF_τ(y)ᵀ η, step by step backwards; each row's time runs from 0 to 1 in units of its τ."""
 
     def advance(point: Tensor) -> Tensor:
-        field = lambda t, x: tau * network_field(system, frame, x, c)  # noqa: E731
+        field = lambda t, x: tau * normalised_field(system, normalization, x, c)  # noqa: E731
         return rk4_step(field, point.new_zeros(()), point, 1 / steps)
 
     visited = []

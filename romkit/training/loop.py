@@ -14,7 +14,7 @@ from romkit.training.checkpoint import Checkpoint, Snapshot
 from romkit.training.fast import accelerate
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
-from romkit.training.pipeline import AnyRows, batches, batches_per_epoch
+from romkit.training.pipeline import AnyBatch, batches, batches_per_epoch
 from romkit.training.recipes import Recipe
 from romkit.training.schedules import SCHEDULES, Plateaus
 
@@ -29,7 +29,7 @@ class History(NamedTuple):
 
 def train(
     objective: Objective,
-    rows: AnyRows,
+    rows: AnyBatch,
     recipe: Recipe,
     seeds: Sequence[int],
     *,
@@ -49,8 +49,12 @@ def train(
     started = time.perf_counter()
     stacked = objective.projection
     flat = FlatParameters(stacked)
-    optimizer, schedule, noise = recipe.make_optimizer(), SCHEDULES[recipe.schedule], recipe.make_noise(stacked.frame)
-    step = optimizer.make_step(flat.bind(objective), flat)
+    optimizer, schedule, noise = (
+        recipe.make_optimizer(),
+        SCHEDULES[recipe.schedule],
+        recipe.make_noise(stacked.normalization),
+    )
+    step = optimizer.make_step(flat.function(objective), flat)
     if compiled:
         step = accelerate(step, rows.y.device)
     theta = flat.read()

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 
-class Rows(NamedTuple):
-    """States y and velocities dy (..., n) with contexts c (..., p), in network coordinates on one device."""
+class Batch(NamedTuple):
+    """States y and velocities dy (..., n) with contexts c (..., p), in normalised coordinates on one device."""
 
     y: Tensor
     dy: Tensor
     c: Tensor
 
 
-class GradientRows(NamedTuple):
-    """`Rows` with a gradient g (..., n) of the future at each (`romkit.training.gradients`)."""
+class GradientBatch(NamedTuple):
+    """`Batch` with a gradient g (..., n) of the future at each (`romkit.training.gradients`)."""
 
     y: Tensor
     dy: Tensor
@@ -27,17 +27,19 @@ class GradientRows(NamedTuple):
     g: Tensor
 
 
-AnyRows = Rows | GradientRows
+AnyBatch = Batch | GradientBatch
 
 
 class Noise(NamedTuple):
-    """Standard deviations of the Gaussian noise on states and on contexts, one per component, network coordinates."""
+    """Standard deviations of the Gaussian noise on states and on contexts, per component, normalised coordinates."""
 
     state: Tensor
     context: Tensor
 
 
-def batches(rows: AnyRows, seeds: Sequence[int], epoch: int, batch_size: int, noise: Noise | None) -> Iterator[AnyRows]:
+def batches(
+    rows: AnyBatch, seeds: Sequence[int], epoch: int, batch_size: int, noise: Noise | None
+) -> Iterator[AnyBatch]:
     """Batches (S, batch_size, ...) of one epoch over rows (N, ...), each seed shuffled and perturbed on its own.
 
     Velocities and gradients stay clean. The last, incomplete batch is left out: which rows that hits changes every
@@ -57,7 +59,7 @@ def batches_per_epoch(n: int, batch_size: int) -> int:
     return max(1, n // batch_size)
 
 
-def _perturbed(rows: AnyRows, noise: Noise, generators: Sequence[torch.Generator]) -> AnyRows:
+def _perturbed(rows: AnyBatch, noise: Noise, generators: Sequence[torch.Generator]) -> AnyBatch:
     def draw(like: Tensor, sigma: Tensor) -> Tensor:
         each = [torch.randn(like.shape[1:], generator=generator) for generator in generators]
         return like + torch.stack(each).to(like) * sigma

@@ -9,14 +9,14 @@ import torch
 
 from romkit import checks
 from romkit.errors import InputError
-from romkit.projections import Frame, Projection
+from romkit.projections import Normalization, Projection
 from romkit.systems import System
-from romkit.training.clock import Clock
 from romkit.training.field_terms import FieldObjective
 from romkit.training.loss import Objective
 from romkit.training.optimizers import OPTIMIZERS, Optimizer
+from romkit.training.phase_fit import PhaseFit
 from romkit.training.pipeline import Noise
-from romkit.training.rollouts import Refinement
+from romkit.training.rollouts import RolloutTraining
 from romkit.training.schedules import SCHEDULES
 
 NOISE_UNITS = ("scale", "deviation", "physical")
@@ -35,7 +35,7 @@ class Recipe:
             plateau that the loss still falls, and the rate is lowered too soon.
         velocity_weight: w of the velocity term; 0 trains on positions alone.
         penalty_weight: weight of the method's own penalty (‖Φ - Ψ‖² for exact pairs, ‖Ψᵀ Φ - I‖² for SoftNcAE).
-        balance: 0 weighs all components of one unit by their physical error, as the paper does; 1 by the error
+        component_weighting: 0 weighs components of one unit by their physical error, as the paper does; 1 by the error
             relative to their own standard deviation, as NRMSE does.
         clip: largest norm of a seed's gradient; infinity for no clipping.
         weight_decay: L2 coefficient.
@@ -52,7 +52,7 @@ class Recipe:
         gradient_horizon: longest time τ of that future, in the time unit of the system.
         rollout_steps: optimizer steps of the refinement by rollouts that follows (`romkit.training.rollouts`), which
             needs the system; 0 for none. The other rollout settings are explained there.
-        clock_steps: Gauss-Newton steps on the timing of rollouts after that (`romkit.training.clock`); 0 for none.
+        clock_steps: Gauss-Newton steps on the timing of rollouts after that (`romkit.training.phase_fit`); 0 for none.
         clock_weight: weight of the squared timing error there, per squared time unit.
     """
 
@@ -63,7 +63,7 @@ class Recipe:
     schedule: str = "cosine"
     velocity_weight: float = 1.0
     penalty_weight: float = 1e-3
-    balance: float = 0.0
+    component_weighting: float = 0.0
     clip: float = 10.0
     weight_decay: float = 0.0
     every: int = 1
@@ -98,7 +98,7 @@ class Recipe:
         checks.one_of("schedule", self.schedule, SCHEDULES)
         checks.one_of("noise_unit", self.noise_unit, NOISE_UNITS)
         self.make_refinement()
-        self.make_clock()
+        self.make_phase_fit()
 
     @property
     def needs_system(self) -> bool:
@@ -108,32 +108,32 @@ class Recipe:
 
     def make_objective(self, stacked: Projection, system: System | None) -> Objective:
         """The loss on snapshots with this recipe's weights."""
-        shared = (stacked, self.velocity_weight, self.penalty_weight, self.balance)
+        shared = (stacked, self.velocity_weight, self.penalty_weight, self.component_weighting)
         weights = {name: getattr(self, name) for name in _FIELD_TERMS}
         return FieldObjective(*shared, system=system, **weights) if any(weights.values()) else Objective(*shared)
 
-    def make_refinement(self) -> Refinement:
+    def make_refinement(self) -> RolloutTraining:
         """The settings of the refinement by rollouts."""
-        names = [field.name for field in dataclasses.fields(Refinement)]
-        return Refinement(**{name: getattr(self, f"rollout_{name}") for name in names})
+        names = [field.name for field in dataclasses.fields(RolloutTraining)]
+        return RolloutTraining(**{name: getattr(self, f"rollout_{name}") for name in names})
 
-    def make_clock(self) -> Clock:
+    def make_phase_fit(self) -> PhaseFit:
         """The settings of the refinement of their timing."""
-        return Clock(self.clock_steps, self.clock_weight)
+        return PhaseFit(self.clock_steps, self.clock_weight)
 
     def make_optimizer(self) -> Optimizer:
         """The optimizer with this recipe's settings."""
         return OPTIMIZERS[self.optimizer](clip=self.clip, weight_decay=self.weight_decay)
 
-    def make_noise(self, frame: Frame) -> Noise | None:
-        """The noise in network coordinates, None if there is none."""
+    def make_noise(self, normalization: Normalization) -> Noise | None:
+        """The noise in normalised coordinates, None if there is none."""
         if self.state_noise == 0 and self.context_noise == 0:
             return None
-        state, context = torch.ones_like(frame.state_scale), torch.ones_like(frame.context_scale)
+        state, context = torch.ones_like(normalization.state_scale), torch.ones_like(normalization.context_scale)
         state, context = {
             "scale": (state, context),
             "deviation": (state, context / math.sqrt(3)),
-            "physical": (1 / frame.state_scale, 1 / frame.context_scale),
+            "physical": (1 / normalization.state_scale, 1 / normalization.context_scale),
         }[self.noise_unit]
         return Noise(self.state_noise * state, self.context_noise * context)
 
@@ -142,7 +142,7 @@ _FIELD_TERMS = ("latent_weight", "invariance_weight", "fibre_weight", "gradient_
 _NOT_NEGATIVE = (
     "velocity_weight",
     "penalty_weight",
-    "balance",
+    "component_weighting",
     "weight_decay",
     "state_noise",
     "context_noise",

@@ -1,4 +1,4 @@
-"""Refinement by rollouts: latent trajectories in the loss, so that training sees what a reduced model accumulates.
+"""RolloutTraining by rollouts: latent trajectories in the loss, so that training sees what a reduced model accumulates.
 
 A reconstruction error of one per cent changes the speed along an attractor by about as much, and a phase error grows
 with time. Only a trajectory shows it. So after training on snapshots, the projection is refined on
@@ -32,7 +32,7 @@ from romkit.training.fast import compile_anew
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
-from romkit.training.pipeline import AnyRows
+from romkit.training.pipeline import AnyBatch
 from romkit.training.schedules import Cosine, Plateaus
 from romkit.types import Field
 
@@ -50,7 +50,7 @@ BOUND = 20.0
 
 
 @dataclass(frozen=True)
-class Refinement:
+class RolloutTraining:
     """How to refine by rollouts.
 
     Attributes:
@@ -146,10 +146,10 @@ class Start(nn.Module):
 
 def refine(
     objective: Objective,
-    rows: AnyRows,
+    rows: AnyBatch,
     data: xr.Dataset,
     system: System,
-    plan: Refinement,
+    plan: RolloutTraining,
     seeds: Sequence[int],
     batch_size: int,
     *,
@@ -174,11 +174,11 @@ def refine(
     trajectories = Trajectories.from_dataset(data, plan.every, like=rows.y)
     flat = FlatParameters(stacked)
     h = float(data["time"][plan.every] - data["time"][0])
-    advance = flat.bind(Advance(stacked, system, DYNAMICS[plan.dynamics](), h))
+    advance = flat.function(Advance(stacked, system, DYNAMICS[plan.dynamics](), h))
     if compiled:
         advance = compile_anew(advance)
-    importance = plan.weight * objective.importance / stacked.frame.state_scale**2
-    loss = _loss(flat.bind(objective), flat.bind(Start(stacked, system)), advance, importance)
+    component_weights = plan.weight * objective.component_weights / stacked.normalization.state_scale**2
+    loss = _loss(flat.function(objective), flat.function(Start(stacked, system)), advance, component_weights)
     optimizer, schedule = Adam(clip=CLIP), Cosine(warmup=0.05)
     step, state = optimizer.make_step(loss, flat), optimizer.start(flat.read(), flat)
     plateaus, history = Plateaus.start(state.theta), []
@@ -204,14 +204,14 @@ def _loss(
     snapshot_loss: Callable[..., Tensor],
     start: Callable[..., Tensor],
     advance: Callable[..., tuple],
-    importance: Tensor,
+    component_weights: Tensor,
 ) -> Callable[..., Tensor]:
     def loss(theta: Tensor, *tensors: Tensor) -> Tensor:
         *batch, (first, *others), v, context = tensors
         z, errors = start(theta, first, v, context), []
         for state in others:
             z, image = advance(theta, z, context)
-            errors.append((state - image).square() @ importance)
+            errors.append((state - image).square() @ component_weights)
         return snapshot_loss(theta, *batch) + torch.stack(errors, dim=-1).flatten(1).mean(1)
 
     return loss
@@ -230,7 +230,7 @@ def _windows(data: Trajectories, length: int, batch: int, generators: Sequence[t
     return Windows(data.state[pick, along], data.velocity[pick, start], data.context[pick])
 
 
-def _batch(rows: AnyRows, size: int, generators: Sequence[torch.Generator]) -> AnyRows:
+def _batch(rows: AnyBatch, size: int, generators: Sequence[torch.Generator]) -> AnyBatch:
     pick = torch.stack([torch.randint(len(rows.y), (size,), generator=g) for g in generators]).to(rows.y.device)
     return rows._make(tensor[pick] for tensor in rows)
 

@@ -8,10 +8,10 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.data import context_names
+from romkit.engine.threads import one_thread
 from romkit.metrics import idempotency_error, latent_condition_number, latent_speed_variation
 from romkit.projections import Projection
 from romkit.projections.constrained import Constrained
-from romkit.threads import one_thread
 from studies.paper.config import NOISE_KINDS, OOD_DISTANCES, SIGMAS, STEPS
 from studies.paper.datasets import SIDES, ood_members
 
@@ -137,7 +137,7 @@ def _under_noise(model: Projection, test: xr.Dataset, kind: str, sigma: float, u
 
 def _unit(model: Projection, unit: str) -> tuple[Tensor, Tensor]:
     """What σ multiplies for states (n,) and contexts (p,)."""
-    state, half_range = model.frame.state_scale, model.frame.context_scale
+    state, half_range = model.normalization.state_scale, model.normalization.context_scale
     return {
         "scale": (state, half_range),
         "deviation": (state, half_range / 3**0.5),

@@ -82,7 +82,7 @@ class Training(Task):
         beyond = datasets.ood_set(self.system, self.parameters, self.test_every)
         data = evaluate(model, test, beyond)
         data["latent_orbits"] = latent_orbits(model, test)
-        if isinstance(model, Modulated) and model.exact:
+        if isinstance(model, Modulated) and model.idempotent:
             data = data.assign({name: ("seed", v) for name, v in check_propositions(model, test).items()})
         return data
 

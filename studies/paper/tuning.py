@@ -9,9 +9,9 @@ import xarray as xr
 
 import romkit
 from romkit.data import snapshots
+from romkit.engine.threads import one_thread
 from romkit.projections import METHODS, Projection
 from romkit.projections.constrained import Constrained
-from romkit.threads import one_thread
 from romkit.training import PRESETS
 from studies.paper import datasets
 from studies.paper.config import Settings

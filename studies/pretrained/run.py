@@ -70,7 +70,7 @@ MODELS = {
         lambda system: xr.concat([_thin(system.dataset("train", seed=k), 100) for k in range(5)], "trajectory"),
         lambda system: _thin(system.dataset("train", seed=1000), 100),
         range(6),
-        {"balance": 1.0, "every": 1, "epochs": 2000},
+        {"component_weighting": 1.0, "every": 1, "epochs": 2000},
         (1.0, 2.0, 3.0),
         3.0,
         0.005,
@@ -107,7 +107,7 @@ def _projection_nrmse(projection: Projection, data: xr.Dataset) -> torch.Tensor:
     double = copy.deepcopy(projection).double()
     x = torch.from_numpy(data["state"].values)
     with torch.no_grad():
-        return nrmse(x, double(data)(x), double.frame.state_std).square().mean(-1).sqrt()
+        return nrmse(x, double(data)(x), double.normalization.state_std).square().mean(-1).sqrt()
 
 
 def measure(model: Model, projection: Projection) -> dict[str, object]:

@@ -25,7 +25,7 @@ from romkit.integrators.sindy import Library, Scaling, Terms
 from romkit.metrics import reconstruction_rmse
 from romkit.projections import Operator, Projection
 from romkit.solvers import RK4
-from romkit.types import Value
+from romkit.types import Dual
 from studies.rollout_drift.data import Settings, Truth, make_system, test_set, training_set, truth
 from studies.rollout_drift.models import Model, trained
 from studies.rollout_drift.scores import (
@@ -91,7 +91,7 @@ class Drift(Task):
         with torch.no_grad():
             P = model(true.context.expand(*lead, -1))
             rom, more = (self._move if true.velocities is None else self._swing)(P, dynamics, true)
-            found = scores(true.times, true.states, rom, P, model.frame.state_std, more)
+            found = scores(true.times, true.states, rom, P, model.normalization.state_std, more)
         names = make_system(self.model.system, self.model.parameters).context_names
         coords = {
             "seed": list(self.model.seeds),
@@ -117,11 +117,11 @@ class Drift(Task):
     def _swing(self, P: Operator, dynamics: LatentDynamics, true: Truth) -> tuple[Tensor, Members]:
         """Decoded positions of a mechanical system, and how it keeps its energy."""
         system = make_system(self.model.system, self.model.parameters)
-        start = Value(*(x[:, 0].expand(*P.context.shape[:-1], -1) for x in (true.states, true.velocities)))
+        start = Dual(*(x[:, 0].expand(*P.context.shape[:-1], -1) for x in (true.states, true.velocities)))
         field, mass = system.field(P.context), system.mass_matrix(P.context)
         solution = dynamics.solve_motion(P, field, mass, start, true.times, self.solver)
         rom = P.decode_jvp(*solution.states.chunk(2, dim=-1))
-        return rom.value, energy_scores(system, true.context, Value(true.states, true.velocities), rom)
+        return rom.value, energy_scores(system, true.context, Dual(true.states, true.velocities), rom)
 
     def _training(self, model: Projection) -> dict[str, tuple]:
         """Root mean square errors of each seed over the test set, and whether its training diverged."""

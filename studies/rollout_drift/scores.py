@@ -17,7 +17,7 @@ from romkit.metrics import (
 )
 from romkit.projections import Operator
 from romkit.systems import MechanicalSystem
-from romkit.types import Field, Value
+from romkit.types import Dual, Field
 
 QUANTILES = (0.1, 0.5, 0.9)
 """Of the error over contexts, along time."""
@@ -71,7 +71,7 @@ def stability_scores(field: Field, states: Tensor) -> Members:
     return {"lyapunov_sum": lyapunov_sum(field, states[..., half :: max(1, half // SAMPLES), :])}
 
 
-def energy_scores(system: MechanicalSystem, context: Tensor, truth: Value, rom: Value) -> Members:
+def energy_scores(system: MechanicalSystem, context: Tensor, truth: Dual, rom: Dual) -> Members:
     """How well a motion keeps its energy, from positions and velocities: (seed, context) each."""
     start = system.energy(context)(*(x[:, :1] for x in truth))[..., 0]
     energy = system.energy(context.expand(*rom.value.shape[:2], -1))(*rom)

@@ -21,9 +21,9 @@ import xarray as xr
 import romkit
 from romkit import provenance
 from romkit.data import open_dataset, save_dataset
+from romkit.engine.threads import one_thread
 from romkit.errors import FileError, InputError
 from romkit.files import atomic
-from romkit.threads import one_thread
 
 
 @dataclass(frozen=True)

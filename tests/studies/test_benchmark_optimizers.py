@@ -19,7 +19,7 @@ from romkit.errors import FileError
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
-from romkit.training.pipeline import Rows, batches
+from romkit.training.pipeline import Batch, batches
 
 OWN = {"SOAP": SOAP(period=2), "Muon": Muon(), "L-BFGS": LBFGS(memory=3), "LM": LevenbergMarquardt()}
 
@@ -34,7 +34,7 @@ def advance(problem, optimizer, seeds, steps, lr=1e-2):
     """Parameters and losses of each of `seeds` after steps on one batch."""
     problem = problem._replace(seeds=seeds, models=[problem.models[seed] for seed in seeds])
     flat = FlatParameters(problem.stack())
-    step = optimizer.make_step(flat.bind(Objective(flat.stacked, 1.0, 1e-3, 0.0)), flat)
+    step = optimizer.make_step(flat.function(Objective(flat.stacked, 1.0, 1e-3, 0.0)), flat)
     state, losses = optimizer.start(flat.read(), flat), []
     batch = next(batches(problem.rows, seeds, 0, 32, None))
     torch.manual_seed(0)
@@ -94,8 +94,8 @@ def test_lbfgs_minimises_quadratics_each_with_its_own_line_search():
 
 def test_random_combinations_estimate_the_gauss_newton_matrix(problem):
     flat = FlatParameters(problem.stack())
-    residuals, theta = flat.bind(Residuals(flat.stacked)), flat.read()
-    row = Rows(*(part[7].expand(2, 1, -1) for part in problem.rows))
+    residuals, theta = flat.function(Residuals(flat.stacked)), flat.read()
+    row = Batch(*(part[7].expand(2, 1, -1) for part in problem.rows))
     J = torch.func.jacrev(lambda t: residuals(t, *row).squeeze(1))(theta)
     exact = torch.stack([2 * J[s, :, s].mT @ J[s, :, s] for s in range(2)])
     torch.manual_seed(0)

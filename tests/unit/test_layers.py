@@ -8,7 +8,8 @@ import romkit
 
 ROOT = Path(romkit.__file__).parent
 LAYERS = (
-    {"errors", "checks", "types", "broadcast", "progress", "provenance", "files", "threads"},
+    {"errors", "checks", "types", "broadcast", "progress", "provenance", "files"},
+    {"engine"},
     {"data", "solvers"},
     {"systems", "projections", "integrators", "metrics"},
     {"training", "testing"},

@@ -10,7 +10,7 @@ from romkit.integrators import LSPG, Galerkin, PetrovGalerkin
 from romkit.metrics import nrmse
 from romkit.projections import ContextPath
 from romkit.solvers import RK4
-from romkit.types import Value
+from romkit.types import Dual
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ class Turned:
 
     def decode_jacobian(self, z):
         x, J = self.P.decode_jacobian(z @ self.R)
-        return Value(x, J @ self.R.T)
+        return Dual(x, J @ self.R.T)
 
 
 class TurningPath:
@@ -141,13 +141,13 @@ def test_a_ramp_is_followed_as_a_constant_context_is_but_only_with_the_extra_ter
         return (contexts[:1] + (high - low) * t / duration).to(torch.float64)
 
     def error(truth, P, latent):
-        return nrmse(truth, P.decode(latent), model.frame.state_std).square().mean().sqrt().item()
+        return nrmse(truth, P.decode(latent), model.normalization.state_std).square().mean().sqrt().item()
 
     def followed(path, solve):
         truth = system.simulate(starts[:1], along, times).state
         states = solve(path).states
         ends = torch.cat([path.at(t).decode(states[:, k]) for k, t in enumerate(times)])
-        return nrmse(truth, ends.unsqueeze(0), model.frame.state_std).square().mean().sqrt().item()
+        return nrmse(truth, ends.unsqueeze(0), model.normalization.state_std).square().mean().sqrt().item()
 
     def with_term(path):
         return Galerkin().solve_along(path, system.field(along), starts[:1], times, RK4(0.02))

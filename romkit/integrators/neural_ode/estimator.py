@@ -10,15 +10,15 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
+from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.integrators.neural_ode.losses import Shooting, regression_error
 from romkit.integrators.neural_ode.model import NeuralODEModel
 from romkit.integrators.neural_ode.network import clip, random_layer
 from romkit.integrators.neural_ode.paths import Paths, choose_strides, make_paths
 from romkit.integrators.sindy import LatentSamples, differentiated_samples, encoded_samples
-from romkit.integrators.sindy.latent_data import Projection
+from romkit.integrators.sindy.latent_data import ProjectionFamily
 from romkit.progress import track
-from romkit.threads import one_thread
 
 TEST_BATCH = 1024
 """Samples, or segments, by which the errors of a fitted field are measured."""
@@ -68,7 +68,7 @@ class NeuralODE:
         checks.not_negative("noise", self.noise)
         checks.positive("learning_rate", self.learning_rate)
 
-    def fit(self, projection: Projection, data: xr.Dataset, *, seed: int = 0) -> NeuralODEModel:
+    def fit(self, projection: ProjectionFamily, data: xr.Dataset, *, seed: int = 0) -> NeuralODEModel:
         """The latent field of a projection on a dataset; of second order where that has a variable `acceleration`.
 
         Args:

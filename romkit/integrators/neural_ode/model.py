@@ -53,7 +53,7 @@ class NeuralODEModel(LearnedField):
         g = self._at(P, 2)
         return lambda t, z, dz: g(torch.cat([z, dz], dim=-1))
 
-    def bind(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+    def at(self, c: Tensor) -> Callable[[Tensor], Tensor]:
         """w (..., d) -> ż or z̈ (..., m) at a context c (..., p) in physical units."""
         d = self.scale.shape[-1]
         (first, offset), *rest = self._scaled(c)
@@ -71,7 +71,7 @@ class NeuralODEModel(LearnedField):
 
     def motion(self, c: Tensor) -> Field:
         """ẇ (..., d) of w = z or (z, ż) at a context c (..., p)."""
-        g = self.bind(c)
+        g = self.at(c)
         if self.order == 1:
             return lambda t, w: g(w)
         return tangent_bundle_field(lambda t, z, dz: g(torch.cat([z, dz], dim=-1)))
@@ -114,4 +114,4 @@ class NeuralODEModel(LearnedField):
             raise InputError("projection", expected=expected, got=str(P.latent_dim), fix=fix)
         p = len(self.context.names)
         checks.last_axis("context", P.context.shape, p, f"({', '.join(self.context.names)})")
-        return self.bind(P.context)
+        return self.at(P.context)

@@ -92,14 +92,14 @@ class Basis:
         """That of one problem of a stack."""
         return replace(self, variables=self.variables[problem])
 
-    def bind(self, coefficients: Tensor, c: Tensor) -> Callable[[Tensor], Tensor]:
+    def at(self, coefficients: Tensor, c: Tensor) -> Callable[[Tensor], Tensor]:
         """z (..., d) -> the right-hand side (..., m) at a context, whose terms are evaluated once, here.
 
         Args:
             coefficients: (..., K, m); leading axes are stacked equations.
             c: (..., p) in physical units; leading axes match those of the coefficients from the left.
         """
-        weights = self.rate(self.at(coefficients, c))
+        weights = self.rate(self.folded(coefficients, c))
         scaled = self.variables.on(c)
 
         def g(z: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ class Basis:
 
         return g
 
-    def at(self, coefficients: Tensor, c: Tensor) -> Tensor:
+    def folded(self, coefficients: Tensor, c: Tensor) -> Tensor:
         """Coefficients (..., latent terms, m) of the latent factors alone, at a context c (..., p)."""
         context = torch.stack(self.context_terms(c), dim=-1)
         lead, m = coefficients.shape[:-2], coefficients.shape[-1]

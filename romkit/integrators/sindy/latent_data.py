@@ -27,15 +27,15 @@ from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
 T0 = torch.zeros((), dtype=torch.float64)
 
 
-class Projection(Protocol):
+class ProjectionFamily(Protocol):
     """A torch module that, called with a dataset, gives the operator at its contexts (see `romkit.projections`)."""
 
     def __call__(self, context: xr.Dataset) -> ProjectionOperator: ...
 
-    def double(self) -> "Projection": ...
+    def double(self) -> "ProjectionFamily": ...
 
 
-def encoded_samples(projection: Projection, data: xr.Dataset) -> LatentSamples:
+def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
     """z = ρ(x) and its exact rate at every snapshot of a dataset.
 
     First order: ż = Dρ(x) ẋ. With a variable `acceleration`: z̈ = Dρ(q) q̈ + D²ρ(q)(q̇, q̇) for samples of second order.
@@ -59,7 +59,7 @@ def encoded_samples(projection: Projection, data: xr.Dataset) -> LatentSamples:
 
 
 def differentiated_samples(
-    projection: Projection, data: xr.Dataset, *, order: int = 1, window: int = 5, degree: int = 4
+    projection: ProjectionFamily, data: xr.Dataset, *, order: int = 1, window: int = 5, degree: int = 4
 ) -> LatentSamples:
     """z = ρ(x) with rates by differentiation in time; the dataset needs no velocities.
 
@@ -85,7 +85,7 @@ def differentiated_samples(
 
 
 def galerkin_samples(
-    projection: Projection,
+    projection: ProjectionFamily,
     data: xr.Dataset,
     field: Callable[[Tensor], Field | SecondOrderField],
     *,
@@ -128,7 +128,7 @@ def galerkin_samples(
     return _samples(several, *values, source=source, keep=_regular(values[-1]))
 
 
-def _operator(projection: Projection, data: xr.Dataset) -> ProjectionOperator:
+def _operator(projection: ProjectionFamily, data: xr.Dataset) -> ProjectionOperator:
     return copy.deepcopy(projection).double()(data)
 
 

@@ -101,7 +101,7 @@ class SINDyModel(LearnedField):
             raise InputError(names, expected="one number", got=f"shape {tuple(c.shape[:-1])}", fix="give one context")
         basis = replace(self.basis, context_library=Polynomial(0), context=Scaling.none(()))
         where = ", ".join(f"{name} = {value:g}" for name, value in context.items())
-        coefficients = self.basis.at(self.coefficients, c.to(self.coefficients))
+        coefficients = self.basis.folded(self.coefficients, c.to(self.coefficients))
         return replace(self, basis=basis, coefficients=coefficients, source=f"{self.source}; at {where}")
 
     def to_pysindy(self) -> object:
@@ -158,7 +158,7 @@ class SINDyModel(LearnedField):
             )
         c = P.context if self.basis.context.names else P.context[..., :0]
         self.basis.check_context("projection's context", c)
-        return self.basis.bind(self.coefficients, c)
+        return self.basis.at(self.coefficients, c)
 
     def _check_variables(self, z: Tensor) -> None:
         if z.shape[-1:] != (len(self.basis.variables),):

@@ -12,7 +12,7 @@ from romkit.errors import InputError
 from romkit.integrators import LSPG, Galerkin, lspg
 from romkit.solvers import RK4, Status
 from romkit.systems import Lorenz96
-from romkit.types import Value
+from romkit.types import Dual
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 
@@ -135,7 +135,7 @@ def test_compiled_steps_of_a_mechanical_system(monkeypatch):
     times = torch.linspace(0, 0.1, 11, dtype=torch.float64)
     with torch.no_grad():
         P, q = projection(lengths), system.initial_state(lengths, None)
-        start = Value(q, torch.zeros_like(q))
+        start = Dual(q, torch.zeros_like(q))
         run = lambda: LSPG().solve_motion(P, system.field(lengths), system.mass_matrix(lengths), start, times, None)  # noqa: E731
         plain = run()
         compile_always(monkeypatch)

@@ -29,14 +29,14 @@ def test_it_learns_a_linear_field(fitted):
     assert fitted.velocity_error.item() < 0.05
     assert fitted.trajectory_error.item() < 0.05
     z, zdot = spirals(1.3)
-    g = fitted.bind(z.new_zeros(0))
+    g = fitted.at(z.new_zeros(0))
     assert (g(z) - zdot).square().mean().sqrt() < 0.05 * zdot.square().mean().sqrt()
 
 
 def test_it_is_deterministic(fitted):
     again = SETTINGS.fit_samples(LatentSamples.first_order(*spirals(1.3)), TIMES)
     z, _ = spirals(1.3)
-    assert torch.equal(again.bind(z.new_zeros(0))(z), fitted.bind(z.new_zeros(0))(z))
+    assert torch.equal(again.at(z.new_zeros(0))(z), fitted.at(z.new_zeros(0))(z))
 
 
 def test_a_stack_fits_each_on_its_own(fitted):

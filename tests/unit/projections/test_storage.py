@@ -15,8 +15,8 @@ from romkit.projections import (
     CAE,
     METHODS,
     POD,
-    Frame,
     NcAE,
+    Normalization,
     Projection,
     Signature,
     architecture,
@@ -33,19 +33,21 @@ REPORT = {"seed": 3, "losses": [0.1, float("inf"), 1e-300], "recipe": {"epochs":
 
 
 def build(method, seed=0, signature=SIGNATURE, **settings):
-    frame = Frame(signature)
-    frame.state_shift += 0.3
-    frame.state_scale *= 1.7
-    model = method(frame, torch.Generator().manual_seed(seed), **architecture(method, signature, **settings))
+    normalization = Normalization(signature)
+    normalization.state_shift += 0.3
+    normalization.state_scale *= 1.7
+    model = method(normalization, torch.Generator().manual_seed(seed), **architecture(method, signature, **settings))
     model.report = REPORT | {"seed": seed}
     return model
 
 
 def outputs(model, count=50):
-    dtype = model.frame.state_scale.dtype
+    dtype = model.normalization.state_scale.dtype
     draws = torch.Generator().manual_seed(7)
-    x, v = (torch.randn(count, len(model.frame.signature.state_names), generator=draws).to(dtype) for _ in range(2))
-    c = torch.rand(count, len(model.frame.signature.context_names), generator=draws).to(dtype)
+    x, v = (
+        torch.randn(count, len(model.normalization.signature.state_names), generator=draws).to(dtype) for _ in range(2)
+    )
+    c = torch.rand(count, len(model.normalization.signature.context_names), generator=draws).to(dtype)
     if model.seeds is not None:
         x, v, c = x[None], v[None], c[None]
     P = model(c)
@@ -59,7 +61,7 @@ def assert_same(a, b):
     assert a.seeds == b.seeds
     assert a.report == b.report
     assert a.latent_dim == b.latent_dim
-    assert a.frame.signature == b.frame.signature
+    assert a.normalization.signature == b.normalization.signature
     parameters = dict(b.named_parameters())
     assert all(p.requires_grad == parameters[name].requires_grad for name, p in a.named_parameters())
     state = b.state_dict()
@@ -129,17 +131,17 @@ class Own(Projection):
 
     name = "own"
 
-    def __init__(self, frame, generator, *, latent_dim, complete=True):
-        super().__init__(frame, {"latent_dim": latent_dim} if complete else {})
+    def __init__(self, normalization, generator, *, latent_dim, complete=True):
+        super().__init__(normalization, {"latent_dim": latent_dim} if complete else {})
         self.latent_dim = latent_dim
         self.linear = torch.nn.Linear(latent_dim, 2)
 
-    def bind(self, c):
+    def at(self, c):
         raise NotImplementedError
 
 
 def test_a_method_of_the_users_own(tmp_path, monkeypatch):
-    model = Own(Frame(TINY), torch.Generator(), latent_dim=1)
+    model = Own(Normalization(TINY), torch.Generator(), latent_dim=1)
     with pytest.raises(InputError, match=r"romkit.projections.METHODS\['own'\] = Own, before loading too"):
         save(model, tmp_path / "a")
     monkeypatch.setitem(METHODS, "own", Own)
@@ -147,7 +149,7 @@ def test_a_method_of_the_users_own(tmp_path, monkeypatch):
     assert_same(model, load(save(model, tmp_path / "a")))
     assert torch.equal(before, torch.get_rng_state())
     with pytest.raises(InputError, match=r"projection.config: expected arguments that rebuild it, .*latent_dim"):
-        save(Own(Frame(TINY), torch.Generator(), latent_dim=1, complete=False), tmp_path / "b")
+        save(Own(Normalization(TINY), torch.Generator(), latent_dim=1, complete=False), tmp_path / "b")
     monkeypatch.delitem(METHODS, "own")
     with pytest.raises(FileError, match="unknown method 'own'; import what adds it"):
         load(tmp_path / "a")

@@ -8,10 +8,10 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import romkit
+from romkit.engine.compiled.formulas import FORMULAS
 from romkit.errors import InputError
 from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.solvers import RK4, Status
-from romkit.solvers.native.formulas import FORMULAS
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 TIMES = torch.linspace(0, 1, 51, dtype=torch.float64)

@@ -7,15 +7,15 @@ from torch.func import jacfwd
 
 import romkit
 from romkit.errors import InputError
-from romkit.projections import Frame, stack
+from romkit.projections import Normalization, stack
 from romkit.solvers import RK4
 from romkit.training.field_terms import FieldObjective
 from romkit.training.gradients import future_gradients
-from romkit.training.loss import Objective, importance
-from romkit.training.pipeline import Rows
+from romkit.training.loss import Objective, component_weights
+from romkit.training.pipeline import Batch
 
 SETTINGS = {"seed": 0, "epochs": 2, "compile": False}
-PLAIN = {"velocity_weight": 1.0, "penalty_weight": 1e-3, "balance": 0.5}
+PLAIN = {"velocity_weight": 1.0, "penalty_weight": 1e-3, "component_weighting": 0.5}
 
 
 def parameters(model):
@@ -26,8 +26,8 @@ def batch_of(model, data, gradients=False):
     """The first snapshots of each trajectory as a batch of a stack of one, in float64."""
     x, v = (torch.from_numpy(data[name].values[:, :4].copy()).flatten(0, 1) for name in ("state", "velocity"))
     c = torch.from_numpy(data.F.values.copy()).repeat_interleave(4).unsqueeze(1)
-    frame = model.frame
-    rows = Rows(frame.to_network(x), v / frame.state_scale, frame.context_to_network(c))
+    normalization = model.normalization
+    rows = Batch(normalization.normalise(x), v / normalization.state_scale, normalization.normalise_context(c))
     if gradients:
         rows = (*rows, torch.randn(rows.y.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
     return rows, [tensor.unsqueeze(0) for tensor in rows]
@@ -45,9 +45,9 @@ def extra(model, batch, **weights):
 def test_the_fibre_term_is_what_its_formula_says(lorenz_data, method):
     model = romkit.fit(method, lorenz_data, **SETTINGS).double()
     rows, batch = batch_of(model, lorenz_data)
-    weights, errors = importance(model.frame, PLAIN["balance"]), []
+    weights, errors = component_weights(model.normalization, PLAIN["component_weighting"]), []
     for y, dy, c in zip(*rows, strict=True):
-        maps = model.bind(c)
+        maps = model.at(c)
         z = maps.encode(y)
         change = (jacfwd(maps.encode)(y) - jacfwd(maps.encode)(maps.decode(z))) @ dy
         errors.append((jacfwd(maps.decode)(z) @ change).square() @ weights)
@@ -65,7 +65,7 @@ def test_the_gradient_term_is_what_its_formula_says(lorenz_data):
     model = romkit.fit("ncae", lorenz_data, **SETTINGS).double()
     (y, _, c, g), batch = batch_of(model, lorenz_data, gradients=True)
     with torch.no_grad():
-        maps = model.bind(c)
+        maps = model.at(c)
         error = y - maps.decode(maps.encode(y))
         wanted = torch.stack([(a @ b) ** 2 for a, b in zip(g, error, strict=True)]).mean().item()
     assert extra(model, batch, gradient_weight=3.0) == pytest.approx(3 * wanted, rel=1e-9)
@@ -76,22 +76,24 @@ def problem(lorenz, lorenz_data):
     """The arguments of `future_gradients` for twelve snapshots, in float64."""
     model = romkit.fit("pod", lorenz_data, latent_dim=2).double()
     rows, _ = batch_of(model, lorenz_data)
-    return rows, model.frame, lorenz
+    return rows, model.normalization, lorenz
 
 
 def test_gradients_are_those_of_the_full_model(problem):
     """Against central differences of the solver's trajectories, with τ and η drawn as documented."""
-    rows, frame, system = problem
+    rows, normalization, system = problem
     weights = torch.linspace(0.5, 2.0, 36, dtype=torch.float64)
-    found = future_gradients(rows, frame, system, 0.5, weights, seed=3)
+    found = future_gradients(rows, normalization, system, 0.5, weights, seed=3)
     generator = torch.Generator().manual_seed(3)
     tau = 0.5 * torch.rand(len(rows.y), 1, generator=generator).double()
     eta = torch.randn(rows.y.shape, generator=generator).double() * weights.sqrt()
-    context = frame.context_to_physical(rows.c)
+    context = normalization.denormalise_context(rows.c)
 
     def future(y, k):
         times = torch.stack([torch.zeros(()).double(), tau[k, 0]])
-        return frame.to_network(RK4(0.005)(system.field(context[k]), frame.to_physical(y), times).states[..., 1, :])
+        return normalization.normalise(
+            RK4(0.005)(system.field(context[k]), normalization.denormalise(y), times).states[..., 1, :]
+        )
 
     shift = 1e-5 * torch.eye(36, dtype=torch.float64)
     for k in range(len(rows.y)):
@@ -100,8 +102,8 @@ def test_gradients_are_those_of_the_full_model(problem):
 
 
 def test_gradients_depend_on_the_seed_of_the_data_and_not_on_the_chunks(problem, monkeypatch):
-    rows, frame, system = problem
-    gradients = lambda seed: future_gradients(rows, frame, system, 0.3, torch.ones(36), seed)  # noqa: E731
+    rows, normalization, system = problem
+    gradients = lambda seed: future_gradients(rows, normalization, system, 0.3, torch.ones(36), seed)  # noqa: E731
     whole = gradients(0)
     monkeypatch.setattr("romkit.training.gradients.VALUES", 30 * 36 * 5)  # five snapshots at a time
     assert torch.allclose(gradients(0), whole, rtol=1e-12)
@@ -109,9 +111,9 @@ def test_gradients_depend_on_the_seed_of_the_data_and_not_on_the_chunks(problem,
 
 
 def test_for_a_short_horizon_the_gradient_term_is_the_reconstruction_error_on_average(problem):
-    rows, frame, system = problem
-    many = Rows(*(tensor.repeat(400, 1) for tensor in rows))
-    g = future_gradients(many, frame, system, 1e-6, torch.ones(36), seed=0)
+    rows, normalization, system = problem
+    many = Batch(*(tensor.repeat(400, 1) for tensor in rows))
+    g = future_gradients(many, normalization, system, 1e-6, torch.ones(36), seed=0)
     d = torch.linspace(-1, 1, 36, dtype=torch.float64)
     assert (g @ d).square().mean().item() == pytest.approx(d.square().sum().item(), rel=0.1)
 
@@ -156,6 +158,6 @@ def test_what_the_terms_refuse(lorenz, lorenz_data):
     pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
     with pytest.raises(InputError, match="gradient_weight: expected 0 for a mechanical system"):
         romkit.fit("ncae", pendulum, gradient_weight=1.0)
-    rows = Rows(torch.full((2, 36), 1e30), torch.zeros(2, 36), torch.zeros(2, 1))
+    rows = Batch(torch.full((2, 36), 1e30), torch.zeros(2, 36), torch.zeros(2, 1))
     with pytest.raises(InputError, match="gradient_horizon: expected one with finite gradients"):
-        future_gradients(rows, Frame.from_dataset(lorenz_data), lorenz, 1.0, torch.ones(36), seed=0)
+        future_gradients(rows, Normalization.from_dataset(lorenz_data), lorenz, 1.0, torch.ones(36), seed=0)

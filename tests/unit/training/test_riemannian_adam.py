@@ -6,7 +6,7 @@ import geoopt
 import pytest
 import torch
 
-from romkit.projections import METHODS, Frame, Signature, architecture, stack
+from romkit.projections import METHODS, Normalization, Signature, architecture, stack
 from romkit.projections.geometry import Cayley, EuclideanMetric, Fractional, InvariantMetric, overlap
 from romkit.projections.manifold import BiorthogonalManifold
 from romkit.training.flat import FlatParameters
@@ -30,8 +30,10 @@ def problem(method="ncae", seeds=SEEDS):
     signature = Signature("", names, ("1",) * 6, ("c0", "c1"), ("1", "1"))
     kind = METHODS[method]
     sizes = architecture(kind, signature, layers=(2, 4, 6))
-    models = [kind(Frame(signature), torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
-    objective = Objective(stack(models).double(), velocity_weight=1.0, penalty_weight=1e-3, balance=0.0).double()
+    models = [kind(Normalization(signature), torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
+    objective = Objective(
+        stack(models).double(), velocity_weight=1.0, penalty_weight=1e-3, component_weighting=0.0
+    ).double()
     return objective, FlatParameters(objective.projection)
 
 
@@ -42,7 +44,7 @@ def batch(step, seeds=SEEDS):
 
 def run(optimizer, steps, method="ncae", seeds=SEEDS, *, backend=None, spoil=lambda step, data: data):
     objective, flat = problem(method, seeds)
-    step = optimizer.make_step(flat.bind(objective), flat)
+    step = optimizer.make_step(flat.function(objective), flat)
     if backend is not None:
         step = torch.compile(step, backend=backend, fullgraph=True)
     state = optimizer.start(flat.read(), flat)
@@ -153,7 +155,7 @@ def test_pairs_that_start_off_the_manifold_are_put_on_it_without_a_change_of_the
     state = RiemannianAdam().start(theta, flat)
     assert infeasibility(flat, theta) > 0.1
     assert infeasibility(flat, state.theta) < 1e-13
-    loss = flat.bind(objective)
+    loss = flat.function(objective)
     assert torch.allclose(loss(theta, *batch(0)), loss(state.theta, *batch(0)), rtol=1e-12)
 
 
@@ -161,7 +163,7 @@ def test_float32_stays_on_the_manifold_at_the_rate_of_the_paper():
     objective, flat = problem()
     objective = objective.float()
     optimizer = RiemannianAdam()
-    step = optimizer.make_step(flat.bind(objective), flat)
+    step = optimizer.make_step(flat.function(objective), flat)
     state = optimizer.start(flat.read(), flat)
     assert state.theta.dtype == torch.float32
     lr = torch.full((len(SEEDS), 1), 5e-2)

@@ -12,7 +12,7 @@ from romkit.projections import unstack
 from romkit.solvers import RK4
 from romkit.training.field_terms import FieldObjective
 from romkit.training.loss import Objective
-from romkit.training.rollouts import Refinement
+from romkit.training.rollouts import RolloutTraining
 
 ROLLOUTS = {"rollout_steps": 6, "rollout_length": 12, "rollout_batch": 4, "compile": False}
 
@@ -41,7 +41,7 @@ def rollout_error(model, system, data):
         states = RK4(0.1, compile=False)(
             PetrovGalerkin().latent_field(P, system.field(P.context)), P.encode(x[:, 0]), times
         ).states
-        return nrmse(x, P.decode(states), model.frame.state_std).mean().item()
+        return nrmse(x, P.decode(states), model.normalization.state_std).mean().item()
 
 
 def test_refinement_by_rollouts_makes_rollouts_better(lorenz, waves):
@@ -74,13 +74,13 @@ def test_windows_grow_and_never_exceed_the_trajectories():
     assert plan.window(0.0, samples=1000) == 10
     assert plan.window(0.99, samples=1000) == 300
     assert plan.window(0.99, samples=51) == 50
-    assert isinstance(plan, Refinement)
+    assert isinstance(plan, RolloutTraining)
 
 
 def test_terms_with_the_field_are_what_the_operator_says(lorenz, waves):
     """Against the same norms written with the public operator in physical units."""
     stacked = romkit.fit("ncae", waves, seeds=[0, 1], epochs=1, compile=False).double()
-    frame = stacked.frame
+    normalization = stacked.normalization
     x, v = (torch.from_numpy(waves[name].values[:, 5].copy()).expand(2, -1, -1) for name in ("state", "velocity"))
     c = torch.from_numpy(waves.F.values.copy())[:, None].expand(2, -1, -1)
     with torch.no_grad():
@@ -89,8 +89,8 @@ def test_terms_with_the_field_are_what_the_operator_says(lorenz, waves):
         f = lorenz.field(c)(None, on_manifold)
         carried = P.jvp(on_manifold, f).tangent
         wanted = 2.0 * (v - carried).square() + 3.0 * (f - carried).square()
-        wanted = (wanted / frame.state_scale**2).sum(-1).mean(-1)
-        batch = (frame.to_network(x), v / frame.state_scale, frame.context_to_network(c))
+        wanted = (wanted / normalization.state_scale**2).sum(-1).mean(-1)
+        batch = (normalization.normalise(x), v / normalization.state_scale, normalization.normalise_context(c))
         more = FieldObjective(stacked, 1.0, 1e-3, 0.0, system=lorenz, latent_weight=2.0, invariance_weight=3.0).double()
         assert torch.allclose(more(*batch) - Objective(stacked, 1.0, 1e-3, 0.0).double()(*batch), wanted, rtol=1e-9)
 

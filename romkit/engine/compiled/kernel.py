@@ -14,9 +14,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from romkit.solvers.native.build import library
-from romkit.solvers.native.lower import Body, lower
-from romkit.solvers.native.record import Unsupported, record
+from romkit.engine.compiled.build import library
+from romkit.engine.compiled.lower import Body, lower
+from romkit.engine.compiled.record import Unsupported, record
 from romkit.types import Field
 
 TYPES = {torch.float64: ("double", ctypes.c_double, 8), torch.float32: ("float", ctypes.c_float, 16)}

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from romkit.solvers.native.constants import Constants
-from romkit.solvers.native.formulas import vector
-from romkit.solvers.native.index import (
-    Affine,
-    Value,
+from romkit.engine.compiled.constants import Constants
+from romkit.engine.compiled.formulas import vector
+from romkit.engine.compiled.index import (
+    AffineIndex,
+    Located,
     affine,
     contiguous,
     is_shared,
@@ -23,7 +23,7 @@ from romkit.solvers.native.index import (
     runs,
     shared_value,
 )
-from romkit.solvers.native.record import Call, Recording, Unsupported, is_symbol
+from romkit.engine.compiled.record import Call, Recording, Unsupported, is_symbol
 
 
 @dataclass
@@ -82,12 +82,12 @@ class Emitter:
     def known(self, tensor: Tensor) -> bool:
         return id(tensor) in self._values
 
-    def value(self, tensor: Tensor) -> Value:
+    def value(self, tensor: Tensor) -> Located:
         if not self.known(tensor):
             raise Unsupported("it uses a result that has no compiled form")
         return self._values[id(tensor)]
 
-    def bind(self, tensor: Tensor, value: Value) -> None:
+    def assign(self, tensor: Tensor, value: Located) -> None:
         """Say where a result is."""
         self._values[id(tensor)] = value
 
@@ -105,13 +105,13 @@ class Emitter:
         """A fresh buffer for a result, whose elements it holds in the order of `shape`."""
         name = self._scratch(math.prod(shape) // count)
         shared = count < self.members
-        self.bind(tensor, shared_value(name, shape) if shared else member_value(name, shape, count))
+        self.assign(tensor, shared_value(name, shape) if shared else member_value(name, shape, count))
         return name
 
     def move(self, tensor: Tensor, move: Callable[[Tensor], Tensor]) -> None:
         """Turn the order in which a buffer was filled into that of the result."""
         value = self.value(tensor)
-        self.bind(tensor, Value(value.buffer, move(value.ids)))
+        self.assign(tensor, Located(value.buffer, move(value.ids)))
 
     def count(self, call: Call, shape: Sequence[int]) -> int:
         """Among how many members a result of this shape is split, the members being outermost."""
@@ -135,7 +135,7 @@ class Emitter:
             raise Unsupported("it mixes the members of the batch")
         return value.buffer, locate(value.ids.reshape(-1)[elements], count)
 
-    def strided(self, tensor: Tensor, elements: Tensor, dims: tuple[int, ...], count: int) -> tuple[str, Affine]:
+    def strided(self, tensor: Tensor, elements: Tensor, dims: tuple[int, ...], count: int) -> tuple[str, AffineIndex]:
         """The same with places as a function of the indices of `dims`; copied side by side where there is none."""
         array, places = self.place(tensor, elements, count)
         index = affine(places, dims)
@@ -174,7 +174,7 @@ class Emitter:
             array = sources[start][0]
             end = next((k for k in range(start, len(sources)) if sources[k][0] != array), len(sources))
             for position, place, stride, length in runs([place for _, place in sources[start:end]]):
-                index = Affine(place, (stride,))
+                index = AffineIndex(place, (stride,))
                 self.emit(nest((length,), [f"{target}[{start + position} + i0] = vec({array}[{index}]);"]))
             start = end
 
@@ -187,7 +187,7 @@ class Emitter:
         dims = member_dims(shape, count)
         here = contiguous(dims)
 
-        def find(arg: Tensor) -> tuple[str, Affine]:
+        def find(arg: Tensor) -> tuple[str, AffineIndex]:
             elements = torch.arange(arg.numel()).reshape(arg.shape).expand(out.shape).permute(order)
             return self.strided(arg, elements, dims, count)
 
@@ -205,7 +205,7 @@ class Emitter:
         ]
         self._loop.held.add(target)
 
-    def _element(self, array: str, index: Affine) -> str:
+    def _element(self, array: str, index: AffineIndex) -> str:
         return f"x_{array}" if array in self._loop.held else f"vec({array}[{index}])"
 
     def _flush(self) -> None:

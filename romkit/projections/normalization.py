@@ -1,4 +1,4 @@
-"""The affine frame of a projection: names, units and the scaling between physical and network coordinates."""
+"""The normalization of a projection: names, units, and the affine map between physical and normalised coordinates."""
 
 from dataclasses import asdict, dataclass
 
@@ -34,7 +34,7 @@ class Signature:
         return cls(**{key: value if isinstance(value, str) else tuple(value) for key, value in fields.items()})
 
 
-class Frame(nn.Module):
+class Normalization(nn.Module):
     """x = shift + scale · y, c = c_shift + c_scale · d: y and d are what the network sees.
 
     An affine wrap keeps P ∘ P = P. Components of one unit share one scale (the root mean square deviation of
@@ -59,11 +59,11 @@ class Frame(nn.Module):
             self.register_buffer(name, torch.full((size,), value))
 
     @classmethod
-    def from_dataset(cls, data: xr.Dataset) -> "Frame":
-        """The frame of a training set (see `romkit.data.schema`)."""
+    def from_dataset(cls, data: xr.Dataset) -> "Normalization":
+        """The normalization of a training set (see `romkit.data.schema`)."""
         states = data["state"].transpose(*DIMS).values.reshape(-1, data.sizes["component"])
         names, units = _components(data)
-        frame = cls(
+        normalization = cls(
             Signature(
                 str(data.attrs.get("system", "")),
                 names,
@@ -72,24 +72,24 @@ class Frame(nn.Module):
                 tuple(str(data[name].attrs.get("units", "")) for name in context_names(data)),
             )
         )
-        frame.state_shift = _float(states.mean(0))
-        frame.state_std = _float(_nonzero(states.std(0)))
-        frame.state_scale = _float(_nonzero(_scale_per_unit(states, units)))
+        normalization.state_shift = _float(states.mean(0))
+        normalization.state_std = _float(_nonzero(states.std(0)))
+        normalization.state_scale = _float(_nonzero(_scale_per_unit(states, units)))
         low, high = _context_ranges(data)
-        frame.context_shift = _float((low + high) / 2)
-        frame.context_scale = _float(_nonzero((high - low) / 2))
-        return frame
+        normalization.context_shift = _float((low + high) / 2)
+        normalization.context_scale = _float(_nonzero((high - low) / 2))
+        return normalization
 
-    def to_network(self, x: Tensor) -> Tensor:
+    def normalise(self, x: Tensor) -> Tensor:
         return (x - self.state_shift) / self.state_scale
 
-    def to_physical(self, y: Tensor) -> Tensor:
+    def denormalise(self, y: Tensor) -> Tensor:
         return torch.addcmul(self.state_shift, y, self.state_scale)
 
-    def context_to_network(self, c: Tensor) -> Tensor:
+    def normalise_context(self, c: Tensor) -> Tensor:
         return (c - self.context_shift) / self.context_scale
 
-    def context_to_physical(self, c: Tensor) -> Tensor:
+    def denormalise_context(self, c: Tensor) -> Tensor:
         return torch.addcmul(self.context_shift, c, self.context_scale)
 
 

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves
 
-from romkit.solvers.native.constants import Constants
-from romkit.solvers.native.emit import Emitter, inverse, nest
-from romkit.solvers.native.formulas import FORMULAS
-from romkit.solvers.native.index import UNOWNED, Value, by_owner, members_first
-from romkit.solvers.native.record import Call, Recording, Unsupported, is_symbol
+from romkit.engine.compiled.constants import Constants
+from romkit.engine.compiled.emit import Emitter, inverse, nest
+from romkit.engine.compiled.formulas import FORMULAS
+from romkit.engine.compiled.index import UNOWNED, Located, by_owner, members_first
+from romkit.engine.compiled.record import Call, Recording, Unsupported, is_symbol
 
 VIEWS = {
     "alias", "clone", "contiguous", "detach", "diagonal", "expand", "flip", "index", "index_select", "permute",
@@ -71,11 +71,11 @@ def _view(emitter: Emitter, call: Call, name: str) -> None:
     else:
         moved = [ids] if name in ("clone", "contiguous") else tree_flatten(call.op(ids, *rest, **call.kwargs))[0]
     for output, outcome in zip(call.outputs, moved, strict=True):
-        emitter.bind(output, Value(buffer, outcome))
+        emitter.assign(output, Located(buffer, outcome))
 
 
 def _convert(emitter: Emitter, call: Call) -> None:
-    emitter.bind(call.outputs[0], emitter.value(call.args[0]))
+    emitter.assign(call.outputs[0], emitter.value(call.args[0]))
 
 
 def _matmul(emitter: Emitter, call: Call) -> None:

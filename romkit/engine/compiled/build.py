@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from romkit import files, provenance
-from romkit.solvers.native.record import Unsupported
+from romkit.engine.compiled.record import Unsupported
 
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
 """No -ffast-math: NaN and infinity mean what they mean in torch."""

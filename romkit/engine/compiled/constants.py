@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from romkit.solvers.native.index import split
+from romkit.engine.compiled.index import split
 
 
 class Constants:

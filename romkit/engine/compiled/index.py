@@ -1,6 +1,6 @@
 """Which numbers of a tensor belong to which member of the batch, found by letting torch move indices around.
 
-A `Value` names its elements by integers that carry the member in the upper bits. Views, transposes, slices and
+A `Located` names its elements by integers that carry the member in the upper bits. Views, transposes, slices and
 broadcasts are torch calls on these integers and cost nothing at run time. `locate` then reads off where the elements of
 one member are, and refuses what mixes members.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.solvers.native.record import Unsupported
+from romkit.engine.compiled.record import Unsupported
 
 _BITS = 32
 _EVERY_MEMBER = 1 << 30
@@ -24,26 +24,26 @@ UNOWNED = _EVERY_MEMBER << _BITS
 
 
 @dataclass(frozen=True)
-class Value:
+class Located:
     """Elements of a buffer in the order and shape of a tensor; ids = member · 2³² + place in the buffer."""
 
     buffer: str
     ids: Tensor
 
 
-def member_value(buffer: str, shape: torch.Size, members: int) -> Value:
+def member_value(buffer: str, shape: torch.Size, members: int) -> Located:
     """A fresh buffer of numel / members elements for each member, the outermost axes being the members."""
     member = torch.arange(members).unsqueeze(1)
     place = torch.arange(math.prod(shape) // members)
-    return Value(buffer, ((member << _BITS) + place).reshape(shape))
+    return Located(buffer, ((member << _BITS) + place).reshape(shape))
 
 
-def shared_value(buffer: str, shape: torch.Size) -> Value:
+def shared_value(buffer: str, shape: torch.Size) -> Located:
     """A fresh buffer that is the same for every member."""
-    return Value(buffer, ((_EVERY_MEMBER << _BITS) + torch.arange(math.prod(shape))).reshape(shape))
+    return Located(buffer, ((_EVERY_MEMBER << _BITS) + torch.arange(math.prod(shape))).reshape(shape))
 
 
-def is_shared(value: Value) -> bool:
+def is_shared(value: Located) -> bool:
     """Whether the value is the same for every member."""
     return bool((value.ids >> _BITS == _EVERY_MEMBER).all())
 
@@ -91,7 +91,7 @@ def by_owner(ids: Tensor) -> Tensor:
     return torch.argsort((ids >> _BITS).reshape(len(ids), -1)[:, 0], stable=True)
 
 
-class Affine(NamedTuple):
+class AffineIndex(NamedTuple):
     """base + Σ strides[d] · i_d."""
 
     base: int
@@ -102,7 +102,7 @@ class Affine(NamedTuple):
         return " + ".join(([str(self.base)] if self.base or not terms else []) + terms)
 
 
-def affine(places: Tensor, dims: tuple[int, ...]) -> Affine | None:
+def affine(places: Tensor, dims: tuple[int, ...]) -> AffineIndex | None:
     """Places (K,) as an affine function of the indices of `dims`, if they are one."""
     grid = places.reshape(dims)
     base = int(grid.flatten()[0])
@@ -111,7 +111,7 @@ def affine(places: Tensor, dims: tuple[int, ...]) -> Affine | None:
         stride = int(grid.select(axis, 1).flatten()[0]) - base if size > 1 else 0
         strides.append(stride)
         rebuilt = rebuilt.unsqueeze(-1) + stride * torch.arange(size)
-    return Affine(base, tuple(strides)) if torch.equal(rebuilt, grid) else None
+    return AffineIndex(base, tuple(strides)) if torch.equal(rebuilt, grid) else None
 
 
 def member_dims(shape: torch.Size, members: int) -> tuple[int, ...]:
@@ -125,9 +125,9 @@ def member_dims(shape: torch.Size, members: int) -> tuple[int, ...]:
     return tuple(size for size in [left, *dims] if size > 1) or (1,)
 
 
-def contiguous(dims: tuple[int, ...]) -> Affine:
+def contiguous(dims: tuple[int, ...]) -> AffineIndex:
     """The places of a fresh buffer."""
-    return Affine(0, tuple(math.prod(dims[axis + 1 :]) if size > 1 else 0 for axis, size in enumerate(dims)))
+    return AffineIndex(0, tuple(math.prod(dims[axis + 1 :]) if size > 1 else 0 for axis, size in enumerate(dims)))
 
 
 def runs(places: list[int]) -> list[tuple[int, int, int, int]]:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from romkit.solvers.native.record import Unsupported
+from romkit.engine.compiled.record import Unsupported
 
 Operand = str | int | float | bool | None
 

@@ -1,4 +1,4 @@
-"""Refinement of the timing of rollouts: a few Gauss-Newton steps on how far reduced trajectories run ahead or behind.
+"""Phase fitting: a few Gauss-Newton steps on how far reduced trajectories run ahead or behind.
 
 On an attractor the error that grows is that of time: a reduced wave that is 0.1 % too fast is out of phase after some
 hundreds of time units, however small its distance from the manifold is. Over a window that ends at T, the reduced
@@ -29,8 +29,8 @@ from romkit.systems import System
 from romkit.training.fast import compile_anew
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
-from romkit.training.pipeline import AnyRows, Rows
-from romkit.training.rollouts import Advance, Refinement, Start, Trajectories
+from romkit.training.pipeline import AnyBatch, Batch
+from romkit.training.rollouts import Advance, RolloutTraining, Start, Trajectories
 
 RADIUS = 0.05
 """Longest step in parameter space."""
@@ -53,7 +53,7 @@ OUTLIER = 0.5
 
 
 @dataclass(frozen=True)
-class Clock:
+class PhaseFit:
     """How to refine the timing: `steps` of Gauss-Newton, and w per squared time unit."""
 
     steps: int
@@ -71,21 +71,21 @@ class Residual(nn.Module):
         super().__init__()
         self.projection = objective.projection
         self.velocity_scale = objective.velocity_weight**0.5
-        self.register_buffer("scale", objective.importance.sqrt())
+        self.register_buffer("scale", objective.component_weights.sqrt())
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
-        maps = self.projection.bind(c)
+        maps = self.projection.at(c)
         image, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
         return torch.cat([self.scale * (y - image), self.velocity_scale * self.scale * (dy - velocity)], dim=-1)
 
 
-def synchronise(
+def phase_fit(
     objective: Objective,
-    rows: AnyRows,
+    rows: AnyBatch,
     data: xr.Dataset,
     system: System,
-    plan: Refinement,
-    clock: Clock,
+    plan: RolloutTraining,
+    clock: PhaseFit,
     seeds: Sequence[int],
     *,
     compiled: bool,
@@ -134,7 +134,7 @@ class _Windows:
         objective: Objective,
         trajectories: Trajectories,
         system: System,
-        plan: Refinement,
+        plan: RolloutTraining,
         h: float,
         compiled: bool,
     ):
@@ -142,9 +142,9 @@ class _Windows:
         self.count, self.samples = trajectories.state.shape[:2]
         copies = _copies(objective.projection, self.count)
         flat = FlatParameters(copies)
-        advance = flat.bind(Advance(copies, system, DYNAMICS[plan.dynamics](), h))
+        advance = flat.function(Advance(copies, system, DYNAMICS[plan.dynamics](), h))
         self.advance = compile_anew(advance) if compiled else advance
-        self.start = flat.bind(Start(copies, system))
+        self.start = flat.function(Start(copies, system))
 
     def length(self, progress: float) -> int:
         """Steps of the windows at `progress` in [0, 1) of the refinement."""
@@ -174,18 +174,23 @@ class _Windows:
 class _Snapshots:
     """The loss on snapshots: value, gradient, and Gauss-Newton matrix."""
 
-    def __init__(self, objective: Objective, rows: AnyRows):
-        self.rows = Rows(*rows[:3])  # the loss on snapshots alone needs no gradients
+    def __init__(self, objective: Objective, rows: AnyBatch):
+        self.rows = Batch(*rows[:3])  # the loss on snapshots alone needs no gradients
         single = Objective(
-            _copies(objective.projection, 1), objective.velocity_weight, objective.penalty_weight, objective.balance
+            _copies(objective.projection, 1),
+            objective.velocity_weight,
+            objective.penalty_weight,
+            objective.component_weighting,
         )
-        self.loss = FlatParameters(single.projection).bind(single)
+        self.loss = FlatParameters(single.projection).function(single)
         many = _copies(objective.projection, SAMPLES)
-        self.residual = FlatParameters(many).bind(
-            Residual(Objective(many, objective.velocity_weight, objective.penalty_weight, objective.balance))
+        self.residual = FlatParameters(many).function(
+            Residual(
+                Objective(many, objective.velocity_weight, objective.penalty_weight, objective.component_weighting)
+            )
         )
 
-    def loss_and_gradient(self, theta: Tensor, rows: Rows) -> tuple[float, Tensor]:
+    def loss_and_gradient(self, theta: Tensor, rows: Batch) -> tuple[float, Tensor]:
         with torch.enable_grad():
             variable = theta.unsqueeze(0).requires_grad_()
             loss = self.loss(variable, *(tensor.unsqueeze(0) for tensor in rows)).sum()
@@ -204,13 +209,13 @@ class _Snapshots:
             total += gradient.T @ gradient
         return 2 * total.double() / (PARTS * SAMPLES)
 
-    def sample(self, size: int, generator: torch.Generator) -> Rows:
+    def sample(self, size: int, generator: torch.Generator) -> Batch:
         pick = torch.randint(len(self.rows.y), (size,), generator=generator)
-        return Rows(*(tensor[pick] for tensor in self.rows))
+        return Batch(*(tensor[pick] for tensor in self.rows))
 
 
 def _refine_one(
-    theta: Tensor, windows: _Windows, snapshots: _Snapshots, clock: Clock, generator: torch.Generator
+    theta: Tensor, windows: _Windows, snapshots: _Snapshots, clock: PhaseFit, generator: torch.Generator
 ) -> tuple[Tensor, list[float]]:
     rows, damping, errors = snapshots.sample(SAMPLES * PARTS, generator), DAMPING, []
     for k in range(clock.steps):

@@ -4,7 +4,7 @@ import ctypes
 
 from torch import Tensor
 
-from romkit.solvers.native.kernel import Kernel, at
+from romkit.engine.compiled.kernel import Kernel, at
 
 
 class RungeKutta(Kernel):
@@ -13,18 +13,18 @@ class RungeKutta(Kernel):
     loop = "rk4.hpp"
     arrays = 7
 
-    def integrate(self, t: Tensor, h: Tensor, steps: Tensor, bound: float, y: Tensor, states: Tensor) -> None:
+    def integrate(self, t: Tensor, h: Tensor, steps: Tensor, threshold: float, y: Tensor, states: Tensor) -> None:
         """Integrate over K intervals; interval k starts at t[k] and takes steps[k] steps of length h[k].
 
         Args:
             t: (K,) of the dtype of y.
             h: (K,) of the dtype of y.
             steps: (K,) int64.
-            bound: members that exceed it start again from zero after the output.
+            threshold: members that exceed it start again from zero after the output.
             y: (..., d), contiguous; left at the last state.
             states: (K, ..., d), contiguous; filled with the state at the end of each interval.
         """
-        arguments = [at(t), at(h), at(steps), ctypes.c_int64(len(t)), self._real(bound), at(y), at(states)]
+        arguments = [at(t), at(h), at(steps), ctypes.c_int64(len(t)), self._real(threshold), at(y), at(states)]
         self._library.integrate(*arguments, *self._constants())
 
 

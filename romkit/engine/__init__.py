@@ -1,0 +1,1 @@
+"""The one room for speed: what batches, compiles, and chooses devices and threads."""
