@@ -66,3 +66,13 @@ def at_least(argument: str, value: int, minimum: int) -> int:
     raise InputError(
         argument, expected=f"an integer >= {minimum}", got=repr(value), fix=f"give {argument}={minimum} or more"
     )
+
+
+def parts(argument: str, value: object, order: int, size: int) -> None:
+    """A state is a tuple of `order` tensors (..., size): (x,), or (q, q̇) of a mechanical system."""
+    meaning = "(x,)" if order == 1 else "(q, q̇)"
+    if not isinstance(value, tuple) or len(value) != order:
+        fix = f"give a tuple of {order}"
+        raise InputError(argument, expected=f"{meaning}, tensors (..., {size})", got=type(value).__name__, fix=fix)
+    for name, part in zip(("initial_state", "initial_velocity"), value, strict=False):
+        last_axis(name, part.shape, size, "the components of the state")

@@ -1,12 +1,14 @@
 """The words that the parts of romkit share: fields, values with tangents, and the projection operator."""
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
+T = TypeVar("T")
+
 Field = Callable[[Tensor, Tensor], Tensor]
-"""ẋ = f(t, x): t is a scalar tensor, x and the result are (..., n). The context is already bound."""
+"""ẋ = f(t, x): t is a scalar tensor, x and the result are (..., n). The context is fixed already."""
 
 SecondOrderField = Callable[[Tensor, Tensor, Tensor], Tensor]
 """q̈ = f(t, q, q̇) of a mechanical system, each (..., n)."""
@@ -14,8 +16,8 @@ SecondOrderField = Callable[[Tensor, Tensor, Tensor], Tensor]
 ContextFunction = Callable[[Tensor], Tensor]
 """c(t), (..., p), of a context that varies in time: t is a scalar tensor."""
 
-Mass = Callable[[Tensor], Tensor]
-"""q -> M(q), (..., n, n), the inertia of a mechanical system."""
+Metric = Callable[[Tensor, Tensor], Tensor]
+"""(x, u) -> W(x) u: what weighs distances at states x (..., n), applied to columns u (..., n, k)."""
 
 
 class Dual(NamedTuple):
@@ -66,12 +68,20 @@ class ProjectionOperator(Protocol):
 
 
 class OperatorPath(Protocol):
-    """The operators P(t) along a context c(t) that varies in time."""
+    """The operators P(t) along a context c(t); see `romkit.projections.path`."""
 
     def at(self, t: Tensor) -> ProjectionOperator:
         """The operator at the context of the time t, a scalar tensor."""
         ...
 
-    def decoder_rate(self, t: Tensor, z: Tensor) -> Tensor:
-        """∂ₜ φ(z; c(t)) = D_cφ ċ (..., n): how the decoded state moves while z (..., m) stays."""
+    def each(self, make: Callable[[ProjectionOperator], T]) -> Callable[[Tensor], T]:
+        """t -> make(P(t)), made only once where the operator stays."""
+        ...
+
+    def relative(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
+        """`rate` (..., n) of the state without the motion ∂ₜφ(z) of the manifold itself."""
+        ...
+
+    def carried(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
+        """The latent `rate` (..., m) of a law for fixed contexts, plus D_cρ ċ = -D_xρ ∂ₜφ for the moving manifold."""
         ...

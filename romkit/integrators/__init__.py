@@ -1,6 +1,6 @@
 """Latent dynamics on any projection: Galerkin (orthogonal, the default), Petrov-Galerkin (oblique), LSPG (implicit)."""
 
-from romkit.integrators.base import LatentDynamics, LatentField, LearnedField, tangent_bundle_field
+from romkit.integrators.base import LatentDynamics, LatentField, LearnedField
 from romkit.integrators.galerkin import Galerkin, PetrovGalerkin
 from romkit.integrators.lspg import LSPG
 from romkit.integrators.neural_ode import NeuralODE, NeuralODEModel
@@ -34,5 +34,4 @@ __all__ = [
     "differentiated_samples",
     "encoded_samples",
     "galerkin_samples",
-    "tangent_bundle_field",
 ]

@@ -1,53 +1,51 @@
-"""Latent dynamics: from a projection operator and a full-order field to a trajectory in the latent space.
+"""Latent dynamics: from a problem (operators, full-order equation, metric) to a trajectory in the latent space.
 
-Integrators see operators and fields as callables, never a system or a projection class. For first-order systems
-the latent state is z (..., m). For mechanical systems it is w = (z, ż) (..., 2m), a point of the tangent bundle
-that decodes to (φ(z), Dφ ż).
+Integrators see operators and fields as callables, never a system or a projection class. A latent state w is z (..., m)
+of a first-order problem, and (z, ż) (..., 2m) of a mechanical one (see `romkit.problem`).
 """
 
 import abc
+from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from romkit.solvers import Solution, Solver
-from romkit.types import Dual, Field, Mass, OperatorPath, ProjectionOperator, SecondOrderField
+from romkit.errors import InputError
+from romkit.problem import Parts, Problem
+from romkit.solvers import RK4, Solution, Solver
+from romkit.types import Field, Metric, ProjectionOperator
+
+LatentRate = Callable[[Tensor, Tensor], Tensor]
+"""(t, w) -> the highest latent rate (..., m): ż, or z̈ of a mechanical problem."""
 
 
 class LatentDynamics(abc.ABC):
     """A way to move in the latent space."""
 
-    def latent_state(self, P: ProjectionOperator, x: Tensor) -> Tensor:
-        """z (..., m) that a trajectory from x (..., n) starts at: the encoded state, unless a method knows better."""
-        return P.encode(x)
-
-    def latent_motion(self, P: ProjectionOperator, q: Tensor, v: Tensor, mass: Mass) -> Dual:
-        """z and ż, each (..., m), that a mechanical trajectory from q and q̇ (..., n) starts at."""
-        return P.encode_jvp(q, v)
-
-    @abc.abstractmethod
-    def solve(self, P: ProjectionOperator, f: Field, x0: Tensor, times: Tensor, solver: Solver) -> Solution:
-        """Latent states z (..., T, m) at `times` of the trajectory from x0 (..., n), with ẋ = f(t, x).
+    def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
+        """The latent state that a trajectory from a full state starts at: the encoded one, unless a method knows better.
 
         Args:
-            P: operator.
-            f: full-order field.
-            x0: full-order states at `times[0]`.
-            times: (T,) increasing output times.
-            solver: of the latent equation; methods that step in time by themselves have none.
+            problem: what is solved.
+            t: the time, a scalar tensor.
+            parts: (x,), or (q, q̇) of a mechanical problem, each (..., n).
         """
+        return problem.encode(problem.path.at(t), parts)
 
     @abc.abstractmethod
-    def solve_along(self, path: OperatorPath, f: Field, x0: Tensor, times: Tensor, solver: Solver) -> Solution:
-        """The same where the context varies in time, and the operator with it."""
-
-    @abc.abstractmethod
-    def solve_motion(
-        self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Dual, times: Tensor, solver: Solver
+    def solve(
+        self, problem: Problem, parts: Parts, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
     ) -> Solution:
-        """Latent states w = (z, ż) (..., T, 2m) of a mechanical system q̈ = f(t, q, q̇) with inertia M(q).
+        """Latent states (..., T, order · m) at `times` of the trajectory from a full state.
 
-        `start` holds q and q̇, each (..., n), at `times[0]`.
+        Args:
+            problem: what is solved.
+            parts: the full state at `times[0]`, as in `start`.
+            times: (T,) increasing output times.
+            solver: of the latent equation; `RK4` with the interval of the output by default. Methods that step in time
+                by themselves take none.
+            engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         """
 
 
@@ -55,61 +53,51 @@ class LatentField(LatentDynamics):
     """Dynamics by a differential equation on the latent space, which a solver integrates."""
 
     @abc.abstractmethod
-    def latent_field(self, P: ProjectionOperator, f: Field) -> Field:
-        """g(t, z) with ż = g for a first-order field ẋ = f(t, x)."""
+    def latent_rate(self, problem: Problem) -> LatentRate:
+        """The highest rate of the latent coordinates, as a function of time and latent state."""
 
-    @abc.abstractmethod
-    def latent_acceleration(self, P: ProjectionOperator, f: SecondOrderField, mass: Mass) -> SecondOrderField:
-        """h(t, z, ż) with z̈ = h for a mechanical system q̈ = f(t, q, q̇) with inertia M(q)."""
+    def field(self, problem: Problem) -> Field:
+        """ẇ = g(t, w), the differential equation of the latent state."""
+        rate = self.latent_rate(problem)
+        return lambda t, w: problem.motion(w, rate(t, w))
 
-    def moving_field(self, path: OperatorPath, f: Field) -> Field:
-        """g(t, z) where the context varies in time.
-
-        The decoded state moves along with the manifold, ẋ = Dφ ż + ∂ₜφ, so ż answers to f - ∂ₜφ. For the encoder's
-        field this is D_xρ f + D_cρ ċ, since D_cρ = -D_xρ D_cφ on the manifold of an exact projection.
-        """
-
-        def g(t: Tensor, z: Tensor) -> Tensor:
-            drift = path.decoder_rate(t, z)
-            return self.latent_field(path.at(t), lambda s, x: f(s, x) - drift)(t, z)
-
-        return g
-
-    def solve(self, P: ProjectionOperator, f: Field, x0: Tensor, times: Tensor, solver: Solver) -> Solution:
-        return solver(self.latent_field(P, f), self.latent_state(P, x0), times)
-
-    def solve_along(self, path: OperatorPath, f: Field, x0: Tensor, times: Tensor, solver: Solver) -> Solution:
-        return solver(self.moving_field(path, f), self.latent_state(path.at(times[0]), x0), times)
-
-    def solve_motion(
-        self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Dual, times: Tensor, solver: Solver
+    def solve(
+        self, problem: Problem, parts: Parts, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
     ) -> Solution:
-        field = tangent_bundle_field(self.latent_acceleration(P, f, mass))
-        return solver(field, torch.cat(self.latent_motion(P, *start, mass), dim=-1), times)
+        solver = solver or RK4(float(times[1] - times[0]))
+        start = self.start(problem, times[0], parts)
+        return solver(self.field(problem), start, times, engine=engine, label="reduced model")
 
 
 class LearnedField(LatentField):
-    """A latent field that was fitted to data and does not look at the full-order one."""
+    """A latent field that was fitted to data and does not look at the full-order one.
 
-    def moving_field(self, path: OperatorPath, f: Field) -> Field:
-        """The field at the context of the moment, plus D_cρ ċ = -D_xρ ∂ₜφ for the motion of the manifold."""
+    Attributes:
+        order: 1 if it gives ż, 2 if it gives z̈.
+    """
 
-        def g(t: Tensor, z: Tensor) -> Tensor:
-            P = path.at(t)
-            carried = P.encode_jvp(P.decode(z), path.decoder_rate(t, z)).tangent
-            return self.latent_field(P, f)(t, z) - carried
+    order: int
 
-        return g
+    @abc.abstractmethod
+    def at(self, P: ProjectionOperator) -> Callable[[Tensor], Tensor]:
+        """w -> the highest latent rate at the context of P."""
+
+    def latent_rate(self, problem: Problem) -> LatentRate:
+        if problem.order != self.order:
+            raise InputError(
+                "dynamics",
+                expected=f"a law of order {problem.order}, as the system",
+                got=f"one of order {self.order}",
+                fix="fit it on data of this system, with `acceleration` if it is mechanical",
+            )
+        law = problem.path.each(self.at)
+        return lambda t, w: problem.path.carried(t, w, law(t)(w))
 
 
-def tangent_bundle_field(acceleration: SecondOrderField) -> Field:
-    """The first-order field of w = (z, ż) that belongs to z̈ = h(t, z, ż)."""
-
-    def g(t: Tensor, w: Tensor) -> Tensor:
-        z, dz = w.chunk(2, dim=-1)
-        return torch.cat([dz, acceleration(t, z, dz)], dim=-1)
-
-    return g
+def least_squares(metric: Metric, x: Tensor, tangents: Tensor, target: Tensor) -> Tensor:
+    """The rate r (..., m) whose image J r is nearest to the target (..., n) in the metric at x."""
+    weighted = metric(x, tangents)
+    return solve(tangents.mT @ weighted, transposed_product(weighted, target))
 
 
 def solve(matrix: Tensor, vector: Tensor) -> Tensor:

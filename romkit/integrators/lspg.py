@@ -10,19 +10,23 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from romkit.engine.compiled import Newton, Unsupported
-from romkit.integrators.base import LatentDynamics, solve, transposed_product
+from romkit import checks
+from romkit.engine import compiled_if
+from romkit.engine.compiled import Newton
+from romkit.errors import InputError
+from romkit.integrators.base import LatentDynamics, least_squares
 from romkit.integrators.galerkin import Galerkin
+from romkit.problem import Parts, Problem
 from romkit.progress import track
 from romkit.solvers import Solution, Solver
 from romkit.solvers.base import Run, inside
 from romkit.solvers.grid import Grid
-from romkit.types import Dual, Field, Mass, OperatorPath, ProjectionOperator, SecondOrderField
+from romkit.types import Field
 
-LONG_RUN = 50
+TRACING_PAYS = 50
 """Time steps from which tracing pays: it takes as long as some tens of them."""
 
-LONGER_RUN = 1_000
+COMPILING_PAYS = 1_000
 """Time steps from which compiling pays too: it takes seconds, up to a minute where the code is not in the cache yet."""
 
 Settle = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -40,8 +44,8 @@ class LSPG(LatentDynamics):
     the metric of the inertia. Both rules are of order two and implicit, so stiff components of f do not limit h. The
     minimiser depends on h: as h goes to zero it becomes `Galerkin`, to first order, unless the manifold is invariant.
 
-    On a CPU the Gauss-Newton steps of long runs are compiled (`romkit.engine.compiled`), as far as f and the projection
-    consist of calls to torch.
+    On a CPU the Gauss-Newton steps of long runs are compiled (`romkit.engine`), as far as f and the projection consist
+    of calls to torch.
 
     Args:
         dt: largest time step; the interval of the output by default.
@@ -56,38 +60,24 @@ class LSPG(LatentDynamics):
     iterations: int = 8
     tolerance: float = 1e-10
 
-    def latent_state(self, P: ProjectionOperator, x: Tensor) -> Tensor:
-        return Galerkin().latent_state(P, x)
+    def __post_init__(self):
+        if self.dt != math.inf:
+            checks.positive("dt", self.dt)
+        checks.at_least("iterations", self.iterations, 1)
+        checks.positive("tolerance", self.tolerance)
 
-    def latent_motion(self, P: ProjectionOperator, q: Tensor, v: Tensor, mass: Mass) -> Dual:
-        return Galerkin().latent_motion(P, q, v, mass)
+    def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
+        return Galerkin().start(problem, t, parts)
 
-    def solve(self, P: ProjectionOperator, f: Field, x0: Tensor, times: Tensor, solver: Solver) -> Solution:
-        return self.solve_along(_Fixed(P), f, x0, times, solver)
-
-    def solve_along(self, path: OperatorPath, f: Field, x0: Tensor, times: Tensor, solver: Solver) -> Solution:
-        z0 = self.latent_state(path.at(times[0]), x0)
-        return _Steps(self, _Trapezoidal(path, f), torch.zeros_like(z0))(f, z0, times)
-
-    def solve_motion(
-        self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Dual, times: Tensor, solver: Solver
+    def solve(
+        self, problem: Problem, parts: Parts, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
     ) -> Solution:
-        z0, dz0 = self.latent_motion(P, *start, mass)
-        ddz0 = Galerkin().latent_acceleration(P, f, mass)(times[0], z0, dz0)
-        return _Steps(self, _AverageAcceleration(P, f, mass), ddz0)(f, torch.cat([z0, dz0], dim=-1), times)
-
-
-class _Fixed:
-    """The path of a context that does not vary."""
-
-    def __init__(self, P: ProjectionOperator):
-        self.P = P
-
-    def at(self, t: Tensor) -> ProjectionOperator:
-        return self.P
-
-    def decoder_rate(self, t: Tensor, z: Tensor) -> Tensor:
-        return z.new_zeros(*z.shape[:-1], self.P.state_size)
+        if solver is not None:
+            fix = "set its step, LSPG(dt=...)"
+            raise InputError("solver", expected="none: LSPG steps in time by itself", got=str(solver), fix=fix)
+        w0 = self.start(problem, times[0], parts)
+        rate = Galerkin().latent_rate(problem)(times[0], w0)
+        return _Steps(self, _RULES[problem.order](problem), rate)(problem.field, w0, times, engine=engine)
 
 
 class _Rule(Protocol):
@@ -113,18 +103,18 @@ class _Rule(Protocol):
 class _Trapezoidal:
     """First order: u is the next latent state, the rate is ż. Known are φ(z₀) + h/2 f(t₀, φ(z₀)) and h."""
 
-    path: OperatorPath
-    f: Field
+    problem: Problem
 
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        x = self.path.at(t).decode(y)
-        return _with_step(x + h / 2 * self.f(t, x), h), y + h * rate
+        x = self.problem.path.at(t).decode(y)
+        return _with_step(x + h / 2 * self.problem.field(t, x), h), y + h * rate
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         half_way, h = known[..., :-1], known[..., -1:]
-        x, J = self.path.at(t).decode_jacobian(u)
-        rate, rate_along_J = _along_columns(lambda x: self.f(t, x), x, J)
-        return _gauss_newton(x - h / 2 * rate - half_way, J - h.unsqueeze(-1) / 2 * rate_along_J)
+        x, J = self.problem.path.at(t).decode_jacobian(u)
+        rate, rate_along_J = _along_columns(lambda x: self.problem.field(t, x), x, J)
+        residual, slopes = x - h / 2 * rate - half_way, J - h.unsqueeze(-1) / 2 * rate_along_J
+        return -least_squares(self.problem.metric, x, slopes, residual)
 
     def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         return u, (u - y) / h
@@ -134,30 +124,32 @@ class _Trapezoidal:
 class _AverageAcceleration:
     """Second order: u and the rate are z̈, a state is (z, ż). Known are z₀, what z and ż would be at z̈ = 0, and h."""
 
-    P: ProjectionOperator
-    f: SecondOrderField
-    mass: Mass
+    problem: Problem
 
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         z, dz = y.chunk(2, dim=-1)
         return _with_step(torch.cat([z, z + h * dz + h * h / 4 * rate, dz + h / 2 * rate], dim=-1), h), rate
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        (start, z, dz), h = known[..., :-1].chunk(3, dim=-1), known[..., -1:]
+        (start, z, dz), h, P = known[..., :-1].chunk(3, dim=-1), known[..., -1:], self.problem.path.at(t)
 
         def residual(state: Tensor) -> Tensor:
-            z, dz, ddz = state.chunk(3, dim=-1)
-            q, v = self.P.decode_jvp(z, dz)
-            return self.P.decode_jvp(z, ddz).tangent + self.P.decode_curvature(z, dz) - self.f(t, q, v)
+            w, ddz = state.tensor_split([2 * u.shape[-1]], dim=-1)
+            return P.decode_jvp(w.chunk(2, dim=-1)[0], ddz).tangent - self.problem.decoded(t, w).target
 
         unit = torch.eye(u.shape[-1], dtype=u.dtype, device=u.device).expand(*u.shape, -1)
         reached = torch.cat([z + h * h / 4 * u, dz + h / 2 * u, u], dim=-1)
         along = torch.cat([(h * h / 4).unsqueeze(-1) * unit, h.unsqueeze(-1) / 2 * unit, unit], dim=-2)
-        return _gauss_newton(*_along_columns(residual, reached, along), self.mass(self.P.decode(start)))
+        value, slopes = _along_columns(residual, reached, along)
+        return -least_squares(self.problem.metric, P.decode(start), slopes, value)
 
     def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         _, z, dz = known[..., :-1].chunk(3, dim=-1)
         return torch.cat([z + h * h / 4 * u, dz + h / 2 * u], dim=-1), u
+
+
+_RULES: dict[int, Callable[[Problem], _Rule]] = {1: _Trapezoidal, 2: _AverageAcceleration}
+"""By the order of the problem."""
 
 
 def _with_step(known: Tensor, h: Tensor) -> Tensor:
@@ -172,12 +164,6 @@ def _along_columns(function: Callable[[Tensor], Tensor], x: Tensor, J: Tensor) -
     return values[..., 0, :], columns.mT
 
 
-def _gauss_newton(r: Tensor, A: Tensor, weight: Tensor | None = None) -> Tensor:
-    """The step (..., m) to the smallest rᵀ W r, for r (..., n) with derivative A (..., n, m); no W is the identity."""
-    WA = A if weight is None else weight @ A
-    return -solve(A.mT @ WA, transposed_product(WA, r))
-
-
 @dataclass(frozen=True)
 class _Steps(Solver):
     """Time steps by a rule, each solved by Gauss-Newton; `rate` is that before the first."""
@@ -186,22 +172,17 @@ class _Steps(Solver):
     rule: _Rule
     rate: Tensor
 
-    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
-        settle, engine = self._settler(Grid.between(times, self.settings.dt), times[0], y0)
-        return partial(self._integrate, settle), engine
+    def __str__(self) -> str:
+        return str(self.settings)
 
-    def _settler(self, grid: Grid, t: Tensor, y0: Tensor) -> tuple[Settle, str]:
-        """What solves a time step, made as fast as pays for so many of them, and the engine that it is."""
-        correction, work, why = self.rule.correction, grid.work(y0), "too short a run to compile"
-        if work >= LONG_RUN:
-            example = self.rule.begin(t, y0, self.rate, t.new_tensor(grid.h[0]))
-            correction = _traced(correction, t, *example)
-        if work >= LONGER_RUN:
-            try:
-                return self._compiled(correction, t, *example), "compiled"
-            except Unsupported as verdict:
-                why = str(verdict)
-        return partial(self._settle, correction), f"torch ({why})"
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        grid = Grid.between(times, self.settings.dt)
+        correction, work = self.rule.correction, grid.work(y0)
+        example = self.rule.begin(times[0], y0, self.rate, times.new_tensor(grid.h[0]))
+        if work >= TRACING_PAYS:
+            correction = _traced(correction, times[0], *example)
+        settle, name = compiled_if(engine, work >= COMPILING_PAYS, lambda: self._compiled(correction, times[0], *example))
+        return partial(self._integrate, settle or partial(self._settle, correction)), name
 
     def _integrate(self, settle: Settle, y0: Tensor, times: Tensor) -> Tensor:
         y, rate, states = y0, self.rate, [y0]

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from romkit import checks
@@ -42,29 +41,14 @@ class Reencoded(LatentDynamics):
                 fix="give Galerkin(), PetrovGalerkin() or a fitted field; LSPG would start again where it is",
             )
 
-    def latent_state(self, P: ProjectionOperator, x: Tensor) -> Tensor:
-        return self.dynamics.latent_state(P, x)
+    def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
+        return self.dynamics.start(problem, t, parts)
 
-    def latent_motion(self, P: ProjectionOperator, q: Tensor, v: Tensor, mass: Mass) -> Dual:
-        return self.dynamics.latent_motion(P, q, v, mass)
-
-    def solve(self, P: ProjectionOperator, f: Field, x0: Tensor, times: Tensor, solver: Solver) -> Solution:
-        def jump(t: Tensor, z: Tensor) -> Tensor:
-            return self.latent_state(P, P.decode(z))
-
-        return self.dynamics.solve(P, f, x0, times, Restarted(solver, self.every, jump))
-
-    def solve_along(self, path: OperatorPath, f: Field, x0: Tensor, times: Tensor, solver: Solver) -> Solution:
-        def jump(t: Tensor, z: Tensor) -> Tensor:
-            P = path.at(t)
-            return self.latent_state(P, P.decode(z))
-
-        return self.dynamics.solve_along(path, f, x0, times, Restarted(solver, self.every, jump))
-
-    def solve_motion(
-        self, P: ProjectionOperator, f: SecondOrderField, mass: Mass, start: Dual, times: Tensor, solver: Solver
+    def solve(
+        self, problem: Problem, parts: Parts, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
     ) -> Solution:
         def jump(t: Tensor, w: Tensor) -> Tensor:
-            return torch.cat(self.latent_motion(P, *P.decode_jvp(*w.chunk(2, dim=-1)), mass), dim=-1)
+            return self.start(problem, t, problem.decode(problem.path.at(t), w))
 
-        return self.dynamics.solve_motion(P, f, mass, start, times, Restarted(solver, self.every, jump))
+        between = solver or RK4(float(times[1] - times[0]))
+        return self.dynamics.solve(problem, parts, times, solver=Restarted(between, self.every, jump), engine=engine)

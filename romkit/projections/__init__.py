@@ -5,7 +5,7 @@ from romkit.projections.base import EncoderDecoder, Operator, Projection
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.methods import METHODS
 from romkit.projections.normalization import Normalization, Signature
-from romkit.projections.path import ContextPath
+from romkit.projections.path import MovingPath
 from romkit.projections.pod import POD
 from romkit.projections.stacking import stack, unstack
 from romkit.projections.storage import load, pretrained, save
@@ -19,7 +19,7 @@ __all__ = [
     "BiasNcAE",
     "ContextAE",
     "ContextCAE",
-    "ContextPath",
+    "MovingPath",
     "EncoderDecoder",
     "FilmAE",
     "NcAE",

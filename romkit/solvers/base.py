@@ -2,12 +2,15 @@
 
 import abc
 import enum
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from romkit import checks
+from romkit.engine import ENGINES
 from romkit.errors import InputError
 from romkit.types import Field
 
@@ -23,15 +26,26 @@ class Status(enum.IntEnum):
 
 
 class Solution(NamedTuple):
-    """Times (T,), states (..., T, d) with NaN from a member's divergence on, status (...) of `Status` codes.
+    """Times (T,), states (..., T, d) with NaN from a member's divergence on, status (...) of `Status` codes, and cost.
 
-    `engine` says what did the steps: "compiled", or "torch" with the reason where compiling was considered.
+    `cost` has `solver` with its settings, `engine` ("compiled", or "torch" with the reason where compiling was
+    considered), and `seconds_compiling` and `seconds_computing`.
     """
 
     times: Tensor
     states: Tensor
     status: Tensor
-    engine: str = "torch"
+    cost: dict[str, object]
+
+
+def cost_of(solver: object, engine: str, compiling: float, computing: float) -> dict[str, object]:
+    """What a run records of its cost."""
+    return {
+        "solver": str(solver),
+        "engine": engine,
+        "seconds_compiling": compiling,
+        "seconds_computing": computing,
+    }
 
 
 class Solver(abc.ABC):
@@ -43,25 +57,32 @@ class Solver(abc.ABC):
 
     divergence_threshold: float = 1e6
 
-    def __call__(self, field: Field, y0: Tensor, times: Tensor) -> Solution:
+    def __call__(
+        self, field: Field, y0: Tensor, times: Tensor, *, engine: str = "auto", label: str = "integrating"
+    ) -> Solution:
         """Integrate from `times[0]` to each of `times`.
 
         Args:
             field: right-hand side f(t, y), y of shape (..., d).
             y0: (..., d) states at `times[0]`; each entry of the leading axes is a member.
             times: (T,) strictly increasing output times.
+            engine: "auto", "torch" or "compiled" (see `romkit.engine`).
+            label: what the progress bar says.
         """
+        checks.one_of("engine", engine, ENGINES)
         if times.ndim != 1 or len(times) < 1 or bool((times.diff() <= 0).any()):
             raise InputError(
                 "times", expected="a 1-D increasing tensor", got=f"shape {tuple(times.shape)}", fix="sort the times"
             )
-        times_as_y = times.to(y0)
-        run, engine = self._prepare(field, y0, times_as_y)
+        times_as_y, started = times.to(y0), time.perf_counter()
+        run, name = self.prepare(field, y0, times_as_y, engine, label)
+        prepared = time.perf_counter()
         states = run(y0, times_as_y)
-        return Solution(times, *_score(states, self.divergence_threshold), engine)
+        cost = cost_of(self, name, prepared - started, time.perf_counter() - prepared)
+        return Solution(times, *_score(states, self.divergence_threshold), cost)
 
     @abc.abstractmethod
-    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         """What integrates the field, and the engine that it is.
 
         It will be called with states like y0 and with `times`, or with one part of them after the other. It gives

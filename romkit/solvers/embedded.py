@@ -8,6 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from romkit import checks
+from romkit.errors import InputError
 from romkit.solvers.base import Run, Solver
 from romkit.types import Field
 
@@ -28,7 +29,10 @@ class EmbeddedPair(Solver):
         checks.positive("rtol", self.rtol)
         checks.positive("atol", self.atol)
 
-    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        if engine == "compiled":
+            fix = "leave engine out, or take RK4"
+            raise InputError("engine", expected=f"'torch' for {type(self).__name__}", got=repr(engine), fix=fix)
         return partial(self._integrate, field), "torch"
 
     @abc.abstractmethod

@@ -36,9 +36,9 @@ class Restarted(Solver):
     def bound(self) -> float:
         return self.solver.bound
 
-    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
-        run, engine = self.solver._prepare(field, y0, times)
-        return partial(self._run_parts, run), engine
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        run, name = self.solver.prepare(field, y0, times, engine, label)
+        return partial(self._run_parts, run), name
 
     def _run_parts(self, run: Run, y: Tensor, times: Tensor) -> Tensor:
         parts = [y.unsqueeze(0)]

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from romkit import checks
-from romkit.engine.compiled import RungeKutta, Unsupported
-from romkit.errors import InputError
+from romkit.engine import compiled_if
+from romkit.engine.compiled import RungeKutta
 from romkit.progress import track
 from romkit.solvers.base import Run, Solver, inside
 from romkit.solvers.grid import Grid
@@ -28,59 +28,47 @@ class RK4(Solver):
     Between two output times it takes the fewest equal steps that are no longer than `dt`.
 
     On a CPU, a field that consists of calls to torch can be compiled together with the loop around it
-    (`romkit.engine.compiled`), which is tens to hundreds of times faster than one call after the other and equal to
-    rounding. Compiled, a member's result does not depend on its neighbours or their number, bit for bit, in batches of
-    two and more. `Solution.engine` says which of the two ran, and why.
+    (`romkit.engine`), which is tens to hundreds of times faster than one call after the other and equal to rounding.
+    Compiled, a member's result does not depend on its neighbours or their number, bit for bit, in batches of two and
+    more.
 
     Args:
         dt: largest step, in the time unit of the field.
-        compile: whether to compile the field; None compiles long runs (`LONG_RUN` steps, fewer of large batches)
-            where possible, True raises `InputError` where it is not.
 
     Source: Hairer, Nørsett, Wanner, Solving Ordinary Differential Equations I, table II.1.2.
     """
 
     dt: float
     divergence_threshold: float = 1e6
-    label: str = "integrating"
-    compile: bool | None = None
 
     def __post_init__(self):
         checks.positive("dt", self.dt)
 
-    def _prepare(self, field: Field, y0: Tensor, times: Tensor) -> tuple[Run, str]:
-        in_torch = partial(self._integrate, field)
-        if self.compile is False:
-            return in_torch, "torch"
-        if self.compile is None and Grid.between(times, self.dt).work(y0) < LONG_RUN:
-            return in_torch, "torch (too short a run to compile)"
-        try:
-            kernel = RungeKutta(field, times[0], y0)
-        except Unsupported as verdict:
-            if self.compile:
-                fix = "compile=None or False"
-                raise InputError("compile", expected="a field to compile", got=str(verdict), fix=fix) from verdict
-            return in_torch, f"torch ({verdict})"
-        return partial(self._integrate_compiled, kernel), "compiled"
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        work = Grid.between(times, self.dt).work(y0)
+        kernel, name = compiled_if(engine, work >= LONG_RUN, lambda: RungeKutta(field, times[0], y0))
+        if kernel is None:
+            return partial(self._integrate, field, label), name
+        return partial(self._integrate_compiled, kernel, label), name
 
-    def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
+    def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
         y, grid = y0.clone(), Grid.between(times, self.dt)
         states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
         states[0] = y
-        for k in track(range(len(grid.steps)), self.label):
+        for k in track(range(len(grid.steps)), label):
             for i in range(grid.steps[k]):
                 y = step(field, times[k] + i * grid.h[k], y, grid.h[k])
             states[k + 1] = y
             y = torch.where(inside(y, self.divergence_threshold), y, 0.0)
         return states
 
-    def _integrate_compiled(self, kernel: RungeKutta, y0: Tensor, times: Tensor) -> Tensor:
+    def _integrate_compiled(self, kernel: RungeKutta, label: str, y0: Tensor, times: Tensor) -> Tensor:
         y, grid = y0.contiguous().clone(), Grid.between(times, self.dt)
         states = torch.empty((len(times), *y.shape), dtype=y.dtype)
         states[0] = y
         h, steps = torch.tensor(grid.h, dtype=y.dtype), torch.tensor(grid.steps)
         length = max(1, len(steps) // PIECES)
-        for start in track(range(0, len(steps), length), self.label):
+        for start in track(range(0, len(steps), length), label):
             part = slice(start, start + length)
             kernel.integrate(times[:-1][part], h[part], steps[part], self.divergence_threshold, y, states[1:][part])
         return states

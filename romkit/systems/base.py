@@ -16,19 +16,24 @@ from romkit.broadcast import align
 from romkit.data import ContextParameter, context_array, make_dataset
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
-from romkit.solvers import RK4
-from romkit.types import ContextFunction, Field
+from romkit.problem import FirstOrder, Parts, Problem, euclidean
+from romkit.solvers import RK4, Solution
+from romkit.types import ContextFunction, Field, Metric, OperatorPath
 
 SPLITS = ("train", "test")
 
 
 class Motion(NamedTuple):
-    """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status (...)."""
+    """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status (...).
+
+    `cost` says what computed it and how long that took: solver, engine, seconds_compiling, seconds_computing.
+    """
 
     state: Tensor
     velocity: Tensor
     acceleration: Tensor | None
     status: Tensor
+    cost: dict[str, object]
 
 
 class System(abc.ABC):
@@ -47,9 +52,11 @@ class System(abc.ABC):
         duration: length of the trajectories in a dataset, sampled at 0, dt, ..., duration - dt.
         transient: time that is simulated and thrown away before the first sample.
         horizon: default length of a rollout.
+        context_may_move: whether the context may be a function of time.
     """
 
     name: ClassVar[str]
+    context_may_move: ClassVar[bool] = True
     context: ClassVar[tuple[ContextParameter, ...]] = ()
     time_units: ClassVar[str] = "1"
     state_names: Sequence[str]
@@ -82,11 +89,20 @@ class System(abc.ABC):
         axes = [np.linspace(p.low, p.high, 10) for p in self.context]
         return np.array(list(itertools.product(*axes))).reshape(-1, len(self.context))
 
+    def weigh(self, x: Tensor, u: Tensor, c: Tensor) -> Tensor:
+        """W(x; c) u for columns u (..., n, k): the metric in which states are compared, the identity by default.
+
+        Where components stand for cells of different size, the weights of the quadrature.
+        """
+        return u
+
     def annotate(self, data: xr.Dataset) -> xr.Dataset:
         """Hook to add variables of the system's own to a dataset, one value per trajectory."""
         return data
 
     # -- what every system has -------------------------------------------------------------------------------------
+
+    order: ClassVar[int] = 1
 
     @property
     def state_size(self) -> int:
@@ -110,35 +126,47 @@ class System(abc.ABC):
 
         return f
 
+    def metric(self, context: Tensor | ContextFunction) -> Metric:
+        """The metric of states at a context (..., p); at that of time 0 where it varies in time."""
+        if type(self).weigh is System.weigh:
+            return euclidean
+        c = context(torch.zeros(())) if callable(context) else context
+        return lambda x, u: self.weigh(x, u, align(c.to(x), x))
+
+    def problem(self, path: OperatorPath, context: Tensor | ContextFunction) -> Problem:
+        """This system, to be reduced by the operators along a path, whose context (..., p) is given beside it."""
+        return FirstOrder(path, self.field(context), self.metric(context))
+
+    def start(self, contexts: Tensor, rng: np.random.Generator | None = None) -> Parts:
+        """(x,) or (q, q̇), each (C, n), after the transient: where datasets begin and, by default, rollouts too."""
+        parts = self._initial_parts(contexts, rng)
+        if self.transient == 0:
+            return parts
+        span = torch.linspace(0, self.transient, 101, dtype=parts[0].dtype)
+        motion = self.simulate(parts, contexts, span, label="transient")
+        return (motion.state[..., -1, :], motion.velocity[..., -1, :])[: self.order]
+
     def simulate(
-        self, initial_state: Tensor, context: Tensor | ContextFunction, times: Tensor, *, label: str = "full model"
+        self,
+        parts: Parts,
+        context: Tensor | ContextFunction,
+        times: Tensor,
+        *,
+        engine: str = "auto",
+        label: str = "full model",
     ) -> Motion:
-        """Integrate from `initial_state` (..., n) at `times[0]` with the system's own solver.
+        """Integrate from a state at `times[0]` with the system's own solver.
 
         Args:
-            initial_state: (..., n), float64; the leading axes are those of the context.
+            parts: (x,), or (q, q̇) of a mechanical system, each (..., n), float64, with the leading axes of the context.
             context: (..., p), or a function of t that gives it.
             times: (T,) increasing output times.
+            engine: "auto", "torch" or "compiled" (see `romkit.engine`).
             label: what the progress bar says.
         """
-        checks.last_axis("initial_state", initial_state.shape, self.state_size, f"the state of {self.name}")
-        f = self.field(context)
-        with torch.inference_mode(), one_thread():
-            _, states, status, _ = RK4(self.dt, label=label, compile=False)(f, initial_state, times)
-            velocity = _at_each_time(f, times, states) if callable(context) else f(times, states)
-        return Motion(states, velocity, None, status)
-
-    def settled_state(self, context: Tensor, rng: np.random.Generator | None = None) -> Tensor:
-        """(..., n) states after the transient: where a dataset begins and, by default, a rollout too."""
-        x0 = self.initial_state(context, rng)
-        if self.transient == 0:
-            return x0
-        span = torch.linspace(0, self.transient, 101, dtype=x0.dtype)
-        return self.simulate(x0, context, span, label="transient").state[..., -1, :]
-
-    def trajectories(self, contexts: Tensor, rng: np.random.Generator | None, times: Tensor) -> Motion:
-        """The motion from the system's own initial states at contexts (C, p): what a dataset records."""
-        return self.simulate(self.settled_state(contexts, rng), contexts, times)
+        checks.parts("parts", parts, self.order, self.state_size)
+        with torch.inference_mode():
+            return self._simulate(parts, context, times, engine, label)
 
     def dataset(
         self, split: str | None = None, *, seed: int = 0, duration: float | None = None, **context: object
@@ -157,7 +185,7 @@ class System(abc.ABC):
         duration = self.duration if duration is None else checks.positive("duration", duration, unit=self.time_units)
         contexts, rng = self._contexts(split, seed, context)
         times = torch.arange(round(duration / self.dt), dtype=torch.float64) * self.dt
-        motion = self.trajectories(contexts, rng, times)
+        motion = self.simulate(self.start(contexts, rng), contexts, times)
         return self.annotate(
             make_dataset(
                 {name: _numpy(getattr(motion, name)) for name in ("state", "velocity", "acceleration")},
@@ -184,6 +212,24 @@ class System(abc.ABC):
         }
 
     # -- details ---------------------------------------------------------------------------------------------------
+
+    def _initial_parts(self, contexts: Tensor, rng: np.random.Generator | None) -> Parts:
+        return (self.initial_state(contexts, rng),)
+
+    def _simulate(
+        self, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
+    ) -> Motion:
+        f = self.field(context)
+        solution = self._solve(f, parts, context, times, engine, label)
+        x = solution.states
+        velocity = _at_each_time(f, times, x) if callable(context) else f(times, x)
+        return Motion(x, velocity, None, solution.status, solution.cost)
+
+    def _solve(
+        self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
+    ) -> Solution:
+        with one_thread():
+            return RK4(self.dt)(f, torch.cat(parts, dim=-1), times, engine=engine, label=label)
 
     def _contexts(self, split: str | None, seed: int, named: dict) -> tuple[Tensor, np.random.Generator | None]:
         if split is None:

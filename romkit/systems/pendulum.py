@@ -1,6 +1,7 @@
 """The 16-DoF pendulum: four swinging links simulated in MuJoCo, and twelve angles coupled to theirs."""
 
 import itertools
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -11,7 +12,9 @@ from torch import Tensor
 from romkit import checks
 from romkit.broadcast import align
 from romkit.data import ContextParameter
+from romkit.problem import Parts
 from romkit.solvers import Status
+from romkit.solvers.base import cost_of
 from romkit.systems import chain
 from romkit.systems.base import Motion
 from romkit.systems.coupling import DRIVING, couple
@@ -71,10 +74,10 @@ class Pendulum(MechanicalSystem):
         q, v = q[..., :DRIVING], v[..., :DRIVING]
         return couple(q, v, chain.acceleration(q, v, c), c)[2]
 
-    def mass(self, q: Tensor, c: Tensor) -> Tensor:
-        """(..., 16, 16) inertia in kg m²: that of the four links; the coupled angles carry none."""
-        coupled = STATE_SIZE - DRIVING
-        return torch.nn.functional.pad(chain.mass_matrix(q[..., :DRIVING], c), (0, coupled, 0, coupled))
+    def weigh(self, q: Tensor, u: Tensor, c: Tensor) -> Tensor:
+        """M(q) u with the inertia of the four links in kg m²; the coupled angles carry none."""
+        weighed = chain.mass_matrix(q[..., :DRIVING], c) @ u[..., :DRIVING, :]
+        return torch.nn.functional.pad(weighed, (0, 0, 0, STATE_SIZE - DRIVING))
 
     def energy(self, context: Tensor | float | None = None, **named: object) -> Callable[[Tensor, Tensor], Tensor]:
         """(q, q̇) -> energy (...) of the four links in J, with the context bound. Zero at rest hanging down."""
@@ -102,10 +105,12 @@ class Pendulum(MechanicalSystem):
     def provenance(self) -> dict[str, object]:
         return super().provenance() | {"solver": "MuJoCo RK4"}
 
-    def _simulate(self, q0: Tensor, v0: Tensor, context: Tensor, times: Tensor, label: str) -> Motion:
+    def _simulate(self, parts: Parts, context: Tensor, times: Tensor, engine: str, label: str) -> Motion:
+        q0, v0 = parts
         inputs = [x[..., :DRIVING].double().cpu() for x in (q0, v0, align(context, q0))]
         lead = torch.broadcast_shapes(*(x.shape[:-1] for x in inputs))
         rows = [x.expand(*lead, DRIVING).reshape(-1, DRIVING) for x in inputs]
+        started = time.perf_counter()
         q, v, alive = map(
             torch.from_numpy,
             simulate_chains(
@@ -116,8 +121,9 @@ class Pendulum(MechanicalSystem):
                 label=label,
             ),
         )
+        cost = cost_of(f"MuJoCo RK4(dt={self.dt:g})", "MuJoCo", 0.0, time.perf_counter() - started)
         lengths = align(rows[-1], q)
         motion = couple(q, v, chain.acceleration(q, v, lengths), lengths)
         status = torch.where(alive[:, -1], Status.COMPLETED, Status.DIVERGED).to(torch.int8)
         recorded = [torch.where(alive.unsqueeze(-1), x, torch.nan).reshape(*lead, *x.shape[1:]).to(q0) for x in motion]
-        return Motion(*recorded, status.reshape(lead).to(q0.device))
+        return Motion(*recorded, status.reshape(lead).to(q0.device), cost)

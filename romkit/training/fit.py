@@ -16,7 +16,7 @@ from romkit.data import check_dataset, snapshots
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.projections import METHODS, Normalization, Projection, architecture, stack, unstack
-from romkit.systems import SYSTEMS, MechanicalSystem, System
+from romkit.systems import SYSTEMS, System
 from romkit.training.checkpoint import Checkpoint, digest
 from romkit.training.fast import compiled_or_eager
 from romkit.training.gradients import future_gradients
@@ -223,7 +223,7 @@ def _check_system(system: System, plan: Recipe, normalization: Normalization) ->
             got=f"{system.name} with {system.state_size} and {system.context_names}",
             fix="pass the system that the data come from",
         )
-    if isinstance(system, MechanicalSystem):
+    if system.order != 1:
         for name in ("latent_weight", "invariance_weight", "gradient_weight"):
             if weight := getattr(plan, name):
                 fix = f"give {name}=0; fibre_weight and the refinement by rollouts take mechanical systems as well"

@@ -142,9 +142,10 @@ class _Windows:
         self.count, self.samples = trajectories.state.shape[:2]
         copies = _copies(objective.projection, self.count)
         flat = FlatParameters(copies)
-        advance = flat.function(Advance(copies, system, DYNAMICS[plan.dynamics](), h))
+        dynamics = DYNAMICS[plan.dynamics]()
+        advance = flat.function(Advance(copies, system, dynamics, h))
         self.advance = compile_anew(advance) if compiled else advance
-        self.start = flat.function(Start(copies, system))
+        self.start = flat.function(Start(copies, system, dynamics))
 
     def length(self, progress: float) -> int:
         """Steps of the windows at `progress` in [0, 1) of the refinement."""

@@ -21,20 +21,17 @@ from romkit import checks
 from romkit.data import snapshots
 from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, LatentField
-from romkit.integrators.base import tangent_bundle_field
+from romkit.problem import ConstantPath
 from romkit.progress import track
 from romkit.projections import Projection
-from romkit.projections.base import Operator
 from romkit.solvers.rk4 import step as rk4_step
 from romkit.systems import System
-from romkit.systems.mechanical import MechanicalSystem
 from romkit.training.fast import compile_anew
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
 from romkit.training.pipeline import AnyBatch
 from romkit.training.schedules import Cosine, Plateaus
-from romkit.types import Field
 
 CLIP = 1.0
 """Largest norm of a seed's gradient, which grows with the length of the windows."""
@@ -119,29 +116,24 @@ class Advance(nn.Module):
         super().__init__()
         self.projection, self.system, self.dynamics, self.h = projection, system, dynamics, h
 
-    def forward(self, z: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Latent state (S, B, k) after a step, and its decoded state (S, B, n)."""
         P = self.projection(c)
-        z = rk4_step(self._field(P, c), z.new_zeros(()), z, self.h).clamp(-BOUND, BOUND)
-        return z, P.decode(z[..., : P.latent_dim])
-
-    def _field(self, P: Operator, c: Tensor) -> Field:
-        f = self.system.field(c)
-        if isinstance(self.system, MechanicalSystem):
-            return tangent_bundle_field(self.dynamics.latent_acceleration(P, f, self.system.mass_matrix(c)))
-        return self.dynamics.latent_field(P, f)
+        problem = self.system.problem(ConstantPath(P), c)
+        w = rk4_step(self.dynamics.field(problem), w.new_zeros(()), w, self.h).clamp(-BOUND, BOUND)
+        return w, P.decode(problem.split(w)[0])
 
 
 class Start(nn.Module):
-    """The encoded state: z, or (z, ż) of a mechanical system."""
+    """The latent state that rollouts start at."""
 
-    def __init__(self, projection: Projection, system: System):
+    def __init__(self, projection: Projection, system: System, dynamics: LatentField):
         super().__init__()
-        self.projection, self.system = projection, system
+        self.projection, self.system, self.dynamics = projection, system, dynamics
 
     def forward(self, x: Tensor, v: Tensor, c: Tensor) -> Tensor:
-        motion = self.projection(c).encode_jvp(x, v)
-        return torch.cat(motion, dim=-1) if isinstance(self.system, MechanicalSystem) else motion.value
+        problem = self.system.problem(ConstantPath(self.projection(c)), c)
+        return self.dynamics.start(problem, x.new_zeros(()), (x, v)[: problem.order])
 
 
 def refine(
@@ -174,11 +166,12 @@ def refine(
     trajectories = Trajectories.from_dataset(data, plan.every, like=rows.y)
     flat = FlatParameters(stacked)
     h = float(data["time"][plan.every] - data["time"][0])
-    advance = flat.function(Advance(stacked, system, DYNAMICS[plan.dynamics](), h))
+    dynamics = DYNAMICS[plan.dynamics]()
+    advance = flat.function(Advance(stacked, system, dynamics, h))
     if compiled:
         advance = compile_anew(advance)
     component_weights = plan.weight * objective.component_weights / stacked.normalization.state_scale**2
-    loss = _loss(flat.function(objective), flat.function(Start(stacked, system)), advance, component_weights)
+    loss = _loss(flat.function(objective), flat.function(Start(stacked, system, dynamics)), advance, component_weights)
     optimizer, schedule = Adam(clip=CLIP), Cosine(warmup=0.05)
     step, state = optimizer.make_step(loss, flat), optimizer.start(flat.read(), flat)
     plateaus, history = Plateaus.start(state.theta), []

@@ -36,5 +36,5 @@ def regression_error(field: NeuralODEModel, paths: Paths, batch: int, draw: torc
     """(S,) mean squared error of the rates at `batch` random samples, in units of `field.rate`."""
     w, rates, c, _ = paths
     path, k = (torch.randint(size, (batch,), generator=draw) for size in w.shape[1:3])
-    error = field.at(c[:, path])(w[:, path, k]) - rates[:, path, k]
+    error = field.network(c[:, path])(w[:, path, k]) - rates[:, path, k]
     return (error / field.rate.unsqueeze(1)).square().mean((1, 2))

@@ -9,7 +9,7 @@ from torch import Tensor
 from romkit import checks
 from romkit.broadcast import align, matmul
 from romkit.errors import InputError
-from romkit.integrators.base import LearnedField, tangent_bundle_field
+from romkit.integrators.base import LearnedField
 from romkit.integrators.neural_ode.network import Layers, affine
 from romkit.integrators.sindy import Scaling
 from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
@@ -41,19 +41,16 @@ class NeuralODEModel(LearnedField):
     velocity_error: Tensor
     trajectory_error: Tensor
 
-    def latent_field(self, P: ProjectionOperator, f: Field | None = None) -> Field:
-        """g(t, z) at the context of P; the full-order field is not used."""
-        g = self._at(P, 1)
-        return lambda t, z: g(z)
+    def at(self, P: ProjectionOperator) -> Callable[[Tensor], Tensor]:
+        """w (..., d) -> ż or z̈ (..., m) at the context of P."""
+        if P.latent_dim != self.rate.shape[-1]:
+            expected, fix = f"{self.rate.shape[-1]} latent coordinates", "use the one that the field was fitted on"
+            raise InputError("projection", expected=expected, got=str(P.latent_dim), fix=fix)
+        p = len(self.context.names)
+        checks.last_axis("context", P.context.shape, p, f"({', '.join(self.context.names)})")
+        return self.network(P.context)
 
-    def latent_acceleration(
-        self, P: ProjectionOperator, f: SecondOrderField | None = None, mass: Mass | None = None
-    ) -> SecondOrderField:
-        """h(t, z, ż) at the context of P; neither the full-order field nor the inertia is used."""
-        g = self._at(P, 2)
-        return lambda t, z, dz: g(torch.cat([z, dz], dim=-1))
-
-    def at(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+    def network(self, c: Tensor) -> Callable[[Tensor], Tensor]:
         """w (..., d) -> ż or z̈ (..., m) at a context c (..., p) in physical units."""
         d = self.scale.shape[-1]
         (first, offset), *rest = self._scaled(c)
@@ -71,10 +68,10 @@ class NeuralODEModel(LearnedField):
 
     def motion(self, c: Tensor) -> Field:
         """ẇ (..., d) of w = z or (z, ż) at a context c (..., p)."""
-        g = self.at(c)
+        g = self.network(c)
         if self.order == 1:
             return lambda t, w: g(w)
-        return tangent_bundle_field(lambda t, z, dz: g(torch.cat([z, dz], dim=-1)))
+        return lambda t, w: torch.cat([w.chunk(2, dim=-1)[1], g(w)], dim=-1)
 
     def detached(self, *, single: bool) -> "NeuralODEModel":
         """A copy without gradients; with `single`, the only field of its stack, without the leading axis."""
@@ -100,18 +97,3 @@ class NeuralODEModel(LearnedField):
         names = ", ".join(self.context.names) or "none"
         errors = f"velocity {self.velocity_error.max():.1e}, trajectory {self.trajectory_error.max():.1e}"
         return f"NeuralODEModel(order {self.order}, {widths}, context {names}; training errors: {errors})"
-
-    def _at(self, P: ProjectionOperator, order: int) -> Callable[[Tensor], Tensor]:
-        if order != self.order:
-            raise InputError(
-                "dynamics",
-                expected=f"a field of order {order}, as the system",
-                got=f"one of order {self.order}",
-                fix="fit it on data of this system, with `acceleration` if it is mechanical",
-            )
-        if P.latent_dim != self.rate.shape[-1]:
-            expected, fix = f"{self.rate.shape[-1]} latent coordinates", "use the one that the field was fitted on"
-            raise InputError("projection", expected=expected, got=str(P.latent_dim), fix=fix)
-        p = len(self.context.names)
-        checks.last_axis("context", P.context.shape, p, f"({', '.join(self.context.names)})")
-        return self.at(P.context)

@@ -1,6 +1,6 @@
 """SINDy: sparse identification of the equation that drives a latent space."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -123,11 +123,9 @@ class SINDy(LearnedField):
         basis = replace(design.basis, variables=design.basis.variables.repeated(models))
         return SINDyEnsemble(SINDyModel(basis=basis, order=samples.order, source=source, samples=len(samples), **parts))
 
-    def latent_field(self, P: ProjectionOperator, f: Field) -> Field:
-        raise self._unfitted()
-
-    def latent_acceleration(self, P: ProjectionOperator, f: SecondOrderField, mass: Mass) -> SecondOrderField:
-        raise self._unfitted()
+    def at(self, P: ProjectionOperator) -> Callable[[Tensor], Tensor]:
+        fix = "give the result of its fit"
+        raise InputError("dynamics", expected="a fitted equation", got="settings, SINDy(...)", fix=fix)
 
     @property
     def _thresholding(self) -> Thresholding:
@@ -153,10 +151,6 @@ class SINDy(LearnedField):
         library = self.library or Polynomial(self.degree)
         context_library = self.context_library or Polynomial(self.context_degree)
         return Basis(library, context_library, samples.variables, samples.parameters)
-
-    def _unfitted(self) -> InputError:
-        fix = "give the result of its fit"
-        return InputError("dynamics", expected="a fitted equation", got="settings, SINDy(...)", fix=fix)
 
 
 def _one_axis(x: Tensor) -> Tensor:

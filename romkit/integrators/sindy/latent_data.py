@@ -22,7 +22,8 @@ from romkit.integrators.differentiation import differentiate
 from romkit.integrators.galerkin import Galerkin
 from romkit.integrators.sindy.samples import LatentSamples
 from romkit.integrators.sindy.scaling import Scaling
-from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
+from romkit.problem import ConstantPath, Problem
+from romkit.types import OperatorPath, ProjectionOperator
 
 T0 = torch.zeros((), dtype=torch.float64)
 
@@ -87,9 +88,8 @@ def differentiated_samples(
 def galerkin_samples(
     projection: ProjectionFamily,
     data: xr.Dataset,
-    field: Callable[[Tensor], Field | SecondOrderField],
+    problem: Callable[[OperatorPath, Tensor], Problem],
     *,
-    mass: Callable[[Tensor], Mass] | None = None,
     spread: float = 0.3,
     copies: int = 1,
     seed: int = 0,
@@ -103,8 +103,7 @@ def galerkin_samples(
     Args:
         projection: trained on such data.
         data: in romkit's schema; with velocities for a mechanical system.
-        field: context (..., p) -> full-order field; `system.field`.
-        mass: context -> inertia, for a mechanical system: `system.mass_matrix`. Samples are then of second order.
+        problem: (path, context (..., p)) -> what is to be reduced: `system.problem`.
         spread: standard deviation of the Gaussian scatter, in standard deviations of each latent coordinate.
         copies: scattered points per snapshot.
         seed: of the scatter.
@@ -113,19 +112,16 @@ def galerkin_samples(
     checks.not_negative("spread", spread)
     checks.at_least("copies", copies, 1)
     dynamics = dynamics or Galerkin()
-    P = _operator(projection, data)
     generator = torch.Generator().manual_seed(seed)
     several = data.isel(time=[k for k in range(data.sizes["time"]) for _ in range(copies)])
     source = f"{type(dynamics).__name__} field around the encoded data (spread {spread:g})"
+    P = _operator(projection, several)
+    task = problem(ConstantPath(P), P.context)
     with torch.no_grad():
-        x = _variable(several, "state", P)
-        if mass is None:
-            z = _scattered(P.encode(x), spread, generator)
-            values = z, dynamics.latent_field(P, field(P.context))(T0, z)
-        else:
-            z, dz = (_scattered(y, spread, generator) for y in P.encode_jvp(x, _variable(several, "velocity", P)))
-            values = z, dz, dynamics.latent_acceleration(P, field(P.context), mass(P.context))(T0, z, dz)
-    return _samples(several, *values, source=source, keep=_regular(values[-1]))
+        parts = tuple(_variable(several, name, P) for name in ("state", "velocity")[: task.order])
+        scattered = [_scattered(part, spread, generator) for part in task.split(task.encode(P, parts))]
+        rate = dynamics.latent_rate(task)(T0, task.join(*scattered))
+    return _samples(several, *scattered, rate, source=source, keep=_regular(rate))
 
 
 def _operator(projection: ProjectionFamily, data: xr.Dataset) -> ProjectionOperator:

@@ -66,17 +66,19 @@ class SINDyModel(LearnedField):
         theta = torch.stack([term.expand(z.shape[:-1]) for term in self.basis.terms(z, c)], dim=-1)
         return self.basis.rate(theta @ self.coefficients.to(theta))
 
-    def latent_field(self, P: ProjectionOperator, f: Field | None = None) -> Field:
-        """g(t, z) at the context of P; the full-order field is not used."""
-        g = self._bound(P, 1)
-        return lambda t, z: g(z)
-
-    def latent_acceleration(
-        self, P: ProjectionOperator, f: SecondOrderField | None = None, mass: Mass | None = None
-    ) -> SecondOrderField:
-        """h(t, z, ż) at the context of P; neither the full-order field nor the inertia is used."""
-        g = self._bound(P, 2)
-        return lambda t, z, dz: g(torch.cat([z, dz], dim=-1))
+    def at(self, P: ProjectionOperator) -> Callable[[Tensor], Tensor]:
+        """w = z or (z, ż) -> ż or z̈ (..., m) at the context of P."""
+        m = self.coefficients.shape[-1]
+        if P.latent_dim != m:
+            raise InputError(
+                "projection",
+                expected=f"{m} latent coordinates",
+                got=str(P.latent_dim),
+                fix="use the one it was fitted on",
+            )
+        c = P.context if self.basis.context.names else P.context[..., :0]
+        self.basis.check_context("projection's context", c)
+        return self.basis.at(self.coefficients, c)
 
     def equations(self, digits: int = 4) -> list[str]:
         """One formula per latent, like `z0' = 1.000 z1 - 0.5000 z0 F`, with this many significant digits."""
@@ -88,13 +90,13 @@ class SINDyModel(LearnedField):
             for name, column in zip(latents, columns, strict=True)
         ]
 
-    def at(self, **context: float) -> "SINDyModel":
-        """The equation of one context given by name, `model.at(F=3.15)`, with the context's terms evaluated.
+    def fixed(self, **context: float) -> "SINDyModel":
+        """The equation of one context given by name, `model.fixed(F=3.15)`, with the context's terms evaluated.
 
         Raises:
             InputError: a name is missing or unknown, or a value is not one finite number.
         """
-        self._check_single("at")
+        self._check_single("fixed")
         c = torch.from_numpy(context_array(self.basis.context.names, context))
         if c.ndim > 1:
             names = ", ".join(context)
@@ -139,26 +141,6 @@ class SINDyModel(LearnedField):
             unsettled,
         ]
         return "\n  ".join(line for line in lines if line)
-
-    def _bound(self, P: ProjectionOperator, order: int) -> Callable[[Tensor], Tensor]:
-        m = self.coefficients.shape[-1]
-        if order != self.order:
-            raise InputError(
-                "dynamics",
-                expected=f"an equation of order {order}, as the system",
-                got=f"one of order {self.order}",
-                fix="fit one of the same order (LatentSamples.first_order, .second_order)",
-            )
-        if P.latent_dim != m:
-            raise InputError(
-                "projection",
-                expected=f"{m} latent coordinates",
-                got=str(P.latent_dim),
-                fix="use the one it was fitted on",
-            )
-        c = P.context if self.basis.context.names else P.context[..., :0]
-        self.basis.check_context("projection's context", c)
-        return self.basis.at(self.coefficients, c)
 
     def _check_variables(self, z: Tensor) -> None:
         if z.shape[-1:] != (len(self.basis.variables),):

@@ -1,0 +1,103 @@
+"""`romkit.simulate`: the full model at contexts and from states of the user's choice, as a dataset."""
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit import checks, provenance
+from romkit.contexts import Contexts
+from romkit.data import make_dataset
+from romkit.errors import InputError
+from romkit.problem import Parts
+from romkit.systems import System
+
+
+def simulate(
+    system: System,
+    *,
+    duration: float | None = None,
+    initial_state: object = None,
+    initial_velocity: object = None,
+    dt: float | None = None,
+    engine: str = "auto",
+    context: dict[str, object] | None = None,
+    **named: object,
+) -> xr.Dataset:
+    """Simulate the full model.
+
+    Args:
+        system: the full-order model.
+        duration: length of the run in the system's time units; `system.horizon` by default.
+        initial_state: (n,) or (trajectories, n) in physical units; by default where the system's datasets begin.
+        initial_velocity: the same for mechanical systems; at rest by default.
+        dt: interval of the output; `system.dt` by default.
+        engine: "auto", "torch" or "compiled" (see `romkit.engine`).
+        context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
+        **named: the other context parameters: a scalar, an array, or a smooth function of time that gives one.
+
+    Returns:
+        Dataset in romkit's schema (`romkit.data.schema`): `state`, `velocity` and, if mechanical, `acceleration`. A
+        context that varies in time has the dimensions (trajectory, time). Attributes record system, solver, engine,
+        and seconds of compiling and of computing.
+
+    Raises:
+        InputError: context, state, duration or dt that cannot be used.
+    """
+    dt = system.dt if dt is None else checks.positive("dt", dt, unit=system.time_units)
+    duration = system.horizon if duration is None else checks.positive("duration", duration, unit=system.time_units)
+    times = torch.arange(round(duration / dt) + 1, dtype=torch.float64) * dt
+    contexts = Contexts.of(system.context_names, named | (context or {}), times)
+    if contexts.path is not None and not system.context_may_move:
+        moving = ", ".join(contexts.moving)
+        fix = "give a constant context; a mechanical system whose parameters move needs the forces that move them"
+        raise InputError(moving, expected=f"numbers for {system.name}", got="a function of time", fix=fix)
+    parts = _start(system, contexts.initial, initial_state, initial_velocity)
+    with torch.no_grad():
+        motion = system.simulate(parts, contexts.path or contexts.initial, times, engine=engine)
+    variables = {name: getattr(motion, name) for name in ("state", "velocity", "acceleration")}
+    return make_dataset(
+        {name: tensor.numpy() for name, tensor in variables.items() if tensor is not None},
+        times=times.numpy(),
+        time_units=system.time_units,
+        state_names=system.state_names,
+        state_units=system.state_units,
+        contexts=contexts.over_time.numpy(),
+        context=system.context,
+        attrs=system.provenance() | motion.cost | {"device": provenance.device_name("cpu")},
+    )
+
+
+def _start(system: System, contexts: Tensor, state: object, velocity: object) -> Parts:
+    """The state, or state and velocity, that all trajectories start from, each (C, n)."""
+    given = {"initial_state": state, "initial_velocity": velocity}
+    names = list(given)[: system.order]
+    for name, value in given.items():
+        if value is not None and name not in names:
+            raise InputError(name, expected="nothing", got="a value", fix=f"{system.name} is first order; drop it")
+    if all(given[name] is not None for name in names):
+        own = [None] * system.order
+    elif state is None:
+        own = system.start(contexts)
+    else:
+        own = (None, *system.start(contexts)[1:])
+    return tuple(
+        default if given[name] is None else _per_trajectory(name, given[name], system, contexts)
+        for name, default in zip(names, own, strict=True)
+    )
+
+
+def _per_trajectory(argument: str, value: object, system: System, contexts: Tensor) -> Tensor:
+    array = torch.as_tensor(np.asarray(value, dtype=np.float64))
+    checks.last_axis(argument, array.shape, system.state_size, f"the state of {system.name}")
+    if not bool(array.isfinite().all()):
+        raise InputError(argument, expected="finite numbers", got="NaN or infinity", fix="check the state")
+    try:
+        return array.expand(len(contexts), -1).clone()
+    except RuntimeError as error:
+        raise InputError(
+            argument,
+            expected=f"one state or {len(contexts)}",
+            got=f"shape {tuple(array.shape)}",
+            fix="match the contexts",
+        ) from error
