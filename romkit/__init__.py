@@ -10,22 +10,30 @@ import os
 
 # Without this, MKL's matrix products depend on where a matrix lies in memory, and a seed on its place in a stack.
 # MKL reads it at its first product; a setting of the user's stays.
-os.environ.setdefault("MKL_CBWR", "AUTO")
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 from romkit import data, integrators, metrics, projections, solvers, systems, training
+from romkit.follow import follow
+from romkit.forecast import forecast
 from romkit.projections import load, save
 from romkit.rollout import rollout
+from romkit.score import score
+from romkit.simulate import simulate
 from romkit.training import fit
 
 __all__ = [
     "data",
     "fit",
+    "follow",
+    "forecast",
     "integrators",
     "load",
     "metrics",
     "projections",
     "rollout",
     "save",
+    "score",
+    "simulate",
     "solvers",
     "systems",
     "training",

@@ -4,6 +4,10 @@ import difflib
 import math
 from collections.abc import Collection, Sequence
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from romkit.errors import InputError
 
 
@@ -76,3 +80,18 @@ def parts(argument: str, value: object, order: int, size: int) -> None:
         raise InputError(argument, expected=f"{meaning}, tensors (..., {size})", got=type(value).__name__, fix=fix)
     for name, part in zip(("initial_state", "initial_velocity"), value, strict=False):
         last_axis(name, part.shape, size, "the components of the state")
+
+
+def states(argument: str, value: object, size: int, number: int) -> Tensor:
+    """One state (size,) or one per trajectory (number, size), as finite float64 numbers (number, size)."""
+    try:
+        array = torch.as_tensor(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError) as error:
+        raise InputError(argument, expected="numbers", got=repr(value)[:80], fix="give an array") from error
+    last_axis(argument, array.shape, size, "the components of the state")
+    if not bool(array.isfinite().all()):
+        raise InputError(argument, expected="finite numbers", got="NaN or infinity", fix="check the state")
+    if array.ndim > 2 or (array.ndim == 2 and len(array) not in (1, number)):
+        expected, got = f"one state or {number}", f"shape {tuple(array.shape)}"
+        raise InputError(argument, expected=expected, got=got, fix="match the contexts")
+    return array.expand(number, -1).clone()

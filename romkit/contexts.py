@@ -47,6 +47,14 @@ class Contexts(NamedTuple):
         over_time = torch.stack([path(t) for t in times], dim=-2)
         return cls(path(times[0]), over_time, path, moving)
 
+    def expanded(self, number: int) -> "Contexts":
+        """For this many trajectories that share a single context."""
+        if len(self.initial) == number:
+            return self
+        return self._replace(
+            initial=self.initial.expand(number, -1), over_time=self.over_time.expand(number, *self.over_time.shape[1:])
+        )
+
     @classmethod
     def of_dataset(cls, data: xr.Dataset) -> "Contexts":
         """The context of a dataset; splines go through one that was recorded over time."""

@@ -1,6 +1,5 @@
 """`romkit.simulate`: the full model at contexts and from states of the user's choice, as a dataset."""
 
-import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
@@ -75,29 +74,7 @@ def _start(system: System, contexts: Tensor, state: object, velocity: object) ->
     for name, value in given.items():
         if value is not None and name not in names:
             raise InputError(name, expected="nothing", got="a value", fix=f"{system.name} is first order; drop it")
-    if all(given[name] is not None for name in names):
-        own = [None] * system.order
-    elif state is None:
-        own = system.start(contexts)
-    else:
-        own = (None, *system.start(contexts)[1:])
-    return tuple(
-        default if given[name] is None else _per_trajectory(name, given[name], system, contexts)
-        for name, default in zip(names, own, strict=True)
-    )
-
-
-def _per_trajectory(argument: str, value: object, system: System, contexts: Tensor) -> Tensor:
-    array = torch.as_tensor(np.asarray(value, dtype=np.float64))
-    checks.last_axis(argument, array.shape, system.state_size, f"the state of {system.name}")
-    if not bool(array.isfinite().all()):
-        raise InputError(argument, expected="finite numbers", got="NaN or infinity", fix="check the state")
-    try:
-        return array.expand(len(contexts), -1).clone()
-    except RuntimeError as error:
-        raise InputError(
-            argument,
-            expected=f"one state or {len(contexts)}",
-            got=f"shape {tuple(array.shape)}",
-            fix="match the contexts",
-        ) from error
+    own = dict(zip(names, system.start(contexts) if state is None else system.at_rest(contexts), strict=True))
+    size, number = system.state_size, len(contexts)
+    own |= {name: checks.states(name, given[name], size, number) for name in names if given[name] is not None}
+    return tuple(own.values())

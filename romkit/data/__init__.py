@@ -1,7 +1,7 @@
 """Datasets: one xarray schema for every system, named contexts, tensors for training, files with checksums."""
 
 from romkit.data.context import ContextParameter, context_array, context_names, context_path
-from romkit.data.schema import DIMS, check_dataset, make_dataset
+from romkit.data.schema import DIMS, check_dataset, check_states, make_dataset
 from romkit.data.storage import open_dataset, save_dataset
 from romkit.data.tensors import Snapshots, context_matrix, snapshots
 
@@ -10,6 +10,7 @@ __all__ = [
     "ContextParameter",
     "Snapshots",
     "check_dataset",
+    "check_states",
     "context_array",
     "context_matrix",
     "context_names",

@@ -53,11 +53,13 @@ def context_path(names: Sequence[str], values: Mapping[str, object]) -> Callable
 
 
 def context_names(data: xr.Dataset) -> tuple[str, ...]:
-    """Names of the context of a dataset: its floating-point coordinates along `trajectory` alone."""
+    """Names of the context of a dataset: its floating-point coordinates along `trajectory`, or along it and `time`."""
     return tuple(
         str(name)
         for name, coord in data.coords.items()
-        if coord.dims == ("trajectory",) and name != "trajectory" and np.issubdtype(coord.dtype, np.floating)
+        if coord.dims in (("trajectory",), ("trajectory", "time"))
+        and name != "trajectory"
+        and np.issubdtype(coord.dtype, np.floating)
     )
 
 

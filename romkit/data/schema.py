@@ -46,7 +46,7 @@ def make_dataset(
         time_units: unit of time.
         state_names: name of each of the n components.
         state_units: unit of each.
-        contexts: (trajectories, p) in physical units, columns in the order of `context`.
+        contexts: (trajectories, p), or (trajectories, T, p), in physical units, columns in the order of `context`.
         context: the parameters that the columns belong to.
         attrs: provenance; values that netCDF cannot hold are stored as JSON.
     """
@@ -68,7 +68,7 @@ def make_dataset(
     )
     for column, parameter in zip(np.moveaxis(contexts, -1, 0), context, strict=True):
         data.coords[parameter.name] = (
-            "trajectory",
+            DIMS[: column.ndim],
             column,
             {
                 "units": parameter.units,
@@ -85,39 +85,47 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
     Raises:
         InputError: not a Dataset, a dimension or variable is missing, or values are not finite.
     """
+    check_states(data)
+    if "velocity" not in data.data_vars:
+        fix = 'add it: data["velocity"] = data["state"].differentiate("time")'
+        raise InputError("data", expected="a variable 'velocity'", got=_variables(data), fix=fix)
+    _check_variable(data, "velocity")
+    return data
+
+
+def check_states(data: xr.Dataset) -> xr.Dataset:
+    """`data`, if it holds trajectories.
+
+    Raises:
+        InputError: not a Dataset, a dimension or the variable `state` is missing, or values are not finite.
+    """
     if not isinstance(data, xr.Dataset):
-        raise InputError(
-            "data", expected="an xarray.Dataset", got=type(data).__name__, fix="see the guide, 'Your own data'"
-        )
-    for name in ("state", "velocity"):
-        if name not in data.data_vars:
-            fix = (
-                'add it: data["velocity"] = data["state"].differentiate("time")'
-                if name == "velocity"
-                else "rename your state variable to 'state'"
-            )
-            raise InputError(
-                "data", expected=f"a variable {name!r}", got=f"variables {sorted(map(str, data.data_vars))}", fix=fix
-            )
-        if set(data[name].dims) != set(DIMS):
-            raise InputError(
-                "data",
-                expected=f"{name} with dims {DIMS}",
-                got=f"dims {data[name].dims}",
-                fix="rename or expand the dims",
-            )
-        if not np.isfinite(data[name].values).all():
-            bad = int((~np.isfinite(data[name].values)).any(axis=(1, 2)).sum())
-            raise InputError(
-                "data",
-                expected=f"finite {name}",
-                got=f"NaN or infinity in {bad} trajectories",
-                fix="drop those trajectories",
-            )
+        got, fix = type(data).__name__, "see the guide, 'Your own data'"
+        raise InputError("data", expected="an xarray.Dataset", got=got, fix=fix)
+    if "state" not in data.data_vars:
+        fix = "rename your state variable to 'state'"
+        raise InputError("data", expected="a variable 'state'", got=_variables(data), fix=fix)
+    _check_variable(data, "state")
     for name in context_names(data):
         if not np.isfinite(data[name].values).all():
             raise InputError("data", expected=f"finite context {name}", got="NaN", fix="drop those trajectories")
     return data
+
+
+def _variables(data: xr.Dataset) -> str:
+    return f"variables {sorted(map(str, data.data_vars))}"
+
+
+def _check_variable(data: xr.Dataset, name: str) -> None:
+    dims = data[name].dims
+    if set(dims) != set(DIMS):
+        raise InputError(
+            "data", expected=f"{name} with dims {DIMS}", got=f"dims {dims}", fix="rename or expand the dims"
+        )
+    finite = np.isfinite(data[name].values)
+    if not finite.all():
+        got = f"NaN or infinity in {int((~finite).any(axis=(1, 2)).sum())} trajectories"
+        raise InputError("data", expected=f"finite {name}", got=got, fix="drop those trajectories")
 
 
 def _describe(name: str, units: str, time_units: str) -> dict[str, str]:

@@ -24,14 +24,20 @@ def snapshots(data: xr.Dataset, *, every: int = 1) -> Snapshots:
     data = data.isel(time=slice(None, None, every))
     state, velocity = (torch.from_numpy(_flat(data[name])) for name in ("state", "velocity"))
     context = torch.from_numpy(context_matrix(data))
-    return Snapshots(state, velocity, context.repeat_interleave(data.sizes["time"], 0))
+    if context.ndim == 2:
+        context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)
+    return Snapshots(state, velocity, context.flatten(0, 1))
 
 
 def context_matrix(data: xr.Dataset) -> np.ndarray:
-    """(trajectories, p) context of a dataset, columns in the order of `context_names`."""
+    """Context (trajectories, p) of a dataset, columns in the order of `context_names`.
+
+    (trajectories, times, p) where a parameter varies in time.
+    """
     names = context_names(data)
-    columns = [data[name].values.astype(np.float64) for name in names]
-    return np.stack(columns, axis=-1) if names else np.zeros((data.sizes["trajectory"], 0))
+    if not names:
+        return np.zeros((data.sizes["trajectory"], 0))
+    return np.stack([column.values.astype(np.float64) for column in xr.broadcast(*(data[n] for n in names))], axis=-1)
 
 
 def _flat(variable: xr.DataArray) -> np.ndarray:

@@ -6,7 +6,6 @@ of a first-order problem, and (z, ż) (..., 2m) of a mechanical one (see `romkit
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,7 +23,7 @@ class LatentDynamics(abc.ABC):
     """A way to move in the latent space."""
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
-        """The latent state that a trajectory from a full state starts at: the encoded one, unless a method knows better.
+        """The latent state that a trajectory from a full state starts at: the encoded one, unless overridden.
 
         Args:
             problem: what is solved.
@@ -35,13 +34,13 @@ class LatentDynamics(abc.ABC):
 
     @abc.abstractmethod
     def solve(
-        self, problem: Problem, parts: Parts, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+        self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
     ) -> Solution:
-        """Latent states (..., T, order · m) at `times` of the trajectory from a full state.
+        """Latent states (..., T, order · m) at `times`.
 
         Args:
             problem: what is solved.
-            parts: the full state at `times[0]`, as in `start`.
+            start: the latent state (..., order · m) at `times[0]`, as `start` gives it.
             times: (T,) increasing output times.
             solver: of the latent equation; `RK4` with the interval of the output by default. Methods that step in time
                 by themselves take none.
@@ -62,10 +61,9 @@ class LatentField(LatentDynamics):
         return lambda t, w: problem.motion(w, rate(t, w))
 
     def solve(
-        self, problem: Problem, parts: Parts, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+        self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
     ) -> Solution:
         solver = solver or RK4(float(times[1] - times[0]))
-        start = self.start(problem, times[0], parts)
         return solver(self.field(problem), start, times, engine=engine, label="reduced model")
 
 

@@ -70,14 +70,13 @@ class LSPG(LatentDynamics):
         return Galerkin().start(problem, t, parts)
 
     def solve(
-        self, problem: Problem, parts: Parts, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+        self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
     ) -> Solution:
         if solver is not None:
             fix = "set its step, LSPG(dt=...)"
             raise InputError("solver", expected="none: LSPG steps in time by itself", got=str(solver), fix=fix)
-        w0 = self.start(problem, times[0], parts)
-        rate = Galerkin().latent_rate(problem)(times[0], w0)
-        return _Steps(self, _RULES[problem.order](problem), rate)(problem.field, w0, times, engine=engine)
+        rate = Galerkin().latent_rate(problem)(times[0], start)
+        return _Steps(self, _RULES[problem.order](problem), rate)(problem.field, start, times, engine=engine)
 
 
 class _Rule(Protocol):
@@ -181,7 +180,9 @@ class _Steps(Solver):
         example = self.rule.begin(times[0], y0, self.rate, times.new_tensor(grid.h[0]))
         if work >= TRACING_PAYS:
             correction = _traced(correction, times[0], *example)
-        settle, name = compiled_if(engine, work >= COMPILING_PAYS, lambda: self._compiled(correction, times[0], *example))
+        settle, name = compiled_if(
+            engine, work >= COMPILING_PAYS, lambda: self._compiled(correction, times[0], *example)
+        )
         return partial(self._integrate, settle or partial(self._settle, correction)), name
 
     def _integrate(self, settle: Settle, y0: Tensor, times: Tensor) -> Tensor:

@@ -7,8 +7,8 @@ from torch import Tensor
 from romkit import checks
 from romkit.errors import InputError
 from romkit.integrators.base import LatentDynamics, LatentField
-from romkit.solvers import Restarted, Solution, Solver
-from romkit.types import Dual, Field, Mass, OperatorPath, ProjectionOperator, SecondOrderField
+from romkit.problem import Parts, Problem
+from romkit.solvers import RK4, Restarted, Solution, Solver
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,10 @@ class Reencoded(LatentDynamics):
         return self.dynamics.start(problem, t, parts)
 
     def solve(
-        self, problem: Problem, parts: Parts, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+        self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
     ) -> Solution:
         def jump(t: Tensor, w: Tensor) -> Tensor:
             return self.start(problem, t, problem.decode(problem.path.at(t), w))
 
         between = solver or RK4(float(times[1] - times[0]))
-        return self.dynamics.solve(problem, parts, times, solver=Restarted(between, self.every, jump), engine=engine)
+        return self.dynamics.solve(problem, start, times, solver=Restarted(between, self.every, jump), engine=engine)

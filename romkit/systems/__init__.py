@@ -4,7 +4,6 @@ from romkit.systems.base import Motion, System
 from romkit.systems.lorenz96 import Lorenz96
 from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.pendulum import Pendulum
+from romkit.systems.registry import SYSTEMS, system_of
 
-SYSTEMS: dict[str, type[System]] = {system.name: system for system in (Lorenz96, Pendulum)}
-
-__all__ = ["SYSTEMS", "Lorenz96", "MechanicalSystem", "Motion", "Pendulum", "System"]
+__all__ = ["SYSTEMS", "Lorenz96", "MechanicalSystem", "Motion", "Pendulum", "System", "system_of"]

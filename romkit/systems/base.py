@@ -134,7 +134,7 @@ class System(abc.ABC):
         return lambda x, u: self.weigh(x, u, align(c.to(x), x))
 
     def problem(self, path: OperatorPath, context: Tensor | ContextFunction) -> Problem:
-        """This system, to be reduced by the operators along a path, whose context (..., p) is given beside it."""
+        """The system as it is reduced by the operators along a path; `context` (..., p) is that of the path."""
         return FirstOrder(path, self.field(context), self.metric(context))
 
     def start(self, contexts: Tensor, rng: np.random.Generator | None = None) -> Parts:
@@ -212,6 +212,10 @@ class System(abc.ABC):
         }
 
     # -- details ---------------------------------------------------------------------------------------------------
+
+    def at_rest(self, contexts: Tensor) -> Parts:
+        """States to be replaced by given ones, each (C, n): with no velocity, where a system has any."""
+        return (contexts.new_zeros(len(contexts), self.state_size),) * self.order
 
     def _initial_parts(self, contexts: Tensor, rng: np.random.Generator | None) -> Parts:
         return (self.initial_state(contexts, rng),)

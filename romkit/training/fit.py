@@ -1,7 +1,6 @@
 """`romkit.fit`: from a method's name and a dataset to a trained projection."""
 
 import dataclasses
-import json
 import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +15,7 @@ from romkit.data import check_dataset, snapshots
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.projections import METHODS, Normalization, Projection, architecture, stack, unstack
-from romkit.systems import SYSTEMS, System
+from romkit.systems import SYSTEMS, System, system_of
 from romkit.training.checkpoint import Checkpoint, digest
 from romkit.training.fast import compiled_or_eager
 from romkit.training.gradients import future_gradients
@@ -194,22 +193,13 @@ def _system_for(plan: Recipe, system: System | None, data: xr.Dataset, normaliza
     """The system whose field the losses need: that of the user, or the one that the data name; None if none is."""
     if not plan.needs_system:
         return None
+    system = system_of(data) if system is None else system
     if system is None:
-        system = _named_system(data)
+        fix = "pass system=..., an instance of romkit.systems.System, or use a preset that needs no field"
+        got = repr(data.attrs.get("system"))
+        raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=got, fix=fix)
     _check_system(system, plan, normalization)
     return system
-
-
-def _named_system(data: xr.Dataset) -> System:
-    """The system that the attributes of a dataset name, with its parameters."""
-    name, parameters = data.attrs.get("system"), data.attrs.get("parameters", "{}")
-    fix = "pass system=..., an instance of romkit.systems.System, or use a preset that needs no field"
-    if name not in SYSTEMS:
-        raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=repr(name), fix=fix)
-    try:
-        return SYSTEMS[name](**json.loads(parameters))
-    except (TypeError, ValueError) as error:
-        raise InputError("parameters", expected=f"those of {name}, as JSON", got=repr(parameters), fix=fix) from error
 
 
 def _check_system(system: System, plan: Recipe, normalization: Normalization) -> None:
@@ -219,7 +209,7 @@ def _check_system(system: System, plan: Recipe, normalization: Normalization) ->
     ):
         raise InputError(
             "system",
-            expected=f"{len(normalization.signature.state_names)} components and {normalization.signature.context_names}",
+            expected=f"{len(normalization.signature.state_names)} components and the context of the data",
             got=f"{system.name} with {system.state_size} and {system.context_names}",
             fix="pass the system that the data come from",
         )

@@ -12,7 +12,7 @@ from romkit.errors import InputError
 from romkit.integrators.base import LearnedField
 from romkit.integrators.neural_ode.network import Layers, affine
 from romkit.integrators.sindy import Scaling
-from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
+from romkit.types import Field, ProjectionOperator
 
 
 @dataclass(frozen=True, eq=False, repr=False)

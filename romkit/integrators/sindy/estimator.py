@@ -16,7 +16,7 @@ from romkit.integrators.sindy.library import Library, Polynomial
 from romkit.integrators.sindy.model import SINDyModel
 from romkit.integrators.sindy.regression import Design, Thresholding, gram, regress
 from romkit.integrators.sindy.samples import LatentSamples
-from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
+from romkit.types import ProjectionOperator
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.export import to_pysindy
 from romkit.integrators.sindy.library import Polynomial
 from romkit.integrators.sindy.scaling import Scaling
-from romkit.types import Field, Mass, ProjectionOperator, SecondOrderField
+from romkit.types import ProjectionOperator
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -1,0 +1,58 @@
+"""`romkit.follow`: the reduced model along the trajectories of a dataset."""
+
+import torch
+import xarray as xr
+
+from romkit.contexts import Contexts
+from romkit.data import DIMS
+from romkit.errors import InputError
+from romkit.integrators import LatentDynamics
+from romkit.projections import Projection
+from romkit.reduced import ReducedModel, check_match
+from romkit.solvers import Solver
+from romkit.systems import System, system_of
+
+
+def follow(
+    projection: Projection,
+    data: xr.Dataset,
+    *,
+    dynamics: LatentDynamics | None = None,
+    system: System | None = None,
+    solver: Solver | None = None,
+    engine: str = "auto",
+    contexts: Contexts | None = None,
+) -> xr.Dataset:
+    """Follow trajectories: start where they start, at their contexts, and integrate to their times.
+
+    Args:
+        projection: a single one; a stack of seeds gives a `seed` dimension.
+        data: in romkit's schema, of which the first state counts (and velocity, where the dynamics are of order two).
+        dynamics: how the latent state moves; by default as in the rollouts that the projection was trained with, and
+            `Galerkin()` for one that was not.
+        system: the full-order model, for dynamics that look at it; by default the one that the data name, if any.
+        solver: of the latent equation; `RK4` with the interval of the data by default.
+        engine: "auto", "torch" or "compiled" (see `romkit.engine`).
+        contexts: in place of those of the data, where they are known between its times as well.
+
+    Returns:
+        Dataset with `state` (decoded), `latent` and `status`, and `velocity` of dynamics of order two. A diverged
+        member has status 1 and is NaN from there on. Attributes record dynamics, solver, engine and seconds.
+
+    Raises:
+        InputError: data of another shape than the projection's, or dynamics that cannot be used.
+    """
+    system = system_of(data) if system is None else system
+    if system is not None:
+        check_match(system, projection)
+    model = ReducedModel(projection, dynamics, contexts or Contexts.of_dataset(data), system)
+    names = ("state", "velocity")[: model.problem.order]
+    for name in names:
+        if name not in data:
+            fix = "record it, or follow a law of first order"
+            raise InputError(
+                "data", expected=f"a variable {name!r}", got=str(sorted(map(str, data.data_vars))), fix=fix
+            )
+    parts = tuple(torch.from_numpy(data[name].transpose(*DIMS).values[:, 0].astype("float64")) for name in names)
+    times = torch.from_numpy(data["time"].values.astype("float64"))
+    return model.follow(model.start(parts), times, solver=solver, engine=engine)

@@ -1,0 +1,67 @@
+"""`romkit.forecast`: the reduced model alone, from a state and a context, with no truth beside it."""
+
+import torch
+import xarray as xr
+
+from romkit import checks
+from romkit.contexts import Contexts
+from romkit.errors import InputError
+from romkit.integrators import LatentDynamics
+from romkit.projections import Projection
+from romkit.reduced import ReducedModel, check_match
+from romkit.solvers import Solver
+from romkit.systems import System
+
+
+def forecast(
+    projection: Projection,
+    *,
+    initial_state: object,
+    duration: float,
+    dt: float,
+    dynamics: LatentDynamics | None = None,
+    initial_velocity: object = None,
+    system: System | None = None,
+    solver: Solver | None = None,
+    engine: str = "auto",
+    context: dict[str, object] | None = None,
+    **named: object,
+) -> xr.Dataset:
+    """Follow the reduced model from a state.
+
+    Args:
+        projection: a single one; a stack of seeds gives a `seed` dimension.
+        initial_state: full (n,) or (trajectories, n) in physical units, or latent (m,) or (trajectories, m).
+        duration: length of the forecast, in the time unit of the data.
+        dt: interval of the output, and step of the default solver.
+        dynamics: a law that was fitted to data; or one that looks at the full-order model, with `system`.
+        initial_velocity: for dynamics of order two, full or latent as the state.
+        system: the full-order model, for dynamics that look at it.
+        solver: of the latent equation; `RK4(dt)` by default.
+        engine: "auto", "torch" or "compiled" (see `romkit.engine`).
+        context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
+        **named: the other context parameters: a number, an array, or a smooth function of time that gives one.
+
+    Returns:
+        As `romkit.follow`, without the `trajectory` dimension for a single state and context.
+
+    Raises:
+        InputError: state, context, duration or dt that cannot be used, or dynamics that need a system and get none.
+    """
+    if system is not None:
+        check_match(system, projection)
+    steps = round(checks.positive("duration", duration) / checks.positive("dt", dt))
+    times = torch.arange(steps + 1, dtype=torch.float64) * float(dt)
+    contexts = Contexts.of(projection.normalization.signature.context_names, named | (context or {}), times)
+    number = max(len(torch.atleast_2d(torch.as_tensor(initial_state))), len(contexts.initial))
+    model = ReducedModel(projection, dynamics, contexts.expanded(number), system)
+    given = {"initial_state": initial_state, "initial_velocity": initial_velocity}
+    names = list(given)[: model.problem.order]
+    for name in names:
+        if given[name] is None:
+            raise InputError(name, expected="a value for dynamics of order two", got="none", fix=f"add {name}=...")
+    size = torch.as_tensor(initial_state).shape[-1]
+    parts = tuple(checks.states(name, given[name], size, number) for name in names)
+    start = model.problem.join(*parts).expand(*model.lead, -1) if size == projection.latent_dim else model.start(parts)
+    run = model.follow(start, times, solver=solver, engine=engine)
+    return run.squeeze("trajectory") if number == 1 else run

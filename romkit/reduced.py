@@ -1,0 +1,147 @@
+"""A reduced model: a projection and a latent dynamics at contexts, ready to be followed."""
+
+import copy
+import json
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit import provenance
+from romkit.contexts import Contexts
+from romkit.engine.threads import one_thread
+from romkit.errors import InputError
+from romkit.integrators import DYNAMICS, Galerkin, LatentDynamics
+from romkit.problem import PROBLEMS, ConstantPath, Parts, Problem
+from romkit.projections import MovingPath, Operator, Projection
+from romkit.solvers import Solution, Solver, Status
+from romkit.systems import System
+
+
+class ReducedModel:
+    """What `romkit.follow` and `romkit.forecast` integrate, in float64 on the CPU.
+
+    Args:
+        projection: a single one, or a stack of seeds.
+        dynamics: how the latent state moves; by default as in the rollouts that the projection was trained with, and
+            `Galerkin()` for one that was not.
+        contexts: where.
+        system: the full-order model; learned dynamics need none.
+
+    Attributes:
+        problem: what the dynamics solve.
+    """
+
+    def __init__(
+        self, projection: Projection, dynamics: LatentDynamics | None, contexts: Contexts, system: System | None
+    ):
+        self.given = projection
+        self.projection = copy.deepcopy(projection).cpu().double()  # laws of projections then hold to rounding
+        self.dynamics = _trained_dynamics(projection) if dynamics is None else _checked(dynamics)
+        self.contexts = contexts
+        self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
+        self.problem = self._problem(system)
+
+    def start(self, parts: Parts) -> Tensor:
+        """The latent state (..., order · m) that trajectories from full states, each (C, n), start at."""
+        with torch.no_grad(), one_thread():
+            expanded = tuple(part.expand(*self.lead, -1) for part in parts)
+            return self.dynamics.start(self.problem, torch.zeros((), dtype=torch.float64), expanded)
+
+    def follow(self, start: Tensor, times: Tensor, *, solver: Solver | None, engine: str) -> xr.Dataset:
+        """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes."""
+        with torch.no_grad(), one_thread():
+            solution = self.dynamics.solve(self.problem, start, times, solver=solver, engine=engine)
+            decoded = self.problem.decode(self.operator(self.contexts.over_time), solution.states)
+        return self._dataset(solution, decoded)
+
+    def operator(self, contexts: Tensor) -> Operator:
+        """The projection at contexts (C, p) or (C, T, p)."""
+        return self.projection(contexts if self.projection.seeds is None else contexts.unsqueeze(0))
+
+    def _problem(self, system: System | None) -> Problem:
+        path, c = ConstantPath(self.operator(self.contexts.initial)), self.contexts.initial.expand(*self.lead, -1)
+        if self.contexts.path is not None:
+            # contiguous, because derivatives along the path need numbers with memory of their own
+            c = lambda t: self.contexts.path(t).expand(*self.lead, -1).contiguous()  # noqa: E731
+            path = MovingPath(self.projection, c)
+        if system is not None:
+            return system.problem(path, c)
+        return PROBLEMS[getattr(self.dynamics, "order", 1)](path)
+
+    def _dataset(self, solution: Solution, decoded: Parts) -> xr.Dataset:
+        signature = self.projection.normalization.signature
+        lead = ("trajectory",) if self.projection.seeds is None else ("seed", "trajectory")
+        full, coded = (*lead, "time", "component"), (*lead, "time", "latent_component")
+        units = signature.state_units[0] if len(set(signature.state_units)) == 1 else "mixed"
+        latent = solution.states[..., : self.projection.latent_dim]
+        flags = {"flag_values": [int(s) for s in Status], "flag_meanings": " ".join(s.name.lower() for s in Status)}
+        variables = {
+            "state": (full, decoded[0].numpy(), {"units": units, "long_name": "reduced model"}),
+            "latent": (coded, latent.numpy(), {"units": "1", "long_name": "latent state"}),
+            "status": (
+                lead,
+                solution.status.numpy(),
+                {"units": "1", "long_name": "status of the reduced model"} | flags,
+            ),
+        }
+        for velocity in decoded[1:]:
+            variables["velocity"] = (full, velocity.numpy(), {"long_name": "velocity of the reduced model"})
+        std = self.projection.normalization.state_std.numpy()
+        coords = {
+            "time": ("time", solution.times.numpy(), {"long_name": "time"}),
+            "component": list(signature.state_names),
+            "state_std": ("component", std, {"units": units, "long_name": "standard deviation in training"}),
+        }
+        dims = ("trajectory", "time")[: self.contexts.over_time.ndim - 1]
+        for k, (name, unit) in enumerate(zip(signature.context_names, signature.context_units, strict=True)):
+            coords[name] = (dims, self.contexts.over_time[..., k].numpy(), {"units": unit})
+        return xr.Dataset(variables, coords, self._provenance() | solution.cost)
+
+    def _provenance(self) -> dict[str, object]:
+        record = {
+            "projection": self.given.name,
+            "projection_config": self.given.config,
+            "training": {key: value for key, value in self.given.report.items() if key != "losses"},
+            "dynamics": type(self.dynamics).__name__,
+            "dynamics_settings": str(self.dynamics),
+            "device": provenance.device_name("cpu"),
+            "versions": provenance.versions(),
+        }
+        return {key: value if isinstance(value, str) else json.dumps(value) for key, value in record.items()}
+
+
+def _trained_dynamics(projection: Projection) -> LatentDynamics:
+    """The latent dynamics that training followed; Galerkin where it followed none."""
+    first = projection.report.get("seeds", [projection.report])[0]
+    recipe = first.get("recipe", {})
+    refined = recipe.get("rollout_steps") or recipe.get("clock_steps")
+    return DYNAMICS[recipe["rollout_dynamics"]]() if refined else Galerkin()
+
+
+def _checked(dynamics: object) -> LatentDynamics:
+    if isinstance(dynamics, LatentDynamics):
+        return dynamics
+    got = f"{dynamics!r}" if isinstance(dynamics, str) else getattr(dynamics, "__name__", type(dynamics).__name__)
+    fix = "give an instance, romkit.integrators.Galerkin() say, or what the fit of SINDy or NeuralODE returned"
+    raise InputError("dynamics", expected="latent dynamics", got=got, fix=fix)
+
+
+def check_match(system: System, projection: Projection) -> None:
+    """Raise InputError unless the projection was made for states and contexts like those of the system."""
+    signature = projection.normalization.signature
+    for what, own, given in (
+        ("state components", signature.state_names, tuple(system.state_names)),
+        ("context parameters", signature.context_names, system.context_names),
+    ):
+        if own != given:
+            raise InputError(
+                "projection",
+                expected=f"one of {system.name!r}, with {what} {_short(given)}",
+                got=f"one of {signature.system or 'other data'!r}, with {_short(own)}",
+                fix="load or fit a projection of this system",
+            )
+
+
+def _short(names: tuple[str, ...]) -> str:
+    return ", ".join(names) if len(names) <= 4 else f"{names[0]} ... {names[-1]} ({len(names)})"

@@ -1,0 +1,29 @@
+"""Systems by name, and the one that a dataset comes from."""
+
+import json
+
+import xarray as xr
+
+from romkit.errors import InputError
+from romkit.systems.base import System
+from romkit.systems.lorenz96 import Lorenz96
+from romkit.systems.pendulum import Pendulum
+
+SYSTEMS: dict[str, type[System]] = {system.name: system for system in (Lorenz96, Pendulum)}
+"""By the name that the command line takes and that files record."""
+
+
+def system_of(data: xr.Dataset) -> System | None:
+    """The system that the attributes of a dataset name, with its parameters; None where they name none of `SYSTEMS`.
+
+    Raises:
+        InputError: parameters that the system does not take.
+    """
+    name, parameters = data.attrs.get("system"), data.attrs.get("parameters", "{}")
+    if name not in SYSTEMS:
+        return None
+    try:
+        return SYSTEMS[name](**json.loads(parameters))
+    except (TypeError, ValueError) as error:
+        fix = "pass system=..., an instance of romkit.systems.System"
+        raise InputError("parameters", expected=f"those of {name}, as JSON", got=repr(parameters), fix=fix) from error
