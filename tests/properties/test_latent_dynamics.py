@@ -9,7 +9,7 @@ import torch
 
 from romkit.integrators import Galerkin, PetrovGalerkin, tangent_bundle_field
 from romkit.integrators.galerkin import nearest
-from romkit.testing import probe
+from romkit.testing.projections import probe
 from tests.properties.test_projection_laws import make
 
 T0 = torch.zeros((), dtype=torch.float64)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import romkit
 from romkit.projections import CAE, METHODS, POD, NcAE, Normalization, Signature, architecture, stack, unstack
 from romkit.projections.activations import inverse_pair
-from romkit.testing import IDEMPOTENT_LAWS, LAWS, check_projection, probe
+from romkit.testing import check_projection
+from romkit.testing.projections import IDEMPOTENT_LAWS, LAWS, probe
 
 shapes = st.tuples(st.integers(1, 4), st.integers(0, 9), st.integers(1, 3), st.integers(0, 10_000))
 

@@ -1,9 +1,4 @@
-"""The contract of a projection, for romkit's tests and for projections of your own.
-
-romkit.testing.check_projection(projection)   # raises AssertionError with the first law that fails
-
-Each law is also a function that returns a `Verdict`, so that a failure can be looked at.
-"""
+"""The laws of a projection."""
 
 import copy
 from collections.abc import Callable
@@ -12,17 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.projections import Operator, Projection
-
-TOLERANCE = 1e-10
-"""Largest relative error allowed in float64."""
-
-
-class Verdict(NamedTuple):
-    """Whether a law holds, and by how much it was missed."""
-
-    ok: bool
-    reason: str
+from romkit.projections import Operator, Projection, stack
+from romkit.testing.verdict import Verdict, close, demand
 
 
 class Probe(NamedTuple):
@@ -60,13 +46,13 @@ def probe(projection: Projection, *, batch: int = 16, spread: float = 1.0, seed:
 def left_inverse(p: Probe) -> Verdict:
     """ρ(φ(z)) = z at latents z of the data."""
     z = p.operator.encode(p.x)
-    return _close("ρ(φ(z)) = z", p.operator.encode(p.operator.decode(z)), z)
+    return close("ρ(φ(z)) = z", p.operator.encode(p.operator.decode(z)), z)
 
 
 def idempotency(p: Probe) -> Verdict:
     """P(P(x)) = P(x)."""
     once = p.operator(p.x)
-    return _close("P(P(x)) = P(x)", p.operator(once), once)
+    return close("P(P(x)) = P(x)", p.operator(once), once)
 
 
 def tangents(p: Probe) -> Verdict:
@@ -79,7 +65,7 @@ def tangents(p: Probe) -> Verdict:
     ):
         oracle = torch.func.jvp(function, (point,), (direction,))
         for part, a, b in zip(("value", "tangent"), own, oracle, strict=True):
-            verdict = _close(f"{part} of {name} = torch.func.jvp", a, b)
+            verdict = close(f"{part} of {name} = torch.func.jvp", a, b)
             if not verdict.ok:
                 return verdict
     return verdict
@@ -90,25 +76,41 @@ def jacobian(p: Probe) -> Verdict:
     z = p.operator.encode(p.x)
     _, own = p.operator.decode_jacobian(z)
     loop = [torch.func.jacfwd(p.projection(c).decode)(point) for c, point in zip(p.c, z, strict=True)]
-    return _close("decode_jacobian = torch.func.jacfwd", own, torch.stack(loop))
+    return close("decode_jacobian = torch.func.jacfwd", own, torch.stack(loop))
 
 
 def curvature(p: Probe) -> Verdict:
     """decode_curvature is the derivative of decode_jvp along its own direction."""
     z, w = p.operator.encode_jvp(p.x, p.v)
     oracle = torch.func.jvp(lambda point: p.operator.decode_jvp(point, w).tangent, (z,), (w,))[1]
-    return _close("decode_curvature = torch.func.jvp of decode_jvp", p.operator.decode_curvature(z, w), oracle)
+    return close("decode_curvature = torch.func.jvp of decode_jvp", p.operator.decode_curvature(z, w), oracle)
 
 
 def batching(p: Probe) -> Verdict:
     """A batch of contexts equals a loop over them, also where each context has several states."""
     loop = torch.stack([p.projection(c)(x) for c, x in zip(p.c, p.x, strict=True)])
-    verdict = _close("batch of contexts = loop", p.operator(p.x), loop)
+    verdict = close("batch of contexts = loop", p.operator(p.x), loop)
     several = p.x.unsqueeze(1).expand(-1, 3, -1)
-    return verdict if not verdict.ok else _close("states (C, T, n) = loop", p.operator(several)[:, 2], loop)
+    return verdict if not verdict.ok else close("states (C, T, n) = loop", p.operator(several)[:, 2], loop)
 
 
-LAWS: tuple[Callable[[Probe], Verdict], ...] = (tangents, jacobian, curvature, batching)
+def stacking(p: Probe) -> Verdict:
+    """A stack of this model and another one equals the two of them."""
+    other = perturbed(p.projection)
+    together = stack([p.projection, other])(p.c.unsqueeze(0))(p.x.expand(2, -1, -1))
+    return close("stack = its members", together, torch.stack([p.operator(p.x), other(p.c)(p.x)]))
+
+
+def perturbed(projection: Projection) -> Projection:
+    """Another one of its kind, with parameters a little away from its own, the same in every call."""
+    other, draw = copy.deepcopy(projection), torch.Generator().manual_seed(0)
+    for parameter in other.parameters():
+        if parameter.requires_grad:
+            parameter.data += 0.05 * (torch.rand(parameter.shape, generator=draw, dtype=torch.float64) - 0.5)
+    return other
+
+
+LAWS: tuple[Callable[[Probe], Verdict], ...] = (tangents, jacobian, curvature, batching, stacking)
 """Laws of every projection."""
 
 IDEMPOTENT_LAWS: tuple[Callable[[Probe], Verdict], ...] = (left_inverse, idempotency)
@@ -125,14 +127,4 @@ def check_projection(projection: Projection, *, spreads: tuple[float, ...] = (1.
     laws = LAWS + IDEMPOTENT_LAWS if projection.idempotent else LAWS
     for spread in spreads:
         points = probe(projection, spread=spread)
-        for law in laws:
-            ok, reason = law(points)
-            if not ok:
-                raise AssertionError(f"{projection.name}, contexts over {spread:g} x the training range: {reason}")
-
-
-def _close(law: str, a: Tensor, b: Tensor) -> Verdict:
-    if a.shape != b.shape:
-        return Verdict(False, f"{law}: shapes {tuple(a.shape)} and {tuple(b.shape)} differ")
-    error = ((a - b).abs().max() / b.abs().max().clamp(min=1.0)).item()
-    return Verdict(error <= TOLERANCE, f"{law}: relative error {error:.1e}, tolerance {TOLERANCE:.0e}")
+        demand(f"{projection.name}, contexts over {spread:g} x the training range", (law(points) for law in laws))

@@ -1,0 +1,122 @@
+"""The laws of latent dynamics, on full fields that are made from latent ones so that the manifold is invariant."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from romkit.errors import InputError
+from romkit.integrators import LatentDynamics, LearnedField
+from romkit.problem import PROBLEMS, ConstantPath, Problem
+from romkit.projections import MovingPath, Projection, stack
+from romkit.solvers import RK4, Status
+from romkit.testing.projections import Probe, perturbed, probe
+from romkit.testing.verdict import Verdict, close, demand, fact
+from romkit.types import OperatorPath
+
+TIMES = torch.linspace(1.0, 1.2, 5, dtype=torch.float64)
+
+
+def latent_law(t: Tensor, *parts: Tensor) -> Tensor:
+    """ż = g(t, z), or z̈ = g(t, z, ż): smooth, bounded, different in every coordinate."""
+    z, rate = parts[0], parts[-1]
+    return torch.sin(z.roll(1, -1)) - 0.5 * rate + 0.1 * torch.cos(t)
+
+
+def manufactured(path: OperatorPath, order: int) -> Problem:
+    """The problem whose trajectories are the decoded ones of `latent_law`, in a metric that depends on the state."""
+
+    def field(t: Tensor, *parts: Tensor) -> Tensor:
+        P = path.at(t)
+        if order == 1:
+            z = P.encode(*parts)
+            return P.decode_jvp(z, latent_law(t, z)).tangent - path.relative(t, z, torch.zeros_like(*parts))
+        z, dz = P.encode_jvp(*parts)
+        return P.decode_jvp(z, latent_law(t, z, dz)).tangent + P.decode_curvature(z, dz)
+
+    return PROBLEMS[order](path, field, lambda x, u: (1 + x.square()).unsqueeze(-1) * u)
+
+
+def beginning(p: Probe, order: int) -> Tensor:
+    """A latent state (B, order · m) per context."""
+    z, dz = p.operator.encode_jvp(p.x, p.v)
+    return torch.cat([z, dz], dim=-1)[..., : order * p.projection.latent_dim]
+
+
+def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> Iterator[Verdict]:
+    """On an invariant manifold the latent trajectory is the known one, at contexts that stay and that move."""
+    w0, paths = beginning(p, order), {"constant": ConstantPath(p.operator)}
+    if order == 1:
+        paths["moving"] = MovingPath(p.projection, lambda t: p.c + 0.3 * torch.sin(t) * (p.c.flip(0) - p.c))
+    for name, path in paths.items():
+        problem = manufactured(path, order)
+        law = lambda t, w, problem=problem: problem.motion(w, latent_law(t, *problem.split(w)))  # noqa: E731
+        exact = RK4(0.01)(law, w0, TIMES).states
+        solution = dynamics.solve(problem, w0, TIMES)
+        yield fact(f"status, {name} context", 0, int(solution.status.sum()))
+        yield close(f"motion on an invariant manifold, {name} context", solution.states, exact, tolerance)
+
+
+def start(dynamics: LatentDynamics, p: Probe, order: int) -> Iterator[Verdict]:
+    """A trajectory starts in the latent space, and on the manifold where it is."""
+    problem, w = manufactured(ConstantPath(p.operator), order), beginning(p, order)
+    parts = tuple(x + 0.01 * p.v for x in problem.decode(p.operator, w))
+    yield fact("shape of the start", w.shape, dynamics.start(problem, TIMES[0], parts).shape)
+    if p.projection.idempotent:
+        on = dynamics.start(problem, TIMES[0], problem.decode(p.operator, w))
+        yield close("start of a state on the manifold = its latent state", on, w, 1e-7)
+
+
+def members(dynamics: LatentDynamics, p: Probe, order: int) -> Iterator[Verdict]:
+    """A batch equals a loop, a lost member harms nobody, and a constant function is a constant."""
+    w = beginning(p, order)
+    solve = lambda path, start: dynamics.solve(manufactured(path, order), start, TIMES)  # noqa: E731
+    together = solve(ConstantPath(p.operator), w).states
+    loop = [solve(ConstantPath(p.projection(c)), start).states for c, start in zip(p.c, w, strict=True)]
+    yield close("batch = loop", together, torch.stack(loop), 1e-9)
+    lost = torch.cat([torch.full_like(w[:1], torch.nan), w[1:]])
+    beside = solve(ConstantPath(p.operator), lost)
+    yield fact("status of a lost member", Status.DIVERGED, beside.status[0].item())
+    yield close("neighbours of a lost member", beside.states[1:], together[1:], 1e-9)
+    if order == 1:
+        moving = solve(MovingPath(p.projection, lambda t: p.c), w).states
+        yield close("a context that is a constant function = a constant", moving, together, 1e-9)
+
+
+def stacks(dynamics: LatentDynamics, p: Probe, order: int) -> Iterator[Verdict]:
+    """A stack of seeds equals each of them."""
+    models, w = [p.projection, perturbed(p.projection)], beginning(p, order)
+    solve = lambda P, start: dynamics.solve(manufactured(ConstantPath(P), order), start, TIMES).states  # noqa: E731
+    together = solve(stack(models)(p.c.unsqueeze(0)), w.expand(2, *w.shape))
+    yield close("stack of seeds = each alone", together, torch.stack([solve(model(p.c), w) for model in models]), 1e-9)
+
+
+def check_dynamics(
+    dynamics: LatentDynamics, projection: Projection, *, consistent: bool = True, tolerance: float = 1e-6
+) -> None:
+    """Raise AssertionError with law, error and tolerance if `dynamics` break a law of latent dynamics.
+
+    Of a fitted law, which looks at no full-order model, and of one projection, only what holds for any law is asked.
+
+    Args:
+        dynamics: with settings that solve smooth problems with steps of 0.05 to the tolerance.
+        projection: a single model, with its parameters away from special values.
+        consistent: whether motions on an invariant manifold are followed; False where dynamics change them on purpose.
+        tolerance: largest relative error of such a motion.
+
+    Raises:
+        InputError: consistent dynamics and a projection that is not idempotent, on which there is no such motion.
+    """
+    learned, p = isinstance(dynamics, LearnedField), probe(projection, batch=2)
+    if consistent and not learned and not projection.idempotent:
+        fix = "give one that is, or consistent=False"
+        raise InputError("projection", expected="an idempotent one", got=projection.name, fix=fix)
+    for order in (dynamics.order,) if learned else PROBLEMS:
+        verdicts = [start(dynamics, p, order), members(dynamics, p, order)]
+        if not learned:
+            verdicts.append(stacks(dynamics, p, order))
+        if consistent and not learned:
+            verdicts.append(motion(dynamics, p, order, tolerance))
+        with torch.no_grad():
+            for law in verdicts:
+                demand(f"{dynamics}, order {order}", law)
