@@ -41,6 +41,11 @@ class Reencoded(LatentDynamics):
                 fix="give Galerkin(), PetrovGalerkin() or a fitted field; LSPG would start again where it is",
             )
 
+    @property
+    def order(self) -> int:
+        """That of a fitted law; dynamics that go with any problem have none."""
+        return self.dynamics.order
+
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         return self.dynamics.start(problem, t, parts)
 

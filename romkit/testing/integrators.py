@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from romkit.errors import InputError
-from romkit.integrators import LatentDynamics, LearnedField
+from romkit.integrators import LatentDynamics
 from romkit.problem import PROBLEMS, ConstantPath, Problem
 from romkit.projections import MovingPath, Projection, stack
 from romkit.solvers import RK4, Status
@@ -96,7 +96,7 @@ def check_dynamics(
 ) -> None:
     """Raise AssertionError with law, error and tolerance if `dynamics` break a law of latent dynamics.
 
-    Of a fitted law, which looks at no full-order model, and of one projection, only what holds for any law is asked.
+    A law that was fitted to data has an `order` and looks at no full-order model: of it only what holds for any is asked.
 
     Args:
         dynamics: with settings that solve smooth problems with steps of 0.05 to the tolerance.
@@ -107,7 +107,7 @@ def check_dynamics(
     Raises:
         InputError: consistent dynamics and a projection that is not idempotent, on which there is no such motion.
     """
-    learned, p = isinstance(dynamics, LearnedField), probe(projection, batch=2)
+    learned, p = hasattr(dynamics, "order"), probe(projection, batch=2)
     if consistent and not learned and not projection.idempotent:
         fix = "give one that is, or consistent=False"
         raise InputError("projection", expected="an idempotent one", got=projection.name, fix=fix)

@@ -1,0 +1,65 @@
+"""What all solvers must do: `romkit.testing.check_solver` on each of them, and on broken ones."""
+
+import inspect
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from romkit import solvers
+from romkit.solvers import RK4, Adaptive, PerMember, Restarted, Solver
+from romkit.testing import check_solver
+
+TIGHT = {"rtol": 1e-9, "atol": 1e-10}
+REGISTERED = {
+    RK4(0.01): 4,
+    Restarted(RK4(0.01), 1, lambda t, y: y): 4,
+    Restarted(Adaptive(**TIGHT), 2, lambda t, y: y): None,
+    **{Adaptive(method, **TIGHT): None for method in ("dopri5", "dopri8")},
+    **{PerMember(method, **TIGHT): None for method in ("dopri5", "tsit5")},
+}
+"""Each with its order, if it has one."""
+
+
+def test_all_solvers_are_here():
+    exported = {kind for kind in map(solvers.__dict__.get, solvers.__all__) if inspect.isclass(kind)}
+    concrete = {kind for kind in exported if issubclass(kind, Solver) and not inspect.isabstract(kind)}
+    assert concrete == {type(solver) for solver in REGISTERED}
+
+
+@pytest.mark.parametrize("solver", REGISTERED, ids=lambda solver: f"{solver}"[:40])
+def test_contract(solver):
+    check_solver(solver, order=REGISTERED[solver])
+
+
+@dataclass(frozen=True)
+class Euler(Solver):
+    """One step per output time, or several."""
+
+    steps: int = 1
+    shared: bool = False
+
+    def prepare(self, field, y0, times, engine, label):
+        def run(y, times):
+            states = [y]
+            for t, h in zip(times, times.diff() / self.steps, strict=False):
+                for k in range(self.steps):
+                    rate = field(t + k * h, y)
+                    y = y + h * (rate + 0.1 * y.nan_to_num().clamp(-10, 0).sum() if self.shared else rate)
+                states.append(y)
+            return torch.stack(states)
+
+        return run, "torch"
+
+
+def test_a_solver_of_ones_own_is_checked_for_order_and_accuracy():
+    check_solver(Euler(steps=500), order=1, tolerance=1e-2)
+    with pytest.raises(AssertionError, match=r"Euler.*states = known solution: relative error"):
+        check_solver(Euler())
+    with pytest.raises(AssertionError, match="order of convergence: expected 2, got"):
+        check_solver(Euler(steps=500), order=2, tolerance=1e-2)
+
+
+def test_a_member_that_harms_its_neighbours_is_found():
+    with pytest.raises(AssertionError, match="neighbours of what diverges"):
+        check_solver(Euler(steps=500, shared=True), tolerance=1e-2)
