@@ -96,7 +96,8 @@ def check_dynamics(
 ) -> None:
     """Raise AssertionError with law, error and tolerance if `dynamics` break a law of latent dynamics.
 
-    A law that was fitted to data has an `order` and looks at no full-order model: of it only what holds for any is asked.
+    A law that was fitted to data has an `order`, and looks at no full-order model: of it only what holds for any law
+    is asked.
 
     Args:
         dynamics: with settings that solve smooth problems with steps of 0.05 to the tolerance.

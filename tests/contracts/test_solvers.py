@@ -61,5 +61,5 @@ def test_a_solver_of_ones_own_is_checked_for_order_and_accuracy():
 
 
 def test_a_member_that_harms_its_neighbours_is_found():
-    with pytest.raises(AssertionError, match="neighbours of what diverges"):
+    with pytest.raises(AssertionError, match="of what diverges"):
         check_solver(Euler(steps=500, shared=True), tolerance=1e-2)

@@ -1,6 +1,8 @@
 """What every system must do, and the facts about each that its class promises."""
 
+import dataclasses
 import json
+import re
 
 import numpy as np
 import pytest
@@ -10,8 +12,15 @@ import romkit
 from romkit.data import DIMS, check_dataset
 from romkit.errors import InputError
 from romkit.systems import SYSTEMS, Lorenz96, MechanicalSystem, Pendulum
+from romkit.testing import check_system
 
-INSTANCES = (Lorenz96(transient=2.0), Lorenz96(n=12, transient=1.0), Pendulum())
+
+def quick(kind, **more):
+    """An instance whose transient is cut short, where it has any."""
+    return kind(**more, **{"transient": 1.0} if "transient" in {f.name for f in dataclasses.fields(kind)} else {})
+
+
+INSTANCES = (*map(quick, SYSTEMS.values()), quick(Lorenz96, n=12))
 
 
 @pytest.fixture(params=INSTANCES, ids=lambda system: f"{system.name}-{system.state_size}", scope="module")
@@ -25,8 +34,8 @@ def data(system):
     return system.dataset(**middle, duration=0.3)
 
 
-def test_every_system_has_an_instance_here():
-    assert {type(system) for system in INSTANCES} == set(SYSTEMS.values())
+def test_contract(system):
+    check_system(system)
 
 
 def test_datasets_follow_the_schema(system, data):
@@ -111,3 +120,64 @@ def test_systems_are_exported():
     assert romkit.systems.Lorenz96 is Lorenz96
     with pytest.raises(InputError, match="n: expected an integer >= 4, got 3"):
         Lorenz96(n=3)
+
+
+class Broken(Lorenz96):
+    """A ring with a mistake that `how` chooses."""
+
+    def __init__(self, how):
+        super().__init__(n=5, transient=0.0)
+        object.__setattr__(self, "how", how)
+
+    def rhs(self, t, x, c):
+        if self.how == "mixes members":
+            return super().rhs(t, x, c) + 1e-3 * x.mean()
+        if self.how == "changes the precision":
+            return super().rhs(t, x, c).double()
+        return super().rhs(t, x, c)
+
+    def weigh(self, x, u, c):
+        weights = torch.linspace(1, 2, 5, dtype=x.dtype).unsqueeze(-1)
+        return {
+            "is not linear": u.square(),
+            "is not symmetric": u.cumsum(-2),
+            "is negative": -weights * u,
+        }.get(self.how, weights * u)
+
+    def initial_state(self, contexts, rng):
+        noise = torch.rand(len(contexts), 5) if rng is not None and self.how == "forgets the seed" else 0.0
+        return super().initial_state(contexts, rng) + noise
+
+    @property
+    def state_units(self):
+        return ["m"] * (4 if self.how == "lacks a unit" else 5)
+
+
+@pytest.mark.parametrize(
+    ("how", "law"),
+    [
+        ("lacks a unit", "units, one per component: expected 5, got 4"),
+        ("mixes members", "loop: relative error"),
+        ("changes the precision", "precision of the field at float32 states"),
+        ("is not linear", "W(2 u - v) = 2 W u - W v"),
+        ("is not symmetric", "uᵀ W v = vᵀ W u"),
+        ("is negative", "uᵀ W u >= 0"),
+        ("forgets the seed", "two datasets of one seed are identical"),
+    ],
+)
+def test_the_contract_can_fail(how, law):
+    check_system(Broken("not at all"))
+    with pytest.raises(AssertionError, match=re.escape(law)):
+        check_system(Broken(how))
+
+
+class Shifted(Pendulum):
+    """The simulation and the field disagree."""
+
+    def acceleration(self, t, q, v, c):
+        return 1.001 * super().acceleration(t, q, v, c)
+
+
+def test_a_mechanical_system_whose_field_is_not_that_of_the_simulation_is_found():
+    with pytest.raises(AssertionError, match="pendulum: recorded acceleration = field: relative error"):
+        check_system(Shifted())
