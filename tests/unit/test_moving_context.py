@@ -6,9 +6,10 @@ import torch
 
 import romkit
 from romkit.errors import InputError
-from romkit.integrators import LSPG, Galerkin, PetrovGalerkin
+from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin
 from romkit.metrics import nrmse
-from romkit.projections import ContextPath
+from romkit.problem import ConstantPath, FirstOrder
+from romkit.projections import MovingPath
 from romkit.solvers import RK4
 from romkit.types import Dual
 
@@ -33,43 +34,72 @@ def full_field(path):
     def f(t, x):
         P = path.at(t)
         z = P.encode(x)
-        return P.decode_jvp(z, latent_truth(t, z)).tangent + path.drift(t, z)
+        return P.decode_jvp(z, latent_truth(t, z)).tangent + path.decoder_rate(t, z)
 
     return f
 
 
-def test_drift_against_finite_differences(ncae):
-    path, z = ContextPath(ncae, ramp), torch.tensor([[0.3, -0.2]], dtype=torch.float64)
+def test_the_rate_of_the_decoder_against_finite_differences(ncae):
+    path, z = MovingPath(ncae, ramp), torch.tensor([[0.3, -0.2]], dtype=torch.float64)
     t, h = torch.tensor(0.4, dtype=torch.float64), 1e-4
     difference = (path.at(t + h).decode(z) - path.at(t - h).decode(z)) / (2 * h)
-    assert torch.allclose(path.drift(t, z), difference, atol=1e-6)
+    assert torch.allclose(path.decoder_rate(t, z), difference, atol=1e-6)
+
+
+class Unaware:
+    """A path whose manifold is taken to stand still at every moment."""
+
+    def __init__(self, path):
+        self.at, self.each = path.at, path.each
+
+    def relative(self, t, z, rate):
+        return rate
 
 
 @pytest.mark.parametrize("dynamics", [Galerkin(), PetrovGalerkin()])
 def test_a_manufactured_motion_is_followed_only_with_the_extra_term(ncae, dynamics):
-    path = ContextPath(ncae, ramp)
+    path = MovingPath(ncae, ramp)
     z0 = torch.tensor([[0.3, -0.2]], dtype=torch.float64)
     times = torch.linspace(0, 0.5, 6, dtype=torch.float64)
     exact = RK4(0.01)(latent_truth, z0, times).states
-    f, x0 = full_field(path), path.at(times[0]).decode(z0)
-    followed = dynamics.solve_along(path, f, x0, times, RK4(0.1)).states
-    without = RK4(0.1)(lambda t, z: dynamics.latent_field(path.at(t), f)(t, z), z0, times).states
+    problem, x0 = FirstOrder(path, full_field(path)), path.at(times[0]).decode(z0)
+    start = dynamics.start(problem, times[0], (x0,))
+    followed = dynamics.solve(problem, start, times, solver=RK4(0.1)).states
+    still = FirstOrder(Unaware(path), problem.field)
+    without = dynamics.solve(still, z0, times, solver=RK4(0.1)).states
     assert (followed - exact).abs().max() < 1e-4
     assert (without - exact).abs().max() > 1e-2
 
 
+def test_a_law_for_fixed_contexts_is_carried_along(ncae):
+    """A fitted law follows a moving context with the term D_cρ ċ, here against the encoded motion of the full state."""
+
+    class Law(LearnedField):
+        order = 1
+
+        def at(self, P):
+            return lambda w: latent_truth(None, w)
+
+    path, t = MovingPath(ncae, ramp), torch.tensor(0.3, dtype=torch.float64)
+    z, h = torch.tensor([[0.3, -0.2]], dtype=torch.float64), 1e-4
+    x = path.at(t).decode(z)
+    turned = (path.at(t + h).encode(x) - path.at(t - h).encode(x)) / (2 * h)
+    assert torch.allclose(Law().field(FirstOrder(path))(t, z), latent_truth(t, z) + turned, atol=1e-6)
+
+
 def test_lspg_needs_no_extra_term(ncae):
-    path = ContextPath(ncae, ramp)
+    path = MovingPath(ncae, ramp)
     z0 = torch.tensor([[0.3, -0.2]], dtype=torch.float64)
     times = torch.linspace(0, 0.5, 11, dtype=torch.float64)
     exact = RK4(0.01)(latent_truth, z0, times).states
-    states = LSPG().solve_along(path, full_field(path), path.at(times[0]).decode(z0), times, None).states
+    problem = FirstOrder(path, full_field(path))
+    states = LSPG().solve(problem, LSPG().start(problem, times[0], problem.decode(path.at(times[0]), z0)), times).states
     assert (states - exact).abs().max() < 2e-3
 
 
 def test_a_ramp_of_the_forcing_is_as_good_as_a_constant_one():
     system, projection = romkit.systems.Lorenz96(transient=60.0), romkit.load("ncae-lorenz96")
-    start = system.settled_state(torch.tensor([[3.136]], dtype=torch.float64))[0].numpy()
+    start = system.start(torch.tensor([[3.136]], dtype=torch.float64))[0][0].numpy()
     run = {"duration": 3.0, "dt": 0.1, "initial_state": start}
     constant = romkit.rollout(system, projection, F=3.136, **run)
     moving = romkit.rollout(system, projection, F=lambda t: 3.136 + 0.008 * t, **run)
@@ -119,10 +149,14 @@ class TurningPath:
     def at(self, t):
         return Turned(self.path.at(t), t)
 
-    def drift(self, t, z):
+    def each(self, make):
+        return lambda t: make(self.at(t))
+
+    def relative(self, t, z, rate):
         P, inner = self.at(t), z @ self.at(t).R
         turning = torch.stack([inner[..., 1], -inner[..., 0]], -1)  # d(z R)/dt
-        return self.path.drift(t, inner) + (P.P.decode_jacobian(inner).tangent @ turning.unsqueeze(-1)).squeeze(-1)
+        turned = (P.P.decode_jacobian(inner).tangent @ turning.unsqueeze(-1)).squeeze(-1)
+        return rate - self.path.decoder_rate(t, inner) - turned
 
 
 def test_a_ramp_is_followed_as_a_constant_context_is_but_only_with_the_extra_term():
@@ -135,7 +169,7 @@ def test_a_ramp_is_followed_as_a_constant_context_is_but_only_with_the_extra_ter
     low, high, duration = 3.167, 3.193, 4.0
     contexts = torch.tensor([[low], [high]], dtype=torch.float64)
     times = torch.linspace(0, duration, 41, dtype=torch.float64)
-    starts = system.settled_state(contexts)
+    (starts,) = system.start(contexts)
 
     def along(t):
         return (contexts[:1] + (high - low) * t / duration).to(torch.float64)
@@ -144,22 +178,24 @@ def test_a_ramp_is_followed_as_a_constant_context_is_but_only_with_the_extra_ter
         return nrmse(truth, P.decode(latent), model.normalization.state_std).square().mean().sqrt().item()
 
     def followed(path, solve):
-        truth = system.simulate(starts[:1], along, times).state
+        truth = system.simulate((starts[:1],), along, times).state
         states = solve(path).states
         ends = torch.cat([path.at(t).decode(states[:, k]) for k, t in enumerate(times)])
         return nrmse(truth, ends.unsqueeze(0), model.normalization.state_std).square().mean().sqrt().item()
 
     def with_term(path):
-        return Galerkin().solve_along(path, system.field(along), starts[:1], times, RK4(0.02))
+        problem = system.problem(path, along)
+        return Galerkin().solve(problem, Galerkin().start(problem, times[0], (starts[:1],)), times, solver=RK4(0.02))
 
     def without_term(path):
-        f, z0 = system.field(along), Galerkin().latent_state(path.at(times[0]), starts[:1])
-        return RK4(0.02)(lambda t, z: Galerkin().latent_field(path.at(t), f)(t, z), z0, times)
+        return with_term(Unaware(path))
 
     with torch.no_grad():
-        P, truth = model(contexts), system.simulate(starts, contexts, times).state
-        static = error(truth, P, Galerkin().solve(P, system.field(contexts), starts, times, RK4(0.02)).states)
-        plain, turning = ContextPath(model, along), TurningPath(ContextPath(model, along))
+        P, truth = model(contexts), system.simulate((starts,), contexts, times).state
+        problem = system.problem(ConstantPath(P), contexts)
+        start = Galerkin().start(problem, times[0], (starts,))
+        static = error(truth, P, Galerkin().solve(problem, start, times, solver=RK4(0.02)).states)
+        plain, turning = MovingPath(model, along), TurningPath(MovingPath(model, along))
         assert followed(plain, with_term) < 1.5 * static
         assert followed(turning, with_term) == pytest.approx(followed(plain, with_term), rel=0.01)
         assert followed(turning, without_term) > 20 * static
