@@ -178,7 +178,7 @@ class _Steps(Solver):
         grid = Grid.between(times, self.settings.dt)
         correction, work = self.rule.correction, grid.work(y0)
         example = self.rule.begin(times[0], y0, self.rate, times.new_tensor(grid.h[0]))
-        if work >= TRACING_PAYS:
+        if work >= TRACING_PAYS or engine == "compiled":  # as it is, it cannot be recorded
             correction = _traced(correction, times[0], *example)
         settle, name = compiled_if(
             engine, work >= COMPILING_PAYS, lambda: self._compiled(correction, times[0], *example)
