@@ -10,9 +10,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import romkit
 from romkit.errors import InputError
 from romkit.integrators import LSPG, Galerkin, lspg
+from romkit.problem import ConstantPath, FirstOrder
 from romkit.solvers import RK4, Status
 from romkit.systems import Lorenz96
-from romkit.types import Dual
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 
@@ -28,8 +28,16 @@ def projection(system):
 
 
 def compile_always(monkeypatch):
-    monkeypatch.setattr(lspg, "LONG_RUN", 0)
-    monkeypatch.setattr(lspg, "LONGER_RUN", 0)
+    monkeypatch.setattr(lspg, "TRACING_PAYS", 0)
+    monkeypatch.setattr(lspg, "COMPILING_PAYS", 0)
+
+
+def problem_at(system, projection, contexts):
+    return system.problem(ConstantPath(projection.double()(contexts)), contexts)
+
+
+def solve(dynamics, problem, parts, times, engine="auto"):
+    return dynamics.solve(problem, dynamics.start(problem, times[0], parts), times, engine=engine)
 
 
 def latent(system, projection, dynamics):
@@ -66,7 +74,7 @@ def test_it_reduces_the_residual_below_that_of_galerkin(system, projection):
 
 
 def test_members_do_not_influence_each_other(system, projection):
-    start = system.settled_state(torch.tensor([[3.14], [3.18]], dtype=torch.float64)).numpy()
+    start = system.start(torch.tensor([[3.14], [3.18]], dtype=torch.float64))[0].numpy()
     wild = np.stack([start[0], 1e7 * start[1]])
     together = romkit.rollout(
         system, projection, dynamics=LSPG(), duration=0.5, dt=0.1, F=[3.14, 3.18], initial_state=wild
@@ -93,7 +101,7 @@ def test_traced_steps_are_those_of_torch(system, projection, monkeypatch):
         traces.append(function)
         return make_fx(function)
 
-    monkeypatch.setattr(lspg, "LONG_RUN", 1)
+    monkeypatch.setattr(lspg, "TRACING_PAYS", 1)
     monkeypatch.setattr(lspg, "make_fx", counted)
     assert np.array_equal(latent(system, projection, LSPG()), plain)
     assert len(traces) == 1
@@ -107,7 +115,7 @@ def test_traced_steps_of_a_mechanical_system(monkeypatch):
         return romkit.rollout(system, projection, dynamics=LSPG(), duration=0.02, dt=0.005, **lengths).latent.values
 
     plain = run()
-    monkeypatch.setattr(lspg, "LONG_RUN", 1)
+    monkeypatch.setattr(lspg, "TRACING_PAYS", 1)
     assert np.array_equal(run(), plain)
 
 
@@ -116,13 +124,16 @@ def test_compiled_steps_are_those_of_torch(system, projection, monkeypatch):
     contexts = torch.tensor([[3.14], [3.16], [3.18]], dtype=torch.float64)
     times = torch.linspace(0, 2, 21, dtype=torch.float64)
     with torch.no_grad():
-        P, x0 = projection.double()(contexts), system.settled_state(contexts)
+        problem, x0 = problem_at(system, projection, contexts), system.start(contexts)[0]
         harmed = torch.stack([x0[0], 1e7 * x0[1], x0[2]])
-        run = lambda x: LSPG(dt=0.05).solve(P, system.field(contexts), x, times, None)  # noqa: E731
-        plain = run(x0)
+        run = lambda x, engine="auto": solve(LSPG(dt=0.05), problem, (x,), times, engine)  # noqa: E731
+        plain, eager, forced = run(x0), run(x0, "torch"), run(x0, "compiled")
         compile_always(monkeypatch)
         compiled, beside = run(x0), run(harmed)
-    assert (plain.engine, compiled.engine) == ("torch (too short a run to compile)", "compiled")
+    engines = [solution.cost["engine"] for solution in (plain, eager, forced, compiled)]
+    assert engines == ["torch (too short a run to compile)", "torch", "compiled", "compiled"]
+    assert torch.equal(eager.states, plain.states)
+    assert torch.equal(forced.states, compiled.states)
     assert torch.allclose(compiled.states, plain.states, rtol=1e-10, atol=1e-10)
     assert beside.status.tolist() == [Status.COMPLETED, Status.DIVERGED, Status.COMPLETED]
     assert torch.equal(beside.states[[0, 2]], compiled.states[[0, 2]])
@@ -134,13 +145,12 @@ def test_compiled_steps_of_a_mechanical_system(monkeypatch):
     lengths = torch.tensor([[0.4, 0.5, 0.6, 0.5], [0.6, 0.5, 0.4, 0.5]], dtype=torch.float64)
     times = torch.linspace(0, 0.1, 11, dtype=torch.float64)
     with torch.no_grad():
-        P, q = projection(lengths), system.initial_state(lengths, None)
-        start = Dual(q, torch.zeros_like(q))
-        run = lambda: LSPG().solve_motion(P, system.field(lengths), system.mass_matrix(lengths), start, times, None)  # noqa: E731
+        problem, parts = problem_at(system, projection, lengths), system.start(lengths)
+        run = lambda: solve(LSPG(), problem, parts, times)  # noqa: E731
         plain = run()
         compile_always(monkeypatch)
         compiled = run()
-    assert compiled.engine == "compiled"
+    assert compiled.cost["engine"] == "compiled"
     assert torch.allclose(compiled.states, plain.states, rtol=1e-9, atol=1e-10)
 
 
@@ -152,10 +162,9 @@ def test_a_member_does_not_wait_for_its_neighbours(system, projection, monkeypat
     if compiled:
         compile_always(monkeypatch)
     with torch.no_grad():
-        P, x0 = projection.double()(contexts), system.settled_state(contexts)
+        problem, x0 = problem_at(system, projection, contexts), system.start(contexts)[0]
         states = [
-            LSPG(tolerance=1e-3).solve(P, system.field(contexts), x, times, None).states[0]
-            for x in (x0, torch.stack([x0[0], 3 * x0[1]]))
+            solve(LSPG(tolerance=1e-3), problem, (x,), times).states[0] for x in (x0, torch.stack([x0[0], 3 * x0[1]]))
         ]
     assert torch.equal(*states)
 
@@ -170,5 +179,31 @@ def test_what_depends_on_values_is_not_traced():
 
 
 def test_a_solver_is_refused(system, projection):
-    with pytest.raises(InputError, match=r"solver: expected none: LSPG steps in time by itself.*LSPG\(dt="):
-        romkit.rollout(system, projection, dynamics=LSPG(), solver=RK4(0.01), F=3.15)
+    with pytest.raises(
+        InputError, match=r"solver: expected none: LSPG steps in time by itself.*RK4\(dt=0.01.*LSPG\(dt="
+    ) as caught:
+        romkit.rollout(system, projection, dynamics=LSPG(), solver=RK4(0.01), F=3.15, duration=0.1)
+    assert "\n" not in str(caught.value)
+
+
+def test_its_settings_are_recorded(system, projection):
+    run = romkit.rollout(system, projection, dynamics=LSPG(dt=0.05), duration=0.2, dt=0.1, F=3.15)
+    settings = "LSPG(dt=0.05, iterations=8, tolerance=1e-10)"
+    assert run.attrs["dynamics_settings"] == run.attrs["solver_reduced_model"] == settings
+
+
+def test_the_weights_of_a_quadrature_decide_which_residual_is_small(system, projection):
+    """With all weight on as many components as there are latent ones, those are stepped by the trapezoidal rule."""
+    h, t, chosen = 0.1, torch.zeros((), dtype=torch.float64), torch.tensor([1.0, 0, 0, 1, 0, 0, 1, 0])
+    c = torch.tensor([[3.15]], dtype=torch.float64)
+    with torch.no_grad():
+        path, f = ConstantPath(projection.double()(c)), system.field(c)
+        times = torch.tensor([0.0, h], dtype=torch.float64)
+        z0 = path.operator.encode(system.start(c)[0])
+        residuals = []
+        for weights in (chosen.double(), torch.ones(8, dtype=torch.float64)):
+            problem = FirstOrder(path, f, lambda x, u, w=weights: w.unsqueeze(-1) * u)
+            x = path.operator.decode(LSPG().solve(problem, z0, times).states)[0]
+            rule = x[1] - x[0] - h / 2 * (f(t, x[None, 1]) + f(t, x[None, 0]))[0]
+            residuals.append(rule[chosen > 0].abs().max().item())
+    assert residuals[0] < 1e-8 < 1e-5 < residuals[1]

@@ -6,8 +6,9 @@ import torch
 
 import romkit
 from romkit.errors import InputError
-from romkit.integrators import LSPG, Galerkin, PetrovGalerkin, Reencoded
-from romkit.solvers import RK4, Status
+from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin, Reencoded
+from romkit.problem import ConstantPath
+from romkit.solvers import RK4, Adaptive, Status
 from romkit.systems import Lorenz96, Pendulum
 
 
@@ -67,15 +68,46 @@ def test_contexts_that_vary_and_mechanical_systems(system, models):
 
 def test_a_lost_member_stays_lost_and_harms_nobody(system, models):
     P = models["cae"].double()(torch.tensor([[[3.14], [3.15]]], dtype=torch.float64))
-    x0 = system.settled_state(P.context[0]).expand(2, -1, -1).clone()
+    x0 = system.start(P.context[0])[0].expand(2, -1, -1).clone()
     x0[1, 1] = torch.nan
     times = torch.linspace(0, 0.5, 6, dtype=torch.float64)
-    dynamics, f = Reencoded(PetrovGalerkin(), 2), system.field(P.context)
+    dynamics, problem = Reencoded(PetrovGalerkin(), 2), system.problem(ConstantPath(P), P.context)
     with torch.no_grad():
-        run, healthy = (dynamics.solve(P, f, x, times, RK4(0.1)) for x in (x0, x0[:1, :1].expand(2, 2, -1)))
+        run, healthy = (
+            dynamics.solve(problem, dynamics.start(problem, times[0], (x,)), times)
+            for x in (x0, x0[:1, :1].expand(2, 2, -1))
+        )
     assert run.status.tolist() == [[0, 0], [0, Status.DIVERGED]]
     assert torch.equal(run.states[0, 0], healthy.states[0, 0])
     assert run.states[1, 1].isnan().all()
+
+
+def test_it_takes_a_solver_and_records_it(system, models):
+    settings = {"duration": 0.5, "dt": 0.1, "F": [3.14, 3.15], "dynamics": Reencoded(PetrovGalerkin(), 2)}
+    fine, adaptive, coarse = (
+        romkit.rollout(system, models["cae"], **settings, solver=solver)
+        for solver in (RK4(0.005), Adaptive(rtol=1e-8, atol=1e-9), None)
+    )
+    assert np.allclose(fine.latent, adaptive.latent, atol=1e-6)
+    assert np.abs(fine.latent - coarse.latent).max() > 1e-9
+    assert fine.attrs["solver_reduced_model"].startswith("Restarted(solver=RK4(dt=0.005")
+    assert fine.attrs["dynamics_settings"] == "Reencoded(dynamics=PetrovGalerkin(), every=2)"
+
+
+def test_a_law_of_second_order_needs_no_system():
+    class Law(LearnedField):
+        order = 2
+
+        def at(self, P):
+            return lambda w: -w[..., : P.latent_dim]
+
+    data = Pendulum().dataset("train", duration=0.05).isel(trajectory=slice(2))
+    model = romkit.fit("pod", data, latent_dim=2)
+    lengths = {name: 0.5 for name in Pendulum().context_names}
+    start = {"initial_state": [0.1, 0.2], "initial_velocity": [0.0, 1.0]}
+    run = romkit.forecast(model, dynamics=Reencoded(Law(), 2), duration=1.0, dt=0.01, **start, **lengths)
+    t = run.time.values
+    assert np.allclose(run.latent, np.stack([0.1 * np.cos(t), 0.2 * np.cos(t) + np.sin(t)], -1), atol=1e-6)
 
 
 def test_bad_interval():

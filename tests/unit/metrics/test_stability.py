@@ -10,6 +10,7 @@ from scipy.integrate import solve_ivp
 import romkit
 from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.metrics import lyapunov_sum
+from romkit.problem import ConstantPath
 from romkit.systems import Lorenz96
 
 
@@ -58,7 +59,7 @@ def test_of_a_reduced_model_against_finite_differences(dynamics):
     data = system.dataset(F=[3.14, 3.18], duration=2.0)
     model = romkit.fit("ncae", data, layers=(2, 4, 8), seeds=range(2), epochs=1, compile=False).double()
     P = model(torch.tensor([[3.14], [3.16], [3.18]], dtype=torch.float64).expand(2, -1, -1))
-    field = dynamics.latent_field(P, system.field(P.context))
+    field = dynamics.field(system.problem(ConstantPath(P), P.context))
     states = torch.randn(2, 3, 4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     h, expected = 1e-5, torch.zeros(2, 3, dtype=torch.float64)
     with torch.no_grad():

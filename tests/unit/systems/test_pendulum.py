@@ -116,7 +116,7 @@ def test_field_under_another_integrator_gives_the_simulation():
     c = torch.full((1, 4), 0.5, dtype=torch.float64)  # the one length at which the powers are smooth at 0
     q0 = system.initial_state(c, None)
     times = torch.arange(401, dtype=torch.float64) * 1e-3
-    motion = system.simulate(q0, c, times)
+    motion = system.simulate((q0, torch.zeros_like(q0)), c, times)
 
     def first_order(t, x):
         return system.rhs(t, x, c)
@@ -135,7 +135,7 @@ def test_a_batch_of_contexts_equals_a_loop(data):
 def test_simulate_keeps_the_leading_axes(lead):
     system = Pendulum()
     c = 0.35 + 0.3 * torch.rand(*lead, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    motion = system.simulate(system.initial_state(c, None), c, torch.arange(5, dtype=torch.float64) * 1e-3)
+    motion = system.simulate(system.start(c), c, torch.arange(5, dtype=torch.float64) * 1e-3)
     assert motion.state.shape == motion.velocity.shape == motion.acceleration.shape == (*lead, 5, 16)
     assert motion.status.shape == lead
     assert (motion.status == Status.COMPLETED).all()
@@ -146,15 +146,16 @@ def test_one_context_serves_many_initial_states():
     c = torch.full((4,), 0.4, dtype=torch.float64)
     q0 = system.initial_state(c, None).expand(3, 16) * torch.tensor([[0.5], [1.0], [-1.0]])
     times = torch.arange(20, dtype=torch.float64) * 1e-3
-    together = system.simulate(q0, c, times).state
-    torch.testing.assert_close(together[2], system.simulate(q0[2], c, times).state)
+    v0 = torch.zeros_like(q0)
+    together = system.simulate((q0, v0), c, times).state
+    torch.testing.assert_close(together[2], system.simulate((q0[2], v0[2]), c, times).state)
 
 
 def test_simulate_starts_at_the_velocity_it_is_given():
     system = Pendulum()
     c = torch.full((4,), 0.4, dtype=torch.float64)
     q0, v0 = system.initial_state(c, None), torch.linspace(-1, 1, 16, dtype=torch.float64)
-    motion = system.simulate(q0, c, torch.arange(3, dtype=torch.float64) * 1e-3, initial_velocity=v0)
+    motion = system.simulate((q0, v0), c, torch.arange(3, dtype=torch.float64) * 1e-3)
     torch.testing.assert_close(motion.state[0], q0)
     torch.testing.assert_close(motion.velocity[0, :4], v0[:4])
 
@@ -165,7 +166,7 @@ def test_divergence_is_a_status_of_one_member():
     q0 = system.initial_state(c, None)
     v0 = torch.zeros_like(q0)
     v0[1, 0] = 1e5
-    motion = system.simulate(q0, c, torch.arange(40, dtype=torch.float64) * 1e-3, initial_velocity=v0)
+    motion = system.simulate((q0, v0), c, torch.arange(40, dtype=torch.float64) * 1e-3)
     assert motion.status.tolist() == [Status.COMPLETED, Status.DIVERGED, Status.COMPLETED]
     for values in motion[:3]:
         assert values[[0, 2]].isfinite().all()
@@ -177,7 +178,8 @@ def test_mass_is_that_of_the_links_and_zero_elsewhere():
     system = Pendulum()
     q = torch.randn(2, 5, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     v = torch.randn_like(q)
-    mass = system.mass_matrix(l1=[0.4, 0.6], l2=0.5, l3=0.5, l4=0.5)(q)
+    c = torch.tensor([[0.4, 0.5, 0.5, 0.5], [0.6, 0.5, 0.5, 0.5]], dtype=torch.float64)
+    mass = system.metric(c)(q, torch.eye(16, dtype=torch.float64).expand(2, 5, 16, 16))
     assert mass.shape == (2, 5, 16, 16)
     assert (mass[..., 4:, :] == 0).all()
     assert (mass[..., :, 4:] == 0).all()
@@ -189,9 +191,13 @@ def test_mass_is_that_of_the_links_and_zero_elsewhere():
 def test_float32_states_stay_float32():
     system = Pendulum()
     c = torch.full((2, 4), 0.4)
-    motion = system.simulate(system.initial_state(c, None), c, torch.arange(5) * 1e-3)
+    motion = system.simulate(system.start(c), c, torch.arange(5) * 1e-3)
     assert all(x.dtype == torch.float32 for x in motion[:3])
     assert system.field(c)(torch.tensor(0.0), motion.state, motion.velocity).dtype == torch.float32
+
+
+def _simulated(parts):
+    return Pendulum().simulate(parts, torch.full((4,), 0.5), torch.zeros(1))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +207,10 @@ def test_float32_states_stay_float32():
         (lambda: Pendulum(duration=-1), "duration: expected a positive number"),
         (lambda: Pendulum().dataset(l1=0.4), "add l2=..., l3=..., l4=..."),
         (lambda: Pendulum().dataset(l1=0.4, l2=0.4, l3=-0.4, l4=0.4), "positive link lengths"),
-        (lambda: Pendulum().simulate(torch.zeros(4), torch.full((4,), 0.5), torch.zeros(1)), r"shape \(\.\.\., 16\)"),
+        (lambda: _simulated((torch.zeros(4), torch.zeros(4))), r"initial_state: expected shape \(\.\.\., 16\)"),
+        (lambda: _simulated((torch.zeros(16), torch.zeros(4))), r"initial_velocity: expected shape \(\.\.\., 16\)"),
+        (lambda: _simulated((torch.zeros(16),)), r"parts: expected \(q, q̇\), tensors \(\.\.\., 16\).*a tuple of 2"),
+        (lambda: _simulated(torch.zeros(16)), r"parts: expected \(q, q̇\)"),
     ],
 )
 def test_errors_say_what_is_wrong(make, message):
