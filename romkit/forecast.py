@@ -1,5 +1,6 @@
 """`romkit.forecast`: the reduced model alone, from a state and a context, with no truth beside it."""
 
+import numpy as np
 import torch
 import xarray as xr
 
@@ -52,7 +53,11 @@ def forecast(
         check_match(system, projection)
     steps = round(checks.positive("duration", duration) / checks.positive("dt", dt))
     times = torch.arange(steps + 1, dtype=torch.float64) * float(dt)
-    contexts = Contexts.of(projection.normalization.signature.context_names, named | (context or {}), times)
+    signature, latent = projection.normalization.signature, (projection.latent_dim,)
+    if np.shape(initial_state)[-1:] != latent:
+        meaning = f"the components of the state, or (..., {latent[0]}), latent coordinates"
+        checks.last_axis("initial_state", np.shape(initial_state), len(signature.state_names), meaning)
+    contexts = Contexts.of(signature.context_names, named | (context or {}), times)
     number = max(len(torch.atleast_2d(torch.as_tensor(initial_state))), len(contexts.initial))
     model = ReducedModel(projection, dynamics, contexts.expanded(number), system)
     given = {"initial_state": initial_state, "initial_velocity": initial_velocity}
@@ -60,8 +65,8 @@ def forecast(
     for name in names:
         if given[name] is None:
             raise InputError(name, expected="a value for dynamics of order two", got="none", fix=f"add {name}=...")
-    size = torch.as_tensor(initial_state).shape[-1]
-    parts = tuple(checks.states(name, given[name], size, number) for name in names)
-    start = model.problem.join(*parts).expand(*model.lead, -1) if size == projection.latent_dim else model.start(parts)
+    shape = np.shape(initial_state)[-1:]
+    parts = tuple(checks.states(name, given[name], *shape, number) for name in names)
+    start = model.problem.join(*parts).expand(*model.lead, -1) if shape == latent else model.start(parts)
     run = model.follow(start, times, solver=solver, engine=engine)
     return run.squeeze("trajectory") if number == 1 else run
