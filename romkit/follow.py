@@ -3,8 +3,7 @@
 import torch
 import xarray as xr
 
-from romkit.contexts import Contexts
-from romkit.data import DIMS
+from romkit.data import DIMS, Contexts
 from romkit.errors import InputError
 from romkit.integrators import LatentDynamics
 from romkit.projections import Projection

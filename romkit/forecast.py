@@ -5,7 +5,7 @@ import torch
 import xarray as xr
 
 from romkit import checks
-from romkit.contexts import Contexts
+from romkit.data import Contexts
 from romkit.errors import InputError
 from romkit.integrators import LatentDynamics
 from romkit.projections import Projection

@@ -8,7 +8,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import provenance
-from romkit.contexts import Contexts
+from romkit.data import Contexts
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, Galerkin, LatentDynamics

@@ -5,8 +5,7 @@ import copy
 import torch
 import xarray as xr
 
-from romkit.contexts import Contexts
-from romkit.data import DIMS, check_states
+from romkit.data import DIMS, Contexts, check_states
 from romkit.errors import InputError
 from romkit.follow import follow
 from romkit.integrators import LatentDynamics

@@ -5,8 +5,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks, provenance
-from romkit.contexts import Contexts
-from romkit.data import make_dataset
+from romkit.data import Contexts, make_dataset
 from romkit.errors import InputError
 from romkit.problem import Parts
 from romkit.systems import System

@@ -17,7 +17,7 @@ Hyperbola = tuple[Array, Array, Array, Array, Array]
 
 
 class Constants(NamedTuple):
-    """Of the layer pairs: Φᵀ (r, k), β (C, k) and σ₊, five times (C, r). Of the scaling: shift, scale (n,). F (C, 1)."""
+    """Of layer pairs: Φᵀ (r, k), β (C, k) and σ₊, five times (C, r). Of the scaling: shift, scale (n,). F (C, 1)."""
 
     weights: tuple[Array, ...]
     biases: tuple[Array, ...]

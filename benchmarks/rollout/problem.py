@@ -7,6 +7,7 @@ from torch import Tensor
 
 import romkit
 from romkit.integrators import Galerkin
+from romkit.problem import ConstantPath
 from romkit.projections import NcAE, Normalization, Projection
 from romkit.projections.base import Operator
 from romkit.systems import Lorenz96
@@ -47,7 +48,7 @@ def untrained_problem(n: int, contexts: int) -> Problem:
 def _problem(system: Lorenz96, projection: Projection, contexts: int, device: str) -> Problem:
     parameter = system.context[0]
     F = torch.linspace(parameter.low, parameter.high, contexts, dtype=torch.float64).unsqueeze(-1)
-    x0 = system.settled_state(F).to(device)
+    x0 = system.start(F)[0].to(device)
     operator = projection.double().to(device)(F.to(device))
-    f = system.field(F.to(device))
-    return Problem(operator, f, Galerkin().latent_field(operator, f), x0, operator.encode(x0))
+    problem = system.problem(ConstantPath(operator), F.to(device))
+    return Problem(operator, problem.field, Galerkin().field(problem), x0, operator.encode(x0))

@@ -9,6 +9,7 @@ from torch import Tensor
 from benchmarks.rollout.problem import DT, STEPS, Problem, untrained_problem
 from romkit.errors import InputError
 from romkit.integrators import Galerkin
+from romkit.problem import ConstantPath, FirstOrder
 from romkit.solvers import RK4
 from romkit.types import Field
 
@@ -19,17 +20,17 @@ def measure_size(n: int, contexts: int, intervals: int, repeats: int) -> dict[st
     The field is timed whole, with f replaced by -x, and without f and solve; the differences are the shares.
     """
     problem = untrained_problem(n, contexts)
-    without_f = Galerkin().latent_field(problem.operator, lambda t, x: -x)
-    solver = _solver(problem)
-    full = _step(solver, problem, problem.f, problem.x0, intervals, repeats)
+    without_f = Galerkin().field(FirstOrder(ConstantPath(problem.operator), lambda t, x: -x))
+    engine = _engine(problem)
+    full = _step(engine, problem, problem.f, problem.x0, intervals, repeats)
     whole, rest, projection = (
-        _step(solver, problem, field, problem.z0, intervals, repeats)
+        _step(engine, problem, field, problem.z0, intervals, repeats)
         for field in (problem.g, without_f, _projection_alone(problem))
     )
     return {
         "n": n,
         "contexts": contexts,
-        "engine": "eager" if solver.compile is False else "compiled",
+        "engine": engine,
         "full_us": full,
         "whole_us": whole,
         "f_us": whole - rest,
@@ -46,22 +47,22 @@ def _projection_alone(problem: Problem) -> Field:
     return field
 
 
-def _solver(problem: Problem) -> RK4:
+def _engine(problem: Problem) -> str:
     """What romkit's default is in a long run: compiled, unless the field is too large."""
     try:
-        RK4(DT, compile=True)(problem.g, problem.z0, problem.times(1))
+        RK4(DT)(problem.g, problem.z0, problem.times(1), engine="compiled")
     except InputError:
-        return RK4(DT, compile=False)
-    return RK4(DT, compile=True)
+        return "torch"
+    return "compiled"
 
 
-def _step(solver: RK4, problem: Problem, field: Field, start: Tensor, intervals: int, repeats: int) -> float:
+def _step(engine: str, problem: Problem, field: Field, start: Tensor, intervals: int, repeats: int) -> float:
     """Median over repeats; what a run costs before its first step is subtracted."""
 
     def seconds(intervals: int) -> float:
         started = time.process_time()
         with torch.no_grad():
-            solver(field, start, problem.times(intervals))
+            RK4(DT)(field, start, problem.times(intervals), engine=engine)
         return time.process_time() - started
 
     seconds(1)

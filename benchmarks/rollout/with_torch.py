@@ -20,8 +20,8 @@ TORCHDIFFEQ, COMPILED = "torchdiffeq, rk4", "torchdiffeq, rk4, field by torch.co
 def fixed(problem: Problem) -> dict[str, Solve]:
     """Steps of DT by methods of order four. torchdiffeq's is the 3/8 rule, romkit's the classical one."""
     return {
-        ROMKIT: lambda intervals: _romkit(RK4(DT), problem, intervals),
-        EAGER: lambda intervals: _romkit(RK4(DT, compile=False), problem, intervals),
+        ROMKIT: lambda intervals: _romkit("auto", problem, intervals),
+        EAGER: lambda intervals: _romkit("torch", problem, intervals),
         TORCHDIFFEQ: lambda intervals: _torchdiffeq_rk4(problem, problem.g, intervals),
     }
 
@@ -55,8 +55,8 @@ def torchode_dopri5(problem: Problem, tolerance: float) -> Solve:
     return solve
 
 
-def _romkit(solver: RK4, problem: Problem, intervals: int) -> Tensor:
-    return solver(problem.g, problem.z0, problem.times(intervals)).states.movedim(-2, 0)[1:]
+def _romkit(engine: str, problem: Problem, intervals: int) -> Tensor:
+    return RK4(DT)(problem.g, problem.z0, problem.times(intervals), engine=engine).states.movedim(-2, 0)[1:]
 
 
 def _torchdiffeq_rk4(problem: Problem, g: Callable[[Tensor, Tensor], Tensor], intervals: int) -> Tensor:

@@ -55,13 +55,26 @@ def _status(member: xr.Dataset) -> str:
 
 
 def _facts(members: xr.Dataset) -> dict[str, str]:
-    attrs, span = members.attrs, float(members["time"][-1] - members["time"][0])
-    count = members.sizes["trajectory"] * members.sizes["seed"]
-    together = f" ({count} trajectories at once)" if count > 1 else ""
-    full, reduced = (1e3 * attrs[f"seconds_{model}_model"] / span for model in ("full", "reduced"))
-    per = selection.unit(members["time"], "{}") or "time unit"
+    attrs = members.attrs
     return {
         "idempotency error": f"{attrs['idempotency_error']:.1e}, the largest norm of P(P(x)) - P(x) along the run",
-        "cost": f"full model {full:.3g} ms, reduced model {reduced:.3g} ms per {per}{together}",
+        **{f"cost, {model} model": _cost(members, model) for model in ("full", "reduced") if _was_run(members, model)},
         "device": str(attrs["device"]),
     }
+
+
+def _was_run(members: xr.Dataset, model: str) -> bool:
+    """Data that are the truth were not simulated here."""
+    return f"seconds_computing_{model}_model" in members.attrs
+
+
+def _cost(members: xr.Dataset, model: str) -> str:
+    engine, compiling, computing = (
+        members.attrs[f"{key}_{model}_model"] for key in ("engine", "seconds_compiling", "seconds_computing")
+    )
+    span = float(members["time"][-1] - members["time"][0])
+    per = selection.unit(members["time"], "{}") or "time unit"
+    before = f", after {compiling:.2g} s of compiling" if engine == "compiled" else ""
+    count = members.sizes["trajectory"] * (members.sizes["seed"] if model == "reduced" else 1)
+    together = f", {count} trajectories at once" if count > 1 else ""
+    return f"{1e3 * computing / span:.3g} ms per {per}{together}; engine: {engine}{before}"

@@ -1,12 +1,15 @@
 """Contexts: named external parameters of a system, and how names become the last axis of an array."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import torch
 import xarray as xr
+from torch import Tensor
 
 from romkit.errors import InputError
+from romkit.types import ContextFunction
 
 
 class ContextParameter(NamedTuple):
@@ -43,15 +46,6 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
         ) from error
 
 
-def context_path(names: Sequence[str], values: Mapping[str, object]) -> Callable[[float], np.ndarray]:
-    """c(t) for named context values of which some are functions of time: t to an array (..., p), as `context_array`."""
-
-    def at(t: float) -> np.ndarray:
-        return context_array(names, {name: v(t) if callable(v) else v for name, v in values.items()})
-
-    return at
-
-
 def context_names(data: xr.Dataset) -> tuple[str, ...]:
     """Names of the context of a dataset: its floating-point coordinates along `trajectory`, or along it and `time`."""
     return tuple(
@@ -61,6 +55,74 @@ def context_names(data: xr.Dataset) -> tuple[str, ...]:
         and name != "trajectory"
         and np.issubdtype(coord.dtype, np.floating)
     )
+
+
+def context_matrix(data: xr.Dataset) -> np.ndarray:
+    """Context (trajectories, p) of a dataset, columns in the order of `context_names`.
+
+    (trajectories, times, p) where a parameter varies in time.
+    """
+    names = context_names(data)
+    if not names:
+        return np.zeros((data.sizes["trajectory"], 0))
+    return np.stack([column.values.astype(np.float64) for column in xr.broadcast(*(data[n] for n in names))], axis=-1)
+
+
+class Contexts(NamedTuple):
+    """What the context is.
+
+    Attributes:
+        initial: (C, p) at the first time.
+        over_time: (C, T, p) if it varies in time, else `initial`.
+        path: c(t) (C, p), None if it does not vary.
+        moving: names of the parameters that vary.
+    """
+
+    initial: Tensor
+    over_time: Tensor
+    path: ContextFunction | None = None
+    moving: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, names: Sequence[str], values: Mapping[str, object], times: Tensor) -> "Contexts":
+        """Named values, each a number, an array, or a function of time.
+
+        Raises:
+            InputError: a name is missing or unknown, or a value is no number.
+        """
+        moving = tuple(name for name, value in values.items() if callable(value))
+
+        def path(t: Tensor) -> Tensor:
+            now = {name: value(float(t)) if name in moving else value for name, value in values.items()}
+            return torch.from_numpy(np.atleast_2d(context_array(names, now)))
+
+        initial = path(times[0])
+        if initial.ndim != 2 or len(initial) == 0:
+            got, fix = f"shape {tuple(initial.shape[:-1])}", "give one value for each trajectory"
+            raise InputError(", ".join(names), expected="a number, or a list of numbers", got=got, fix=fix)
+        if not moving:
+            return cls(initial, initial)
+        over_time = torch.stack([path(t) for t in times], dim=-2)
+        return cls(initial, over_time, path, moving)
+
+    def expanded(self, number: int) -> "Contexts":
+        """For this many trajectories that share a single context."""
+        if len(self.initial) == number:
+            return self
+        return self._replace(
+            initial=self.initial.expand(number, -1), over_time=self.over_time.expand(number, *self.over_time.shape[1:])
+        )
+
+    @classmethod
+    def of_dataset(cls, data: xr.Dataset) -> "Contexts":
+        """The context of a dataset; splines go through one that was recorded over time."""
+        from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
+
+        values = torch.from_numpy(context_matrix(data))
+        if values.ndim == 2:
+            return cls(values, values)
+        spline = CubicSpline(data["time"].values, values.numpy(), axis=1)
+        return cls(values[:, 0], values, lambda t: torch.from_numpy(spline(float(t))))
 
 
 def _finite(name: str, value: object) -> np.ndarray:

@@ -7,7 +7,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.data.context import context_names
+from romkit.data.context import context_matrix
 from romkit.data.schema import DIMS
 
 
@@ -27,17 +27,6 @@ def snapshots(data: xr.Dataset, *, every: int = 1) -> Snapshots:
     if context.ndim == 2:
         context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)
     return Snapshots(state, velocity, context.flatten(0, 1))
-
-
-def context_matrix(data: xr.Dataset) -> np.ndarray:
-    """Context (trajectories, p) of a dataset, columns in the order of `context_names`.
-
-    (trajectories, times, p) where a parameter varies in time.
-    """
-    names = context_names(data)
-    if not names:
-        return np.zeros((data.sizes["trajectory"], 0))
-    return np.stack([column.values.astype(np.float64) for column in xr.broadcast(*(data[n] for n in names))], axis=-1)
 
 
 def _flat(variable: xr.DataArray) -> np.ndarray:

@@ -63,7 +63,7 @@ class LatentField(LatentDynamics):
     def solve(
         self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
     ) -> Solution:
-        solver = solver or RK4(float(times[1] - times[0]))
+        solver = solver or default_solver(times)
         return solver(self.field(problem), start, times, engine=engine, label="reduced model")
 
 
@@ -90,6 +90,11 @@ class LearnedField(LatentField):
             )
         law = problem.path.each(self.at)
         return lambda t, w: problem.path.carried(t, w, law(t)(w))
+
+
+def default_solver(times: Tensor) -> Solver:
+    """RK4 with the interval of the output times (T,)."""
+    return RK4(float(times[1] - times[0]) if len(times) > 1 else 1.0)
 
 
 def least_squares(metric: Metric, x: Tensor, tangents: Tensor, target: Tensor) -> Tensor:

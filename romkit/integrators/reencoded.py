@@ -6,9 +6,9 @@ from torch import Tensor
 
 from romkit import checks
 from romkit.errors import InputError
-from romkit.integrators.base import LatentDynamics, LatentField
+from romkit.integrators.base import LatentDynamics, LatentField, default_solver
 from romkit.problem import Parts, Problem
-from romkit.solvers import RK4, Restarted, Solution, Solver
+from romkit.solvers import Restarted, Solution, Solver
 
 
 @dataclass(frozen=True)
@@ -55,5 +55,5 @@ class Reencoded(LatentDynamics):
         def jump(t: Tensor, w: Tensor) -> Tensor:
             return self.start(problem, t, problem.decode(problem.path.at(t), w))
 
-        between = solver or RK4(float(times[1] - times[0]))
+        between = solver or default_solver(times)
         return self.dynamics.solve(problem, start, times, solver=Restarted(between, self.every, jump), engine=engine)

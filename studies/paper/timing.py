@@ -36,7 +36,7 @@ def main(config: Config, results: Path = RESULTS) -> None:
         print(json.dumps(entry, indent=1), flush=True)
 
 
-def measure(config: Config, plan: SystemPlan, epochs: int, device: str, *, compile: bool = True) -> dict[str, object]:
+def measure(config: Config, plan: SystemPlan, epochs: int, device: str, *, engine: str = True) -> dict[str, object]:
     """Seconds per epoch after compiling, and hours for the training and for all trainings of this system.
 
     A tuned variant counts as one training more, which is about what its trials take.
@@ -66,10 +66,10 @@ def measure(config: Config, plan: SystemPlan, epochs: int, device: str, *, compi
     }
 
 
-def _fit(config: Config, plan: SystemPlan, epochs: int, compile: bool) -> Projection:
+def _fit(config: Config, plan: SystemPlan, epochs: int, engine: str) -> Projection:
     train = datasets.train_set(plan.name, plan.parameters, plan.data_seed)
     settings = {**dict(config.settings), "epochs": epochs}
-    return romkit.fit("ncae", train, seeds=config.seeds, preset=config.recipe, compile=compile, **settings)
+    return romkit.fit("ncae", train, seeds=config.seeds, preset=config.recipe, engine=engine, **settings)
 
 
 def _clock(device: str) -> float:

@@ -127,8 +127,8 @@ def measure(model: Model, projection: Projection) -> dict[str, object]:
             "diverged": int((run.status != 0).sum()),
             "valid_time": _spread(run.valid_time.values),
             "nrmse": {f"t = {t:g}": _errors_at(run, t) for t in model.horizons},
-            "seconds_full_model": run.attrs["seconds_full_model"],
-            "seconds_reduced_model": run.attrs["seconds_reduced_model"],
+            "seconds_full_model": run.attrs["seconds_computing_full_model"],
+            "seconds_reduced_model": run.attrs["seconds_computing_reduced_model"],
         },
         "report": {key: value for key, value in projection.report.items() if key != "losses"},
     }

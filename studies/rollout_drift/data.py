@@ -9,19 +9,24 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.systems import SYSTEMS, MechanicalSystem, System
+from romkit.problem import Parts
+from romkit.systems import SYSTEMS, System
 
 Settings = tuple[tuple[str, object], ...]
 """Names and values, in a form that can be hashed."""
 
 
 class Truth(NamedTuple):
-    """Contexts (C, p), times (T,) and states (C, T, n) of the full model; velocities too where it is mechanical."""
+    """Contexts (C, p), times (T,), and parts of the full state (C, T, n): x, or q and q̇ where it is mechanical."""
 
     context: Tensor
     times: Tensor
-    states: Tensor
-    velocities: Tensor | None
+    parts: Parts
+
+    @property
+    def start(self) -> Parts:
+        """The first of each part (C, n)."""
+        return tuple(part[:, 0] for part in self.parts)
 
 
 def make_system(name: str, parameters: Settings) -> System:
@@ -66,8 +71,5 @@ def truth(name: str, parameters: Settings, test_every: int, duration: float, ste
     system = make_system(name, parameters)
     context = torch.from_numpy(system.test_contexts())[::test_every]
     times = torch.arange(round(duration / step) + 1, dtype=torch.float64) * step
-    if isinstance(system, MechanicalSystem):
-        start = system.initial_state(context, None), system.initial_velocity(context, None)
-        motion = system.simulate(start[0], context, times, initial_velocity=start[1])
-        return Truth(context, times, motion.state, motion.velocity)
-    return Truth(context, times, system.simulate(system.settled_state(context), context, times).state, None)
+    motion = system.simulate(system.start(context), context, times)
+    return Truth(context, times, (motion.state, motion.velocity)[: system.order])

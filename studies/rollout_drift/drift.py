@@ -9,6 +9,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.engine.threads import one_thread
 from romkit.integrators import (
     LSPG,
     Galerkin,
@@ -23,9 +24,10 @@ from romkit.integrators import (
 )
 from romkit.integrators.sindy import Library, Scaling, Terms
 from romkit.metrics import reconstruction_rmse
-from romkit.projections import Operator, Projection
+from romkit.problem import ConstantPath, Parts, Problem
+from romkit.projections import Projection
 from romkit.solvers import RK4
-from romkit.types import Dual
+from romkit.systems import System
 from studies.rollout_drift.data import Settings, Truth, make_system, test_set, training_set, truth
 from studies.rollout_drift.models import Model, trained
 from studies.rollout_drift.scores import (
@@ -67,8 +69,9 @@ class Drift(Task):
         return f"{self.model.name}-{self.dynamics}"
 
     @property
-    def solver(self) -> RK4:
-        return RK4(dict(self.settings).get("dt", self.step), label=self.name)
+    def solver(self) -> RK4 | None:
+        """RK4 with the step of the settings; LSPG steps by itself."""
+        return None if self.dynamics == "lspg" else RK4(dict(self.settings).get("dt", self.step))
 
     def run(self) -> xr.Dataset:
         plan, model = self.model, trained(self.model)
@@ -88,40 +91,22 @@ class Drift(Task):
 
     def _follow(self, model: Projection, mode: str, dynamics: LatentDynamics, true: Truth) -> xr.Dataset:
         lead = (len(self.model.seeds), len(true.context))
-        with torch.no_grad():
+        system = make_system(self.model.system, self.model.parameters)
+        with torch.no_grad(), one_thread():
             P = model(true.context.expand(*lead, -1))
-            rom, more = (self._move if true.velocities is None else self._swing)(P, dynamics, true)
-            found = scores(true.times, true.states, rom, P, model.normalization.state_std, more)
-        names = make_system(self.model.system, self.model.parameters).context_names
+            problem = system.problem(ConstantPath(P), P.context)
+            start = dynamics.start(problem, true.times[0], tuple(x.expand(*lead, -1) for x in true.start))
+            latent = dynamics.solve(problem, start, true.times, solver=self.solver).states
+            rom = problem.decode(P, latent)
+            more = OWN_SCORES[system.name](system, true, rom) | _stability(dynamics, problem, latent)
+            found = scores(true.times, true.parts[0], rom[0], P, model.normalization.state_std, more)
         coords = {
             "seed": list(self.model.seeds),
             "quantile": list(QUANTILES),
             "curve_time": true.times[curve_indices(len(true.times))].numpy(),
-            **{name: ("context", true.context[:, k].numpy()) for k, name in enumerate(names)},
+            **{name: ("context", true.context[:, k].numpy()) for k, name in enumerate(system.context_names)},
         }
         return xr.Dataset(found, coords).expand_dims(mode=[mode])
-
-    def _move(self, P: Operator, dynamics: LatentDynamics, true: Truth) -> tuple[Tensor, Members]:
-        """Decoded states of a first-order system, and how its waves drift."""
-        system = make_system(self.model.system, self.model.parameters)
-        x0 = true.states[:, 0].expand(*P.context.shape[:-1], -1)
-        f = system.field(P.context)
-        solution = dynamics.solve(P, f, x0, true.times, self.solver)
-        rom = P.decode(solution.states)
-        more = wave_scores(true.times, true.states, rom)
-        between = dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics
-        if isinstance(between, LatentField):
-            more |= stability_scores(between.latent_field(P, f), solution.states)
-        return rom, more
-
-    def _swing(self, P: Operator, dynamics: LatentDynamics, true: Truth) -> tuple[Tensor, Members]:
-        """Decoded positions of a mechanical system, and how it keeps its energy."""
-        system = make_system(self.model.system, self.model.parameters)
-        start = Dual(*(x[:, 0].expand(*P.context.shape[:-1], -1) for x in (true.states, true.velocities)))
-        field, mass = system.field(P.context), system.mass_matrix(P.context)
-        solution = dynamics.solve_motion(P, field, mass, start, true.times, self.solver)
-        rom = P.decode_jvp(*solution.states.chunk(2, dim=-1))
-        return rom.value, energy_scores(system, true.context, Dual(true.states, true.velocities), rom)
 
     def _training(self, model: Projection) -> dict[str, tuple]:
         """Root mean square errors of each seed over the test set, and whether its training diverged."""
@@ -139,6 +124,21 @@ class Drift(Task):
         }
 
 
+def _stability(dynamics: LatentDynamics, problem: Problem, latent: Tensor) -> Members:
+    """Of the latent field of a first-order problem; dynamics that step in time by themselves have none."""
+    between = dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics
+    if problem.order == 1 and isinstance(between, LatentField):
+        return stability_scores(between.field(problem), latent)
+    return {}
+
+
+OWN_SCORES: dict[str, Callable[[System, Truth, Parts], Members]] = {
+    "lorenz96": lambda system, true, rom: wave_scores(true.times, true.parts[0], rom[0]),
+    "pendulum": lambda system, true, rom: energy_scores(system, true.context, true.parts, rom),
+}
+"""What only the waves, or only the mechanics, of a system can be asked."""
+
+
 def _sindy(task: Drift, model: Projection, data: xr.Dataset) -> LatentDynamics:
     """Fitted to the encoded data and, where a spread is given, to the Galerkin field around them."""
     system, settings = make_system(task.model.system, task.model.parameters), dict(task.settings)
@@ -146,7 +146,7 @@ def _sindy(task: Drift, model: Projection, data: xr.Dataset) -> LatentDynamics:
     samples = encoded_samples(model, thinned)
     if "spread" in settings:
         around = {name: settings.pop(name) for name in ("spread", "copies")}
-        samples += galerkin_samples(model, thinned, system.field, **around)
+        samples += galerkin_samples(model, thinned, system.problem, **around)
     if "switch" in settings:
         settings["context_library"] = _either_side(settings.pop("switch"), samples.parameters)
     return SINDy(**settings).fit_samples(samples.scaled())

@@ -15,9 +15,10 @@ from romkit.metrics import (
     valid_time,
     wave_number_agreement,
 )
+from romkit.problem import Parts
 from romkit.projections import Operator
 from romkit.systems import MechanicalSystem
-from romkit.types import Dual, Field
+from romkit.types import Field
 
 QUANTILES = (0.1, 0.5, 0.9)
 """Of the error over contexts, along time."""
@@ -71,10 +72,10 @@ def stability_scores(field: Field, states: Tensor) -> Members:
     return {"lyapunov_sum": lyapunov_sum(field, states[..., half :: max(1, half // SAMPLES), :])}
 
 
-def energy_scores(system: MechanicalSystem, context: Tensor, truth: Dual, rom: Dual) -> Members:
+def energy_scores(system: MechanicalSystem, context: Tensor, truth: Parts, rom: Parts) -> Members:
     """How well a motion keeps its energy, from positions and velocities: (seed, context) each."""
     start = system.energy(context)(*(x[:, :1] for x in truth))[..., 0]
-    energy = system.energy(context.expand(*rom.value.shape[:2], -1))(*rom)
+    energy = system.energy(context.expand(*rom[0].shape[:2], -1))(*rom)
     return {"peak_energy_drift": peak_energy_drift(energy, start.expand(energy.shape[:2]))}
 
 

@@ -8,11 +8,13 @@ import romkit
 
 ROOT = Path(romkit.__file__).parent
 LAYERS = (
-    {"errors", "checks", "types", "broadcast", "progress", "provenance", "files"},
+    {"errors", "checks", "types", "problem", "broadcast", "progress", "provenance", "files"},
     {"engine"},
     {"data", "solvers"},
     {"systems", "projections", "integrators", "metrics"},
     {"training", "testing"},
+    {"simulate", "reduced", "score"},
+    {"follow", "forecast"},
     {"rollout"},
     {"plotting"},
     {"cli"},
@@ -77,3 +79,12 @@ def test_the_design_page_has_this_table():
     page = (ROOT.parent / "docs" / "design.md").read_text(encoding="utf-8")
     for name in LAYER:
         assert f"`{name}`" in page
+
+
+def test_files_and_functions_stay_readable():
+    long = [f"{file.name}: {n} lines" for file in files() if (n := len(file.read_text().splitlines())) > 300]
+    for file in files():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.end_lineno - node.lineno >= 60:
+                long.append(f"{file.name}: {node.name} has {node.end_lineno - node.lineno + 1} lines")
+    assert not long
