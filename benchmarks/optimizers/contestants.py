@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from benchmarks.optimizers.geometry import Cayley, InvariantMetric
 from benchmarks.optimizers.lbfgs import LBFGS
 from benchmarks.optimizers.levenberg_marquardt import LevenbergMarquardt
 from benchmarks.optimizers.muon import Muon
 from benchmarks.optimizers.race import Contestant
 from benchmarks.optimizers.soap import SOAP
-from romkit.projections.geometry import Cayley, EuclideanMetric, Fractional, InvariantMetric
+from romkit.projections.geometry import EuclideanMetric, Fractional
 from romkit.training.optimizers import Adam, RiemannianAdam
 from romkit.training.schedules import SCHEDULES, Plateaus, Schedule
 

@@ -43,11 +43,6 @@ def restore(x: Tensor) -> Tensor:
     return torch.stack([torch.linalg.solve_ex(psi.mT @ phi, phi, left=False).result, psi], -3)
 
 
-def polish(x: Tensor) -> Tensor:
-    """x + ½ x (I - Ψᵀ Φ), halves alike: squares an error of Ψᵀ Φ that is already small, by products alone."""
-    return 1.5 * x - 0.5 * (x @ (swap(x).mT @ x))
-
-
 class Metric(abc.ABC):
     """An inner product on each tangent space, and what follows from it."""
 
@@ -84,25 +79,6 @@ class EuclideanMetric(Metric):
         return self.project(x, g)
 
 
-@dataclass(frozen=True)
-class InvariantMetric(Metric):
-    """⟨u, v⟩ = tr (Φᵀ Φ)⁻¹ Xᵀ X' + tr (Ψᵀ Ψ)⁻¹ Yᵀ Y': unchanged under (Φ, Ψ) -> (Φ A, Ψ A⁻ᵀ) for A in GL(r).
-
-    Projection: (X - ½ Ψ (Ψᵀ Ψ)⁻¹ C, Y - ½ Φ (Φᵀ Φ)⁻¹ Cᵀ). Gradient: the projection of (G_Φ Φᵀ Φ, G_Ψ Ψᵀ Ψ).
-    """
-
-    def inner(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
-        ratio = torch.linalg.solve_ex(x.mT @ x, u.mT @ v).result
-        return ratio.diagonal(dim1=-2, dim2=-1).sum((-2, -1))
-
-    def project(self, x: Tensor, u: Tensor) -> Tensor:
-        a = torch.linalg.solve_ex(swap(x.mT @ x), constraint(x, u)).result
-        return u - 0.5 * (swap(x) @ a)
-
-    def gradient(self, x: Tensor, g: Tensor) -> Tensor:
-        return self.project(x, g @ (x.mT @ x))
-
-
 class Retraction(abc.ABC):
     """A way to follow a tangent vector u from x and stay on the manifold, and to take other tangent vectors along."""
 
@@ -128,45 +104,6 @@ class Fractional(Retraction):
     def retract_and_transport(self, x: Tensor, u: Tensor, v: Tensor, metric: Metric) -> tuple[Tensor, Tensor]:
         y = restore(x + u)
         return y, metric.project(y, v)
-
-
-@dataclass(frozen=True)
-class Cayley(Retraction):
-    """(g Φ, g⁻ᵀ Ψ) with g = (I - ½ Ω)⁻¹ (I + ½ Ω), Ω Φ = X, -Ωᵀ Ψ = Y, and transport (g X', g⁻ᵀ Y'): exactly tangent.
-
-    Ω = X⊥ Ψᵀ - Φ Y⊥ᵀ - Φ K Ψᵀ for the parts X⊥ = X - Φ Ψᵀ X, Y⊥ = Y - Ψ Φᵀ Y and K = Yᵀ Φ of u. It has rank 2r, and
-    the Woodbury identity leaves a single r × r inverse per half: with S = I + ½ K + ¼ Y⊥ᵀ X⊥,
-        g Φ = (2 Φ + X⊥) S⁻¹ - Φ,    g Z = Z + X⊥ (Ψᵀ Z - ½ B) - Φ B,    B = S⁻¹ (Yᵀ + ½ Y⊥ᵀ X⊥ Ψᵀ) Z,
-    and g⁻ᵀ is g with the halves exchanged. The move equals that by exp Ω to second order and can be undone: from y
-    along -u, transported, it leads back to x. Source: Wen & Yin (2013), "A feasible method for optimization with
-    orthogonality constraints", section 2, carried over from orthonormal to biorthogonal matrices.
-    """
-
-    def retract(self, x: Tensor, u: Tensor) -> Tensor:
-        perpendicular, k, h = self._parts(x, u)
-        return self._move(x, perpendicular, self._inverse(k, h))
-
-    def retract_and_transport(self, x: Tensor, u: Tensor, v: Tensor, metric: Metric) -> tuple[Tensor, Tensor]:
-        perpendicular, k, h = self._parts(x, u)
-        inverse = self._inverse(k, h)
-        across = swap(x).mT @ v
-        b = inverse @ (swap(perpendicular - x @ k).mT @ v + 0.5 * (h @ across))
-        carried = v + perpendicular @ (across - 0.5 * b) - x @ b
-        return self._move(x, perpendicular, inverse), carried
-
-    def _parts(self, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        half = swap(x).mT @ u
-        # (K, -Kᵀ), antisymmetrised so that a part of u that is not tangent drops out.
-        k = 0.5 * (swap(half).mT - half)
-        perpendicular = u - x @ half
-        return perpendicular, k, swap(perpendicular).mT @ perpendicular
-
-    def _inverse(self, k: Tensor, h: Tensor) -> Tensor:
-        return torch.linalg.inv_ex(_eye(k) + 0.5 * k + 0.25 * h).inverse
-
-    def _move(self, x: Tensor, perpendicular: Tensor, inverse: Tensor) -> Tensor:
-        # g and g⁻ᵀ keep the error of Ψᵀ Φ as it is, so rounding would add up over the steps.
-        return polish((2 * x + perpendicular) @ inverse - x)
 
 
 def sylvester(grams: Tensor, c: Tensor) -> Tensor:

@@ -24,8 +24,8 @@ class BiorthogonalManifold(Manifold):
     same steps for a stack of seeds, compiled.
 
     Args:
-        metric: `EuclideanMetric` or `InvariantMetric`.
-        retraction: `Fractional` or `Cayley`.
+        metric: `EuclideanMetric()` by default.
+        retraction: `Fractional()` by default.
 
     Source: Friedl et al. (2025), "A Riemannian framework for learning reduced-order Lagrangian dynamics", for the
     Euclidean metric and the fractional retraction; `romkit.projections.geometry` has the formulas.

@@ -11,7 +11,8 @@ import torch
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from romkit.projections.geometry import Cayley, EuclideanMetric, Fractional, InvariantMetric
+from benchmarks.optimizers.geometry import Cayley, InvariantMetric
+from romkit.projections.geometry import EuclideanMetric, Fractional
 from romkit.projections.manifold import BiorthogonalManifold
 
 METRICS = (EuclideanMetric(), InvariantMetric())

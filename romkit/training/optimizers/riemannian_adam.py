@@ -24,8 +24,8 @@ class RiemannianAdam(Optimizer):
     `romkit.projections.manifold.BiorthogonalManifold`.
 
     Args:
-        metric: `EuclideanMetric` (the paper's) or `InvariantMetric`.
-        retraction: `Fractional` (the paper's) or `Cayley`.
+        metric: of the tangent vectors; the paper's by default.
+        retraction: along them; the paper's by default.
         clip: largest Euclidean norm of a seed's gradient, before it is turned into ξ.
         weight_decay: L2 coefficient.
         beta1, beta2, epsilon: as in the paper.

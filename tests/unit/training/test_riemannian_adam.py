@@ -6,8 +6,9 @@ import geoopt
 import pytest
 import torch
 
+from benchmarks.optimizers.geometry import Cayley, InvariantMetric
 from romkit.projections import METHODS, Normalization, Signature, architecture, stack
-from romkit.projections.geometry import Cayley, EuclideanMetric, Fractional, InvariantMetric, overlap
+from romkit.projections.geometry import EuclideanMetric, Fractional, overlap
 from romkit.projections.manifold import BiorthogonalManifold
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
