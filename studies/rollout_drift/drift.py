@@ -1,6 +1,6 @@
 """The task: a trained stack, followed by one kind of latent dynamics."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -65,6 +65,10 @@ class Drift(Task):
     @property
     def name(self) -> str:
         return f"{self.model.name}-{self.dynamics}"
+
+    @property
+    def resolved(self) -> Mapping[str, object]:
+        return self.model.resolved
 
     @property
     def solver(self) -> RK4:
