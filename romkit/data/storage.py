@@ -7,8 +7,10 @@ altered unnoticed. Arrays are not compressed: a dataset of the pendulum would be
 to save.
 """
 
+import contextlib
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -40,18 +42,10 @@ def save_dataset(data: xr.Dataset, path: str | os.PathLike) -> Path:
         InputError: `data` holds what netCDF cannot, dates for example.
         FileError: the file cannot be written.
     """
-    prepared = _prepared(data)
-    encoding = {name: _encoding(variable) for name, variable in prepared.variables.items()}
-    with atomic(path) as temporary:
-        reserve(temporary, prepared.nbytes + _CHUNK_BYTES * len(encoding))
-        try:
-            prepared.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
-        except (TypeError, ValueError, NotImplementedError) as error:
-            got = f"an error: {reason(error)}"
-            raise InputError("data", expected="what netCDF can hold", got=got, fix="convert or drop it") from error
-        seal = _SEAL + _sha256(temporary, temporary.stat().st_size) + b"\n"
-        with temporary.open("ab") as file:
-            file.write(seal)
+    whole = prepared(data)
+    encoding = {name: _encoding(variable) for name, variable in whole.variables.items()}
+    with sealed(path, whole.nbytes + _CHUNK_BYTES * len(encoding)) as temporary:
+        whole.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
     return Path(path).expanduser()
 
 
@@ -64,32 +58,59 @@ def open_dataset(path: str | os.PathLike) -> xr.Dataset:
         FileError: no such file, not netCDF, or truncated or altered since it was written.
     """
     file = existing(path)
-    try:
+    with readable(path):
         engine = _engine(file)
-        _check_seal(file)
+        check_seal(file)
         with xr.open_dataset(file, engine=engine, decode_times=False) as data:
             data.load()
+    return plain(data)
+
+
+@contextlib.contextmanager
+def sealed(path: str | os.PathLike, size: int) -> Iterator[Path]:
+    """A temporary file of up to about `size` bytes that becomes `path`, with the seal behind it, after the block.
+
+    Raises:
+        InputError: the block writes what netCDF cannot hold.
+        FileError: the file cannot be written.
+    """
+    with atomic(path) as temporary:
+        reserve(temporary, size)
+        try:
+            yield temporary
+        except (TypeError, ValueError, NotImplementedError) as error:
+            got = f"an error: {reason(error)}"
+            raise InputError("data", expected="what netCDF can hold", got=got, fix="convert or drop it") from error
+        seal = _SEAL + _sha256(temporary, temporary.stat().st_size) + b"\n"
+        with temporary.open("ab") as file:
+            file.write(seal)
+
+
+@contextlib.contextmanager
+def readable(path: str | os.PathLike) -> Iterator[None]:
+    """Whatever goes wrong in the block while a file is read is a `FileError`."""
+    try:
+        yield
     except FileError:
         raise
     except Exception as error:  # a damaged file of somebody else's can make HDF5 and xarray raise nearly anything
         problem = f"cannot be read as netCDF ({reason(error)})"
         raise FileError(path, problem=problem, fix="restore it from a copy or remake it") from error
-    return _plain(data)
 
 
-def _prepared(data: xr.Dataset) -> xr.Dataset:
+def prepared(data: xr.Dataset) -> xr.Dataset:
     """A shallow copy of `data` that netCDF can hold without changing a value."""
     if not isinstance(data, xr.Dataset):
         got = type(data).__name__
         raise InputError("data", expected="an xarray.Dataset", got=got, fix="call save_dataset(data, path)")
     # Packing or a dtype left over from another file would round the values.
-    prepared = _numpy_text(data).drop_encoding()
-    prepared.attrs = {key: _attribute(f"data.attrs[{key!r}]", value) for key, value in data.attrs.items()}
-    for name, variable in prepared.variables.items():
+    whole = _numpy_text(data).drop_encoding()
+    whole.attrs = {key: _attribute(f"data.attrs[{key!r}]", value) for key, value in data.attrs.items()}
+    for name, variable in whole.variables.items():
         _check_variable(name, variable)
         owner = f"data[{name!r}].attrs"
         variable.attrs = {key: _attribute(f"{owner}[{key!r}]", value) for key, value in variable.attrs.items()}
-    return prepared
+    return whole
 
 
 def _check_variable(name: str, variable: xr.Variable) -> None:
@@ -158,20 +179,19 @@ def _engine(file: Path) -> str:
     return _ENGINES[magic]
 
 
-def _check_seal(file: Path) -> None:
-    """Raise if the file ends in a seal that does not fit. Files of others have none."""
-    content = file.stat().st_size - _SEAL_BYTES
-    if content <= 0:
-        return
+def check_seal(file: Path, *, needed: bool = False) -> None:
+    """Raise if the seal of a file does not fit, or is absent where it is `needed`: files of others have none."""
+    content = max(file.stat().st_size - _SEAL_BYTES, 0)
     with file.open("rb") as stream:
         stream.seek(content)
         seal = stream.read()
-    if seal.startswith(_SEAL) and seal[len(_SEAL) :].strip() != _sha256(file, content):
+    fits = seal[len(_SEAL) :].strip() == _sha256(file, content) if seal.startswith(_SEAL) else not needed
+    if not fits:
         problem, fix = "has changed since romkit wrote it (checksum)", "restore it from a copy or remake it"
         raise FileError(file, problem=problem, fix=fix)
 
 
-def _plain(data: xr.Dataset) -> xr.Dataset:
+def plain(data: xr.Dataset) -> xr.Dataset:
     """Attributes in plain Python types, and text as numpy text in every version of xarray."""
     for holder in (data, *data.variables.values()):
         holder.attrs = {

@@ -5,9 +5,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from studies.runner import Executor, Sweep
+    from studies.runner import Executor, Sweep, Task
 
 PRESETS = ("smoke", "quick", "paper")
+
+
+def plan(preset: str) -> "list[Task]":
+    """The tasks of a preset, one of PRESETS."""
+    from studies.paper.config import CONFIGS
+    from studies.paper.tasks import tasks
+
+    return tasks(CONFIGS[preset])
 
 
 def main(preset: str, executor: "Executor", folder: "Path", only: str = "") -> "Sweep":
@@ -21,9 +29,8 @@ def main(preset: str, executor: "Executor", folder: "Path", only: str = "") -> "
     """
     from studies.paper.config import CONFIGS
     from studies.paper.report import write
-    from studies.paper.tasks import tasks
     from studies.runner import run
 
-    sweep = run(tasks(CONFIGS[preset]), folder / preset, executor, only=only)
+    sweep = run(plan(preset), folder / preset, executor, only=only)
     print(f"report: {write(CONFIGS[preset], folder)}")
     return sweep

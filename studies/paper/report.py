@@ -1,4 +1,4 @@
-"""The report of a preset, from its result files alone."""
+"""The report of a preset, from its results alone."""
 
 import json
 from collections import Counter

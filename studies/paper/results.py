@@ -1,4 +1,4 @@
-"""The result files of a preset, and how to find one."""
+"""The results of a preset, and how to find one."""
 
 import functools
 import json
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import xarray as xr
 
-from romkit.data import open_dataset
 from studies.paper.config import VELOCITY_TERM
+from studies.runner.archive import read
 
 VELOCITY_WEIGHT = {**dict.fromkeys(("ncae", "ncae-bias", "ncae-slope", "cae", "context-cae"), 1.0), **VELOCITY_TERM}
 """Weight of the velocity term in the tables, by method."""
@@ -21,7 +21,7 @@ class Results:
     """Everything that is there.
 
     Attributes:
-        preset: by whose name the files were made.
+        preset: by whose name the results were made.
         trained: the results of training tasks.
         bifurcation: that of the two regimes, None if it is missing.
         records: what happened on the way, by task: seconds, host, commit.
@@ -60,9 +60,9 @@ class Results:
 
 
 def load(folder: Path) -> Results:
-    """What the folder of a preset has."""
-    data = [open_dataset(file) for file in sorted(folder.glob("*.nc"))]
-    records = {file.stem: json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))}
+    """What the folder of a preset and its archive have."""
+    data = read(folder)
+    records = {d.attrs["task"]: json.loads(d.attrs["record"]) for d in data if "record" in d.attrs}
     bifurcation = [d for d in data if d.attrs["kind"] == "bifurcation"]
     trained = tuple(d for d in data if d.attrs["kind"] != "bifurcation")
     return Results(folder.name, trained, bifurcation[0] if bifurcation else None, records)

@@ -16,6 +16,7 @@ from studies.paper import datasets
 from studies.paper.config import Settings
 from studies.paper.evaluation import evaluate, evaluate_clean, latent_orbits, parameter_count
 from studies.paper.propositions import check_propositions
+from studies.recipes import resolved
 from studies.runner import Task
 
 CURVE = 100
@@ -60,6 +61,11 @@ class Training(Task):
     def name(self) -> str:
         parts = (self.system, self.kind, self.condition if self.condition != "clean" else "", self.method, self.label)
         return "-".join(part.replace(" ", "-") for part in parts if part)
+
+    @property
+    def resolved(self) -> Mapping[str, object]:
+        system = datasets.system(self.system, self.parameters)
+        return resolved(self.method, system, {"preset": self.recipe, **dict(self.settings)})
 
     def run(self) -> xr.Dataset:
         train = datasets.train_set(self.system, self.parameters, self.data_seed)

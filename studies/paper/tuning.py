@@ -1,6 +1,7 @@
 """Tuned variants: the same number of trials for every method, the same loss, the same validation contexts."""
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,10 @@ class Tuned(Training):
     """
 
     trial_seeds: tuple[int, ...] = ()
+
+    @property
+    def resolved(self) -> Mapping[str, object]:
+        return {**super().resolved, "trials": trials(self.recipe, self.system, self.method)}
 
     def run(self) -> xr.Dataset:
         train = datasets.train_set(self.system, self.parameters, self.data_seed)

@@ -5,9 +5,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from studies.runner import Executor, Sweep
+    from studies.runner import Executor, Sweep, Task
 
 PRESETS = ("smoke", "full")
+
+
+def plan(preset: str) -> "list[Task]":
+    """The tasks of a preset, one of PRESETS."""
+    from studies.rollout_drift.config import CONFIGS, tasks
+
+    return tasks(CONFIGS[preset])
 
 
 def main(preset: str, executor: "Executor", folder: "Path", only: str = "") -> "Sweep":
@@ -19,10 +26,9 @@ def main(preset: str, executor: "Executor", folder: "Path", only: str = "") -> "
         folder: results go to its subfolder of the preset's name, the report into the folder itself.
         only: tasks whose name contains this text.
     """
-    from studies.rollout_drift.config import CONFIGS, tasks
     from studies.rollout_drift.report import write
     from studies.runner import run
 
-    sweep = run(tasks(CONFIGS[preset]), folder / preset, executor, only=only)
+    sweep = run(plan(preset), folder / preset, executor, only=only)
     print(f"report: {write(folder / preset, folder)}")
     return sweep

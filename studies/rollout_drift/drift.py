@@ -1,6 +1,6 @@
 """The task: a trained stack, followed by one kind of latent dynamics."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -72,6 +72,10 @@ class Drift(Task):
     def solver(self) -> RK4 | None:
         """RK4 with the step of the settings; LSPG steps by itself."""
         return None if self.dynamics == "lspg" else RK4(dict(self.settings).get("dt", self.step))
+
+    @property
+    def resolved(self) -> Mapping[str, object]:
+        return self.model.resolved
 
     def run(self) -> xr.Dataset:
         plan, model = self.model, trained(self.model)

@@ -10,7 +10,8 @@ from pathlib import Path
 import romkit
 from romkit import provenance
 from romkit.projections import Projection, save
-from studies.rollout_drift.data import Settings, training_set
+from studies.recipes import resolved
+from studies.rollout_drift.data import Settings, make_system, training_set
 
 CACHE = Path(__file__).parents[2] / "runs" / "drift-models"
 
@@ -40,13 +41,17 @@ class Model:
     def name(self) -> str:
         return f"{self.system}-{self.method}-{self.training}"
 
+    @property
+    def resolved(self) -> dict[str, object]:
+        """The recipe and the sizes that the settings stand for."""
+        return resolved(self.method, make_system(self.system, self.parameters), dict(self.settings))
+
 
 @lru_cache(maxsize=1)
 def trained(model: Model) -> Projection:
     """The stack in float64; its `report` has `training_cpu_seconds`."""
-    digest = hashlib.sha256(
-        json.dumps([asdict(model), provenance.versions()["romkit"]], sort_keys=True).encode()
-    ).hexdigest()[:16]
+    facts = [asdict(model), model.resolved, provenance.versions()["romkit"]]
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
     path = CACHE / f"{model.name}-{digest}.safetensors"
     if not path.exists():
         started = time.process_time()

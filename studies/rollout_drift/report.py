@@ -1,4 +1,4 @@
-"""The page of results: tables and figures of all result files in a folder."""
+"""The page of results: tables and figures of all results of a preset."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,13 +28,13 @@ WAYS = {
     "valid_time_strict": "valid (0.05)",
     "manifold_distance": "off manifold",
 }
-"""Scores and their columns; a system has those that its result files have."""
+"""Scores and their columns; a system has those that its results have."""
 PHASE = """Rate at which the reduced wave runs ahead of the true one by Galerkin, in 0.001 rad per time unit: mean over
 seeds ± their standard deviation. Where the mean is larger, the error is one that all seeds make."""
 
 
 def write(results: Path, folder: Path) -> Path:
-    """Write REPORT.md and its figures into `folder`, from the result files in `results`."""
+    """Write REPORT.md and its figures into `folder`, from the results in the folder `results` and its archive."""
     found = load(results)
     for system, runs in found.items():
         for name, draw in FIGURES[system].items():

@@ -1,4 +1,4 @@
-"""The result files of a preset, by model and latent dynamics."""
+"""The results of a preset, by model and latent dynamics."""
 
 import json
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import xarray as xr
 
-from romkit.data import open_dataset
+from studies.runner.archive import read
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Results:
 
     Attributes:
         system: by name.
-        runs: result files by (method/training, dynamics), the models with the longest valid times first.
+        runs: results by (method/training, dynamics), the models with the longest valid times first.
     """
 
     system: str
@@ -56,10 +56,9 @@ class Results:
 
 
 def load(folder: Path) -> dict[str, Results]:
-    """All results of a folder, by system."""
+    """All results of a folder and its archive, by system."""
     found: dict[str, list[xr.Dataset]] = {}
-    for file in sorted(folder.glob("*.nc")):
-        run = open_dataset(file)
+    for run in read(folder):
         found.setdefault(json.loads(run.attrs["config"])["model"]["system"], []).append(run)
     return {system: Results(system, _sorted(runs)) for system, runs in found.items()}
 

@@ -16,11 +16,16 @@ A task is a frozen dataclass that computes one dataset:
         def run(self) -> xr.Dataset: ...
 
 `run(tasks, folder, executor)` computes what is not yet complete in the folder, one netCDF file per task. Killed at any
-moment and started again, it has lost the running tasks at most.
+moment and started again, it has lost the running tasks at most; started twice at once, one waits for what the other
+computes. A task whose fields are names of settings (a preset, a method) says in `resolved` what they stand for.
+
+`archive.py` merges the files of a folder into one, `<folder>.nc`, for the repository; `run` skips what is in it, and
+`archive.read` gives the results of both. `python -m studies.runner --help` has the commands.
 
 A study is on the command line (`romkit study NAME --preset P`) when the package `studies.NAME` has
 
     PRESETS                                       names of its presets: a mapping or sequence of text
+    plan(preset)                                  -> list[Task]; for renewing the keys of its archive
     main(preset, executor, folder, only)          -> Sweep
 
     preset: str            one of PRESETS
@@ -29,7 +34,7 @@ A study is on the command line (`romkit study NAME --preset P`) when the package
     only: str              pass it on to `run`: tasks whose name contains it; "" for all
 
 `main` returns what `run` returned. It prints what it wrote; failures are printed, and become exit code 1, by the
-command. Both names must cost nothing to import: `studies/NAME/__init__.py` imports the heavy part inside `main`.
+command. These names must cost nothing to import: `studies/NAME/__init__.py` imports the heavy part inside functions.
 """
 
 from studies.runner.base import Task

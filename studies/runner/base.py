@@ -10,6 +10,7 @@ import subprocess
 import time
 import traceback
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -24,6 +25,7 @@ from romkit.data import open_dataset, save_dataset
 from romkit.engine.threads import one_thread
 from romkit.errors import FileError, InputError
 from romkit.files import atomic
+from studies.runner.lock import locked
 
 
 @dataclass(frozen=True)
@@ -46,23 +48,46 @@ class Task(ABC):
         """Compute the result. NaN from a divergence is a result; an exception is a failure."""
 
     @property
+    def resolved(self) -> Mapping[str, object]:
+        """What names among the fields stand for, as plain JSON: the settings of a preset, the sizes of a network.
+
+        It enters the key, so that a preset that changes makes its results incomplete.
+        """
+        return {}
+
+    @property
     def config(self) -> str:
         """The fields as JSON.
 
         Raises:
             InputError: a field that JSON cannot hold.
         """
-        try:
-            return json.dumps(asdict(self), sort_keys=True)
-        except TypeError as error:
-            fix = "make it text, numbers, tuples or dicts"
-            raise InputError(type(self).__name__, expected="fields of plain JSON", got=str(error), fix=fix) from error
+        return self._json("fields", asdict(self))
 
     @property
     def key(self) -> str:
-        """SHA-256 of the class, the fields, and the versions of the study and of romkit."""
-        facts = [type(self).__qualname__, self.config, self.code_version, _versions()["romkit"]]
+        """SHA-256 of the class, the fields, what they stand for, and the versions of the study and of romkit."""
+        resolved = self._json("resolved settings", dict(self.resolved))
+        facts = [type(self).__qualname__, self.config, resolved, self.code_version, _versions()["romkit"]]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+
+    @property
+    def identity(self) -> dict[str, str | int]:
+        """What makes a result that of this very task; these attributes are in its file."""
+        return {
+            "task": self.name,
+            "key": self.key,
+            "config": self.config,
+            "resolved": self._json("resolved settings", dict(self.resolved)),
+            "code_version": self.code_version,
+        }
+
+    def _json(self, what: str, facts: dict[str, object]) -> str:
+        try:
+            return json.dumps(facts, sort_keys=True)
+        except TypeError as error:
+            fix = "make it text, numbers, tuples or dicts"
+            raise InputError(type(self).__name__, expected=f"{what} of plain JSON", got=str(error), fix=fix) from error
 
 
 def result_file(task: Task, folder: Path) -> Path:
@@ -88,40 +113,42 @@ def is_complete(task: Task, file: Path) -> bool:
 def attempt(task: Task, file: Path) -> str | None:
     """Compute a task on one thread and write its result; every executor calls this, in whatever process.
 
+    Where another process is at this result already, its end is awaited, and what it has completed is not made again.
     The file has what determines the result, so that it is the same from every executor, bit for bit: configuration,
     versions and device. A record beside it, `<name>.json`, has what happened on the way: host, commit, seconds.
 
     Returns:
         None, or the traceback if the task failed. (Not every exception survives the way out of a process.)
     """
-    _sweep_up(file)
-    started = time.time(), time.perf_counter(), time.process_time()
     try:
-        with one_thread(), threadpoolctl.threadpool_limits(1):
-            data = task.run()
-        seconds = time.perf_counter() - started[1], time.process_time() - started[2]
-        _write_record(file.with_suffix(".json"), task, started[0], *seconds)
-        save_dataset(data.assign_attrs(_identity(task)), file)
+        with locked(file):
+            if not is_complete(task, file):
+                _sweep_up(file)
+                _compute(task, file)
     except (Exception, SystemExit):
         return traceback.format_exc()
     return None
 
 
+def _compute(task: Task, file: Path) -> None:
+    started = time.time(), time.perf_counter(), time.process_time()
+    with one_thread(), threadpoolctl.threadpool_limits(1):
+        data = task.run()
+    seconds = time.perf_counter() - started[1], time.process_time() - started[2]
+    _write_record(file.with_suffix(".json"), task, started[0], *seconds)
+    save_dataset(data.assign_attrs(task.identity | _surroundings()), file)
+
+
 def _sweep_up(file: Path) -> None:
-    """Remove what a killed process left of this result while it was writing."""
+    """Remove what a killed process left of this result while it was writing; who is alive holds the lock."""
     for part in (file, file.with_suffix(".json")):
         for leftover in file.parent.glob(f"{part.name}.????????.tmp"):
             leftover.unlink(missing_ok=True)
 
 
-def _identity(task: Task) -> dict[str, str]:
-    return {
-        "task": task.name,
-        "key": task.key,
-        "config": task.config,
-        "versions": json.dumps(_versions()),
-        "device": provenance.device_name("cuda" if torch.cuda.is_available() else "cpu"),
-    }
+def _surroundings() -> dict[str, str]:
+    device = provenance.device_name("cuda" if torch.cuda.is_available() else "cpu")
+    return {"versions": json.dumps(_versions()), "device": device}
 
 
 def _write_record(file: Path, task: Task, started: float, wall: float, cpu: float) -> None:

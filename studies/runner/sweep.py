@@ -12,6 +12,7 @@ from tqdm import tqdm
 from romkit.errors import InputError
 from romkit.files import atomic
 from romkit.progress import track
+from studies.runner.archive import archived_keys
 from studies.runner.base import Task, is_complete, result_file
 from studies.runner.executors import Executor, Pending
 
@@ -24,7 +25,7 @@ class Sweep:
     """How the tasks of a sweep ended, by name.
 
     Attributes:
-        complete: computed now.
+        complete: computed now, by this runner or by another one in the same folder.
         skipped: complete from before.
         failed: and the log of each, which has the traceback.
     """
@@ -35,7 +36,9 @@ class Sweep:
 
 
 def run(tasks: Iterable[Task], folder: Path, executor: Executor, *, only: str = "") -> Sweep:
-    """Compute the tasks that are not complete in `folder`, in their order.
+    """Compute the tasks that are complete neither in `folder` nor in its archive, in their order.
+
+    Several runners may share a folder: a task that one is computing is awaited by the others.
 
     Args:
         tasks: one that occurs twice is computed once.
@@ -45,11 +48,14 @@ def run(tasks: Iterable[Task], folder: Path, executor: Executor, *, only: str = 
 
     Raises:
         InputError: two different tasks of one name, a name that is no file name, or nothing that `only` fits.
+        FileError: the archive is damaged.
     """
     folder = Path(folder).expanduser().absolute()
     folder.mkdir(parents=True, exist_ok=True)
     files = {task.name: (task, result_file(task, folder)) for task in _distinct(tasks, only)}
-    sweep = Sweep(skipped=[name for name, result in files.items() if is_complete(*result)])
+    archived = archived_keys(folder)
+    there = [name for name, (task, file) in files.items() if archived.get(name) == task.key or is_complete(task, file)]
+    sweep = Sweep(skipped=there)
     _compute({name: files[name] for name in files if name not in sweep.skipped}, executor, sweep)
     return sweep
 
@@ -90,7 +96,8 @@ def _settle(task: Task, file: Path, pending: Pending, sweep: Sweep) -> None:
     try:
         problem = pending.result()
     except Exception:  # whatever an executor says of a process that died
-        problem = traceback.format_exc()
+        # Of a job that two runners wait for, the first one to see its end removes the traces.
+        problem = None if is_complete(task, file) else traceback.format_exc()
     log = file.with_suffix(".log")
     if problem is None:
         log.unlink(missing_ok=True)

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -37,6 +36,7 @@ from studies.paper.tasks import tasks
 from studies.paper.timing import measure as measure_time
 from studies.paper.training import Training
 from studies.runner import InProcess
+from studies.runner.archive import archived_keys
 
 RESULTS = Path(studies.paper.__file__).parent / "results"
 
@@ -124,16 +124,19 @@ def test_the_committed_report_is_that_of_the_committed_results():
     assert (RESULTS / "REPORT.md").read_text() == page(QUICK, results, pictures)
 
 
-def test_the_committed_trainings_are_of_the_recipes_as_they_are_now():
-    """The key of a task has the name of its recipe: when a recipe changes, its result files have to be removed."""
-    for data in load(RESULTS / "quick").trained:
-        given = dict(json.loads(data.attrs["config"])["settings"])
-        if data.attrs["kind"] == "tuned":
-            given["learning_rate"] = data.attrs["learning_rate"]
-            given["penalty_weight"] = data.attrs["penalty_weight"]
-        recipe = replace(PRESETS[data.attrs["recipe"]](data.attrs["system"], data.attrs["method"]), **given)
-        for name in ("epochs", "batch_size", "optimizer", "learning_rate", "penalty_weight", "velocity_weight"):
-            assert data.attrs[name] == getattr(recipe, name), (data.attrs["task"], name)
+def test_the_committed_results_are_those_of_the_present_tasks():
+    """With their recipes, which are in the keys."""
+    keys = {task.name: task.key for task in tasks(QUICK)}
+    assert archived_keys(RESULTS / "quick") == keys
+
+
+def test_a_preset_that_changes_changes_the_keys_of_its_trainings(monkeypatch):
+    def keys():
+        return {task.name: task.key for task in tasks(CONFIGS["smoke"])}
+
+    before, quick = keys(), PRESETS["quick"]
+    monkeypatch.setitem(PRESETS, "quick", lambda *names: replace(quick(*names), clip=5.0))
+    assert {name for name, key in keys().items() if key == before[name]} == {"lorenz96-bifurcation"}
 
 
 def test_summary_has_a_row_for_each_published_number(one_result):

@@ -4,7 +4,6 @@ import io
 import json
 import resource
 import signal
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,14 +12,11 @@ import pytest
 import torch
 import xarray as xr
 from tqdm import tqdm
-from typer.testing import CliRunner
 
-import studies
 from romkit import provenance
-from romkit.cli import app
 from romkit.data import open_dataset
 from romkit.errors import InputError
-from studies.runner import EXECUTORS, InProcess, Task, Workers, run, sweep
+from studies.runner import InProcess, Task, Workers, run, sweep
 from tests.studies.sweeps import Dying, Failing, Raised, Seeded, Waiting, contents, start_runner, wait_for
 
 
@@ -101,6 +97,14 @@ def test_the_version_of_the_code_alone_changes_the_key(monkeypatch):
     before = Seeded(0).key
     monkeypatch.setattr(Seeded, "code_version", 2)
     assert Seeded(0).key != before
+
+
+def test_what_the_fields_stand_for_changes_the_key_and_is_in_the_file(tmp_path, monkeypatch):
+    before = Seeded(0).key
+    monkeypatch.setattr(Seeded, "resolved", {"sizes": (2, 18)})
+    assert Seeded(0).key != before
+    in_process([Seeded(0)], tmp_path)
+    assert json.loads(open_dataset(tmp_path / "seeded-0.nc").attrs["resolved"]) == {"sizes": [2, 18]}
 
 
 def test_a_damaged_result_is_computed_again(tmp_path):
@@ -220,93 +224,3 @@ def test_the_bar_tells_done_running_failed_and_time_left(tmp_path, monkeypatch):
     in_process([Failing(str(tmp_path / "cure")), Seeded(0), Seeded(1)], tmp_path)
     assert "2/3" in shown.getvalue()
     assert "1 running, 1 failed" in shown.getvalue()
-
-
-STUDY = """
-PRESETS = ("smoke", "paper")
-
-
-def main(preset, executor, folder, only):
-    from studies.runner import run
-    from tests.studies.sweeps import Failing, Seeded
-
-    return run([Seeded(0), Failing(str(folder / "cure"))], folder / preset, executor, only=only)
-"""
-
-
-@pytest.fixture
-def toy_study(tmp_path, monkeypatch):
-    """A study `toy` beside the real ones, in an empty working folder."""
-    package = tmp_path / "packages" / "toy"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text(STUDY)
-    monkeypatch.setattr(studies, "__path__", [*studies.__path__, str(package.parent)])
-    monkeypatch.delitem(sys.modules, "studies.toy", raising=False)
-    monkeypatch.chdir(tmp_path)
-    yield
-    sys.modules.pop("studies.toy", None)
-
-
-def study_command(words):
-    return CliRunner().invoke(app, ["study", *words.split()], prog_name="romkit")
-
-
-def test_help_has_an_example():
-    assert "romkit study " in study_command("--help").stdout.partition("Examples:")[2]
-
-
-def test_the_command_lists_studies_with_their_presets(toy_study):
-    lines = study_command("").stdout.splitlines()
-    assert ["toy", "smoke,", "paper"] in [line.split() for line in lines]
-    assert not any(line.startswith("runner") for line in lines)
-
-
-def test_the_command_runs_a_study_and_ends_with_1_if_a_task_failed(toy_study):
-    result = study_command("toy --preset smoke")
-    assert result.exit_code == 1
-    assert "1 tasks computed, 0 were complete, 1 failed" in result.stdout
-    assert "romkit: failing failed, the traceback is in" in result.stderr
-    Path("runs/toy/cure").touch()
-    result = study_command("toy --preset smoke")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert "1 tasks computed, 1 were complete, 0 failed" in result.stdout
-
-
-def test_the_command_passes_its_options_on(toy_study, monkeypatch):
-    counts = []
-
-    class Two(InProcess):
-        def __init__(self, count):
-            counts.append(count)
-            super().__init__()
-
-    monkeypatch.setitem(EXECUTORS, "workers", Two)
-    result = study_command("toy --preset smoke --executor workers --workers 2 --only seeded --out here")
-    assert (result.exit_code, counts) == (0, [2])
-    assert set(contents(Path("here/smoke"))) == {"seeded-0.nc"}
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        ("toi --preset smoke", "did you mean 'toy'?"),
-        ("toy", "--preset: expected one of paper, smoke"),
-        ("toy --preset smok", "did you mean 'smoke'?"),
-        ("toy --preset smoke --executor workrs", "did you mean 'workers'?"),
-        ("toy --preset smoke --workers 2", "1 for tasks in this process"),
-        ("toy --preset smoke --executor workers --workers 0", "workers: expected an integer >= 1"),
-        ("toy --preset smoke --only nothing", "text in the name of a task"),
-    ],
-)
-def test_bad_input_of_the_command_is_one_line(toy_study, words, reason):
-    result = study_command(words)
-    assert result.exit_code == 2
-    assert reason in result.stderr
-    assert result.stderr.count("\n") == 1
-
-
-def test_without_a_checkout_the_command_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(sys.modules["romkit.cli.study"], "__file__", str(tmp_path / "romkit" / "cli" / "study.py"))
-    result = study_command("")
-    assert result.exit_code == 2
-    assert "a checkout of romkit" in result.stderr

@@ -1,0 +1,30 @@
+"""What a training is made of once presets are looked up; studies put it into the keys of their tasks."""
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+
+import romkit
+from romkit.projections import METHODS, Signature, architecture
+from romkit.systems import System
+from romkit.training.recipes import SETTINGS, recipe
+
+
+def resolved(method: str, system: System, settings: Mapping[str, object]) -> dict[str, object]:
+    """The whole recipe and all sizes of `romkit.fit(method, data of system, **settings)`, as plain JSON.
+
+    Raises:
+        InputError: settings that `romkit.fit` would refuse.
+    """
+    signature = Signature(
+        system.name,
+        tuple(system.state_names),
+        tuple(system.state_units),
+        tuple(system.context_names),
+        tuple(parameter.units for parameter in system.context),
+    )
+    own = inspect.signature(romkit.fit).parameters
+    overrides = {name: value for name, value in settings.items() if name in SETTINGS}
+    sizes = {name: value for name, value in settings.items() if name not in SETTINGS and name not in own}
+    plan = recipe(settings.get("preset", own["preset"].default), system.name, method, overrides)
+    return {"recipe": dataclasses.asdict(plan), "architecture": architecture(METHODS[method], signature, **sizes)}

@@ -1,0 +1,106 @@
+"""Archives: the results of a folder in one file, which takes its place."""
+
+import json
+from dataclasses import replace
+from typing import ClassVar
+
+import pytest
+from typer.testing import CliRunner
+
+from romkit.data import open_dataset
+from romkit.data.groups import file_attributes, open_datasets
+from romkit.errors import FileError, InputError
+from studies.runner import InProcess, run
+from studies.runner.__main__ import app
+from studies.runner.archive import archived_keys, merge, read, rekey
+from tests.studies.sweeps import Raised, Seeded
+
+TASKS = [Seeded(seed, size=20) for seed in range(3)]
+
+
+class Renamed(Seeded):
+    """The same results under another key."""
+
+    resolved: ClassVar[dict[str, object]] = {"recipe": {"epochs": 2}}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Of a sweep, empty but for its archive."""
+    run(TASKS, tmp_path / "loose", InProcess())
+    merge(tmp_path / "loose", tmp_path / "quick.nc")
+    return tmp_path / "quick"
+
+
+def test_an_archive_has_the_same_results_bit_for_bit_and_their_records(folder):
+    for task, data in zip(TASKS, read(folder), strict=True):
+        alone = open_dataset(folder.with_name("loose") / f"{task.name}.nc")
+        record = json.loads((folder.with_name("loose") / f"{task.name}.json").read_text())
+        assert json.loads(data.attrs.pop("record")) == record
+        assert data.identical(alone)
+        assert list(data.variables) == list(alone.variables)
+        assert all(data[name].values.tobytes() == alone[name].values.tobytes() for name in alone.variables)
+
+
+def test_what_is_archived_is_complete(folder):
+    more = Seeded(7, size=20)
+    result = run([*TASKS, more], folder, InProcess())
+    assert (result.skipped, result.complete) == ([task.name for task in TASKS], ["seeded-7"])
+    assert {file.name for file in folder.iterdir()} == {"seeded-7.nc", "seeded-7.json"}
+    assert [data.attrs["task"] for data in read(folder)] == ["seeded-0", "seeded-1", "seeded-2", "seeded-7"]
+
+
+def test_a_task_that_changed_is_computed_again_and_replaces_the_archived_one(folder):
+    changed = replace(TASKS[1], size=19)
+    assert run([TASKS[0], changed], folder, InProcess()).complete == ["seeded-1"]
+    assert [data.sizes["row"] for data in read(folder)] == [20, 19, 20]
+    assert merge(folder, folder.with_suffix(".nc")) == ["seeded-1"]
+    assert archived_keys(folder)["seeded-1"] == changed.key
+    assert len(archived_keys(folder)) == 3
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[:5000] + bytes([b[5000] ^ 1]) + b[5001:], lambda b: b[:-80]])
+def test_a_damaged_archive_is_refused(folder, damage):
+    archive = folder.with_suffix(".nc")
+    archive.write_bytes(damage(archive.read_bytes()))
+    for use in (open_datasets, lambda path: run(TASKS, folder, InProcess())):
+        with pytest.raises(FileError, match="has changed since romkit wrote it"):
+            use(archive)
+
+
+def test_a_folder_without_results_is_refused(tmp_path):
+    with pytest.raises(InputError, match="expected a folder with results"):
+        merge(tmp_path, tmp_path / "a.nc")
+
+
+def test_keys_are_renewed_where_the_settings_are_the_same_and_that_is_noted(folder):
+    archive = folder.with_suffix(".nc")
+    tasks = [Renamed(task.seed, task.size) for task in TASKS]
+    with pytest.raises(InputError, match=r"results of the present settings, got 3 others"):
+        rekey(archive, tasks)
+    assert rekey(archive, tasks, vouch=True) == [task.name for task in TASKS]
+    assert run(tasks, folder, InProcess()).complete == []
+    assert "Keys were renewed" in file_attributes(archive)["keys"]
+    before = json.loads(read(folder)[0].attrs["computed_as"])
+    assert (before["key"], json.loads(before["resolved"])) == (TASKS[0].key, {})
+    assert rekey(archive, tasks) == []
+    rekey(archive, TASKS, vouch=True)
+    assert json.loads(read(folder)[0].attrs["computed_as"]) == before
+
+
+def test_keys_are_not_renewed_for_what_is_no_task_or_of_other_code(folder):
+    with pytest.raises(InputError, match="1 others, the first of which is seeded-2"):
+        rekey(folder.with_suffix(".nc"), TASKS[:2], vouch=True)
+    with pytest.raises(InputError, match="present settings"):
+        rekey(folder.with_suffix(".nc"), [Raised(task.seed, task.size) for task in TASKS])
+
+
+def test_the_commands_say_what_they_did_and_refuse_in_one_line(folder):
+    loose, archive = folder.with_name("loose"), folder.with_suffix(".nc")
+    result = CliRunner().invoke(app, ["archive", str(loose), str(archive)])
+    assert (result.exit_code, result.stdout) == (0, f"3 results are now in {archive}\n")
+    for words in (["archive", str(folder), str(archive)], ["rekey", "papr", "quick", str(archive)]):
+        result = CliRunner().invoke(app, words)
+        assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    result = CliRunner().invoke(app, ["rekey", "paper", "smoke", str(archive)])
+    assert "expected results of tasks of this preset, got 3 others" in result.stderr

@@ -1,0 +1,142 @@
+"""`romkit study`: the studies of a checkout, by name, in a process of their own."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+from typer.testing import CliRunner
+
+import studies
+from romkit import cli
+from studies.__main__ import app
+from studies.runner import EXECUTORS, InProcess
+from tests.studies.sweeps import contents, wait_for
+
+STUDY = """
+PRESETS = ("smoke", "paper")
+
+
+def main(preset, executor, folder, only):
+    from studies.runner import run
+    from tests.studies.sweeps import Failing, Seeded
+
+    return run([Seeded(0), Failing(str(folder / "cure"))], folder / preset, executor, only=only)
+"""
+
+
+@pytest.fixture
+def toy_study(tmp_path, monkeypatch):
+    """A study `toy` beside the real ones, in an empty working folder."""
+    package = tmp_path / "packages" / "toy"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(STUDY)
+    monkeypatch.setattr(studies, "__path__", [*studies.__path__, str(package.parent)])
+    monkeypatch.delitem(sys.modules, "studies.toy", raising=False)
+    monkeypatch.chdir(tmp_path)
+    yield
+    sys.modules.pop("studies.toy", None)
+
+
+def study_command(words):
+    """What `romkit study` runs in a process of its own, in this one."""
+    return CliRunner().invoke(app, ["study", *words.split()], prog_name="romkit")
+
+
+def romkit_study(words, **more):
+    """The command itself."""
+    command = [sys.executable, "-c", "from romkit.cli import main; main()", "study", *words.split()]
+    environment = os.environ | {"PYTHONPATH": str(Path(studies.__file__).parents[1])}
+    return subprocess.Popen(command, env=environment, stdout=PIPE, stderr=PIPE, text=True, **more)
+
+
+def test_the_command_hands_over_words_output_and_exit_code(tmp_path):
+    """From a folder that has another `studies`, which must not be taken."""
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies" / "__main__.py").write_text("print('somebody else')")
+    started = [romkit_study(words, cwd=tmp_path) for words in ("", "papr --preset smoke", "--no-such-option")]
+    (listed, _), (_, unknown), (_, option) = (process.communicate(timeout=120) for process in started)
+    assert [process.returncode for process in started] == [0, 2, 2]
+    assert "paper          smoke, quick, paper" in listed
+    assert unknown.startswith("romkit: study: expected one of paper, rollout_drift, got 'papr'")
+    assert option == "romkit: No such option: --no-such-option; see romkit study --help\n"
+
+
+def test_the_command_writes_where_the_user_is_and_ends_by_ctrl_c(tmp_path):
+    """SIGINT to the command alone, in the middle of a task."""
+    process = romkit_study("paper --preset smoke --only bifurcation", cwd=tmp_path, preexec_fn=_answer_ctrl_c)
+    lock = tmp_path / "runs" / "paper" / "smoke" / "lorenz96-bifurcation.nc.lock"
+    wait_for(lambda: lock.exists() or process.poll() is not None)
+    process.send_signal(signal.SIGINT)
+    assert "KeyboardInterrupt" in process.communicate(timeout=60)[1] or process.returncode == 130
+    assert process.returncode != 0
+    assert not list(lock.parent.glob("*.nc"))
+
+
+def _answer_ctrl_c():
+    """Processes in the background inherit that it is ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def test_help_has_an_example():
+    assert "romkit study " in study_command("--help").stdout.partition("Examples:")[2]
+
+
+def test_the_command_lists_studies_with_their_presets(toy_study):
+    lines = study_command("").stdout.splitlines()
+    assert ["toy", "smoke,", "paper"] in [line.split() for line in lines]
+    assert not any(line.startswith("runner") for line in lines)
+
+
+def test_the_command_runs_a_study_and_ends_with_1_if_a_task_failed(toy_study):
+    result = study_command("toy --preset smoke")
+    assert result.exit_code == 1
+    assert "1 tasks computed, 0 were complete, 1 failed" in result.stdout
+    assert "romkit: failing failed, the traceback is in" in result.stderr
+    Path("runs/toy/cure").touch()
+    result = study_command("toy --preset smoke")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "1 tasks computed, 1 were complete, 0 failed" in result.stdout
+
+
+def test_the_command_passes_its_options_on(toy_study, monkeypatch):
+    counts = []
+
+    class Two(InProcess):
+        def __init__(self, count):
+            counts.append(count)
+            super().__init__()
+
+    monkeypatch.setitem(EXECUTORS, "workers", Two)
+    result = study_command("toy --preset smoke --executor workers --workers 2 --only seeded --out here")
+    assert (result.exit_code, counts) == (0, [2])
+    assert set(contents(Path("here/smoke"))) == {"seeded-0.nc"}
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("toi --preset smoke", "did you mean 'toy'?"),
+        ("toy", "--preset: expected one of paper, smoke"),
+        ("toy --preset smok", "did you mean 'smoke'?"),
+        ("toy --preset smoke --executor workrs", "did you mean 'workers'?"),
+        ("toy --preset smoke --workers 2", "1 for tasks in this process"),
+        ("toy --preset smoke --executor workers --workers 0", "workers: expected an integer >= 1"),
+        ("toy --preset smoke --only nothing", "text in the name of a task"),
+    ],
+)
+def test_bad_input_of_the_command_is_one_line(toy_study, words, reason):
+    result = study_command(words)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_without_a_checkout_the_command_says_so(monkeypatch, tmp_path):
+    monkeypatch.setattr(sys.modules["romkit.cli.study"], "__file__", str(tmp_path / "romkit" / "cli" / "study.py"))
+    result = CliRunner().invoke(cli.app, ["study"], prog_name="romkit")
+    assert result.exit_code == 2
+    assert "a checkout of romkit" in result.stderr
