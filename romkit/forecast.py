@@ -58,7 +58,7 @@ def forecast(
         meaning = f"the components of the state, or (..., {latent[0]}), latent coordinates"
         checks.last_axis("initial_state", np.shape(initial_state), len(signature.state_names), meaning)
     contexts = Contexts.of(signature.context_names, named | (context or {}), times)
-    number = max(len(torch.atleast_2d(torch.as_tensor(initial_state))), len(contexts.initial))
+    number = max(len(np.atleast_2d(initial_state)), len(contexts.initial))
     model = ReducedModel(projection, dynamics, contexts.expanded(number), system)
     given = {"initial_state": initial_state, "initial_velocity": initial_velocity}
     names = list(given)[: model.problem.order]

@@ -41,7 +41,7 @@ class System(abc.ABC):
 
     A subclass names its state and context and writes `rhs` and `initial_state`; it inherits the rest. Shapes:
     x is (..., n), c is (..., p), and leading axes match from the left (a context (C, p) goes with states
-    (C, T, n)). A user's own system in twenty lines is in the guide, "Your own system".
+    (C, T, n)). A user's own system in twenty lines is in docs/extending.md.
 
     Attributes:
         name: how the system is called in files and on the command line.

@@ -1,4 +1,4 @@
-"""The Python blocks of README.md, guide and SINDy page run, each page as one script, with smaller settings."""
+"""The Python blocks of README.md and of the pages run, each page as one script, with smaller settings."""
 
 import re
 from functools import partial
@@ -10,7 +10,7 @@ import torch
 import romkit
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/guide.md", "docs/sindy.md")
+PAGES = ("README.md", "docs/guide.md", "docs/extending.md", "docs/sindy.md")
 
 
 def blocks(page):

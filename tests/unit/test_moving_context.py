@@ -197,5 +197,5 @@ def test_a_ramp_is_followed_as_a_constant_context_is_but_only_with_the_extra_ter
         static = error(truth, P, Galerkin().solve(problem, start, times, solver=RK4(0.05)).states)
         plain, turning = MovingPath(model, along), TurningPath(MovingPath(model, along))
         assert followed(plain, with_term) < 1.5 * static
-        assert followed(turning, with_term) == pytest.approx(followed(plain, with_term), rel=0.01)
+        assert followed(turning, with_term) == pytest.approx(followed(plain, with_term), rel=0.03)
         assert followed(turning, without_term) > 20 * static

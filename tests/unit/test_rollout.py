@@ -1,7 +1,6 @@
 """`romkit.rollout`: what it returns, and what it says to bad input."""
 
 import shutil
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -69,98 +68,6 @@ def test_an_engine_that_cannot_be_had_is_refused(lorenz, projection):
         romkit.rollout(lorenz, projection, F=3.15, duration=0.1, engine="compiled", solver=Adaptive())
 
 
-def test_the_three_verbs_make_the_rollout(lorenz, projection):
-    run = romkit.rollout(lorenz, projection, F=[3.14, 3.18], duration=0.2)
-    truth = romkit.simulate(lorenz, F=[3.14, 3.18], duration=0.2)
-    reduced = romkit.follow(projection, truth)
-    scores = romkit.score(truth, reduced)
-    assert np.array_equal(run.truth, truth.state)
-    assert np.allclose(run.rom, reduced.state, atol=1e-12)
-    assert np.allclose(run.nrmse, scores.nrmse, atol=1e-12)
-    assert np.array_equal(run.valid_time, scores.valid_time)
-
-
-def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
-    data = lorenz_data.isel(trajectory=[0, 2], time=slice(0, 31))
-    run = romkit.rollout(data, projection)
-    assert np.array_equal(run.truth, data.state)
-    assert run.attrs["dynamics"] == "Galerkin"  # the data name their system
-    simulated = romkit.rollout(lorenz, projection, F=data.F.values, duration=0.3, initial_state=data.state.values[:, 0])
-    assert np.allclose(run.rom, simulated.rom, atol=1e-9)
-    assert np.allclose(run.nrmse, simulated.nrmse, atol=1e-9)
-    nameless = data.drop_attrs()
-    with pytest.raises(InputError, match="dynamics: expected a law, since there are no equations"):
-        romkit.rollout(nameless, projection)
-    assert np.allclose(romkit.follow(projection, nameless, system=lorenz).state, run.rom, atol=1e-12)
-    law = romkit.integrators.SINDy(degree=1).fit_samples(romkit.integrators.encoded_samples(projection, data))
-    learned = romkit.rollout(nameless, projection, dynamics=law)
-    assert learned.rom.shape == data.state.shape
-    assert learned.nrmse.values[:, 0] == pytest.approx(run.nrmse_projected.values[:, 0])
-
-
-@pytest.mark.parametrize("given", [{"duration": 1.0}, {"F": 3.15}, {"dt": 0.1}, {"context": {"F": 3.15}}])
-def test_a_dataset_leaves_nothing_to_choose(projection, lorenz_data, given):
-    with pytest.raises(InputError, match=r"expected nothing beside a dataset.*select what you want"):
-        romkit.rollout(lorenz_data, projection, **given)
-
-
-def test_a_context_recorded_over_time_is_followed_by_splines(lorenz, projection):
-    ramp = lambda t: 3.14 + 0.04 * np.sin(3 * t)  # noqa: E731
-    run = romkit.rollout(lorenz, projection, F=ramp, duration=0.4, dt=0.02)
-    truth = romkit.simulate(lorenz, F=lambda t: [ramp(t), 3.15], duration=0.4, dt=0.02)
-    assert truth.F.dims == ("trajectory", "time")
-    followed = romkit.rollout(truth, projection)
-    assert followed.F.dims == ("trajectory", "time")
-    assert np.allclose(followed.truth[0], run.truth, atol=1e-12)
-    assert np.allclose(followed.rom[0], run.rom, atol=1e-6)
-    constant = romkit.rollout(lorenz, projection, F=3.15, duration=0.4, dt=0.02)
-    assert np.allclose(followed.rom[1], constant.rom, atol=1e-6)
-    assert np.abs(followed.rom[0] - constant.rom).max() > 1e-3
-    assert np.allclose(followed.projected[0], run.projected, atol=1e-9)
-
-
-def test_a_forecast_is_the_reduced_model_of_a_rollout(lorenz, projection, lorenz_data):
-    x0 = lorenz_data.state.values[1, 0]
-    run = romkit.rollout(lorenz, projection, F=3.15, duration=0.3, dt=0.05, initial_state=x0)
-    full = romkit.forecast(projection, system=lorenz, initial_state=x0, F=3.15, duration=0.3, dt=0.05)
-    assert full.state.dims == ("time", "component")
-    assert np.allclose(full.state, run.rom, atol=1e-12)
-    latent = romkit.forecast(
-        projection, system=lorenz, initial_state=run.latent.values[0], F=3.15, duration=0.3, dt=0.05
-    )
-    assert np.allclose(latent.state, run.rom, atol=1e-12)
-    both = romkit.forecast(projection, system=lorenz, initial_state=x0, F=[3.14, 3.15], duration=0.3, dt=0.05)
-    assert both.state.dims == ("trajectory", "time", "component")
-    assert np.allclose(both.state[1], run.rom, atol=1e-10)
-    for given, message in (
-        ({}, "dynamics: expected a law"),
-        (
-            {"system": lorenz, "initial_state": x0[:7]},
-            r"initial_state: .*\(\.\.\., 36\), .* or \(\.\.\., 2\)",
-        ),
-        ({"system": lorenz, "initial_state": 3.0}, "initial_state: expected shape"),
-        ({"system": lorenz, "dt": 0.0}, "dt: expected a positive number"),
-    ):
-        with pytest.raises(InputError, match=message):
-            romkit.forecast(projection, **{"initial_state": x0, "F": 3.15, "duration": 0.3, "dt": 0.05} | given)
-
-
-def test_a_mechanical_forecast_needs_a_velocity_full_or_latent():
-    system = romkit.systems.Pendulum()
-    lengths = {f"l{k}": 0.5 for k in range(1, 5)}
-    model = romkit.fit("pod", system.dataset(**lengths, duration=0.2), latent_dim=4)
-    run = romkit.rollout(system, model, **lengths, duration=0.02, dt=0.002)
-    q0 = run.truth.values[0]
-    more = {"system": system, "duration": 0.02, "dt": 0.002, **lengths}
-    full = romkit.forecast(model, initial_state=q0, initial_velocity=np.zeros(16), **more)
-    assert np.allclose(full.state, run.rom, atol=1e-9)
-    latent = romkit.forecast(model, initial_state=run.latent.values[0], initial_velocity=np.zeros(4), **more)
-    assert np.allclose(latent.state, run.rom, atol=1e-9)
-    assert np.allclose(latent.velocity[0], 0.0)
-    with pytest.raises(InputError, match="initial_velocity: expected a value for dynamics of order two, got none"):
-        romkit.forecast(model, initial_state=q0, **more)
-
-
 def test_arrays_of_contexts_give_a_trajectory_dimension_and_equal_a_loop(lorenz, projection):
     both = romkit.rollout(lorenz, projection, F=[3.14, 3.18], duration=0.2)
     assert both.rom.dims == ("trajectory", "time", "component")
@@ -226,72 +133,6 @@ class Runaway(System):
 
     def initial_state(self, contexts, rng):
         return torch.ones(*contexts.shape[:-1], 2, dtype=contexts.dtype)
-
-
-@dataclass(frozen=True)
-class Decay(System):
-    """ẋ = -dt x, whose parameter is called like an argument."""
-
-    name = "decay"
-    context = (ContextParameter("dt", "1", 0.5, 2.0, "rate"),)
-    state_names, state_units = ("x", "y"), ("1", "1")
-    dt, duration, horizon = 0.01, 0.5, 0.5
-
-    def rhs(self, t, x, c):
-        return -c * x
-
-    def initial_state(self, contexts, rng):
-        return torch.tensor([1.0, 2.0], dtype=contexts.dtype).expand(len(contexts), 2)
-
-
-def test_a_parameter_called_like_an_argument_goes_into_context():
-    system = Decay()
-    model = romkit.fit("pod", system.dataset(dt=[0.5, 1.0, 2.0]), latent_dim=1)
-    run = romkit.rollout(system, model, context={"dt": 1.5}, dt=0.1)
-    assert run.sizes["time"] == 6
-    assert np.allclose(run.truth[-1], np.exp(-1.5 * 0.5) * np.array([1.0, 2.0]), atol=1e-9)
-    assert np.allclose(run.rom[:, 0], np.exp(-1.5 * run.time), atol=1e-4)
-    assert run["dt"].item() == 1.5
-    truth = romkit.simulate(system, context={"dt": 1.5}, dt=0.1)
-    assert np.array_equal(truth.state[0], run.truth)
-    forecast = romkit.forecast(
-        model, system=system, initial_state=[1.0, 2.0], duration=0.5, dt=0.1, context={"dt": 1.5}
-    )
-    assert np.allclose(forecast.state, run.rom, atol=1e-12)
-
-
-class Cells(Decay):
-    """The same on two cells, one of which is nine times the size of the other."""
-
-    def rhs(self, t, x, c):
-        return -c * torch.stack([x[..., 0], torch.sin(x[..., 1])], dim=-1)
-
-    def weigh(self, x, u, c):
-        return torch.tensor([[0.9], [0.1]], dtype=u.dtype) * u
-
-
-def test_the_weights_of_a_system_are_the_metric_of_its_reduced_model():
-    """On a line with direction v the rate is vᵀ W f / vᵀ W v, worked out here with the weights and without."""
-    model = romkit.fit("pod", Cells().dataset(dt=[0.5, 1.0, 2.0]), latent_dim=1)
-    P, f = model.double()(dt=1.0), lambda x: Cells().field(dt=1.0)(torch.zeros(()), x)
-    for system, weights in ((Cells(), [0.9, 0.1]), (Unweighted(), [0.5, 0.5])):
-        W, x0 = torch.tensor(weights, dtype=torch.float64), torch.tensor([1.0, 1.2], dtype=torch.float64)
-        given = {"initial_state": x0.numpy(), "duration": 0.1, "dt": 0.01, "context": {"dt": 1.0}}
-        run = romkit.forecast(model, system=system, **given)
-        with torch.no_grad():
-            x, J = P.decode_jacobian(torch.from_numpy(run.latent.values[0]))
-            v = J[:, 0]
-            assert (v * W * (x0 - x)).sum().abs() < 1e-9
-            rates = [(v * W * f(P.decode(torch.from_numpy(z)))).sum() / (v * W * v).sum() for z in run.latent.values]
-        simpson = (rates[0] + 4 * rates[1] + rates[2]) * 0.01 / 3
-        assert (run.latent[2] - run.latent[0]).item() == pytest.approx(simpson.item(), abs=1e-9)
-
-
-class Unweighted(Cells):
-    """Both cells alike."""
-
-    def weigh(self, x, u, c):
-        return u
 
 
 def test_a_diverging_member_is_scored_and_its_neighbour_is_not_harmed():
