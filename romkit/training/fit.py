@@ -14,11 +14,11 @@ from torch import Tensor
 from romkit import checks, provenance
 from romkit.data import check_dataset, snapshots
 from romkit.engine.threads import one_thread
+from romkit.engine.training_step import compiled_or_eager
 from romkit.errors import InputError
 from romkit.projections import METHODS, Normalization, Projection, architecture, stack, unstack
 from romkit.systems import SYSTEMS, MechanicalSystem, System
 from romkit.training.checkpoint import Checkpoint, digest
-from romkit.training.fast import compiled_or_eager
 from romkit.training.gradients import future_gradients
 from romkit.training.loop import train
 from romkit.training.loss import Objective, component_weights

@@ -22,11 +22,11 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit import checks
+from romkit.engine.training_step import compile_anew
 from romkit.integrators import DYNAMICS
 from romkit.progress import track
 from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
-from romkit.training.fast import compile_anew
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.pipeline import AnyBatch, Batch
@@ -143,7 +143,7 @@ class _Windows:
         copies = _copies(objective.projection, self.count)
         flat = FlatParameters(copies)
         advance = flat.function(Advance(copies, system, DYNAMICS[plan.dynamics](), h))
-        self.advance = compile_anew(advance) if compiled else advance
+        self.advance = compile_anew(advance, trajectories.state.device) if compiled else advance
         self.start = flat.function(Start(copies, system))
 
     def length(self, progress: float) -> int:
