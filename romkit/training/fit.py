@@ -34,8 +34,8 @@ LONG_RUN = 10_000_000
 """Rows (steps x seeds x batch size) from which compiling the step pays for the 20 to 30 s that it takes with Adam.
 
 By the times in benchmarks/training a row takes an NcAE 2.5 us less on Lorenz-96 and 4 us less on the pendulum, so 20 s
-are back after 8 million rows and 28 s after 7 million, roughly: starts and steps come from two machines. The number decides alone, never a clock: compiled and eager
-training differ by rounding, and a seed must mean the same on every machine.
+are back after 8 million rows and 28 s after 7 million; roughly, for starts and steps come from two machines. The number
+decides alone, never a clock: compiled and eager training differ by rounding, and a seed must mean the same everywhere.
 """
 
 

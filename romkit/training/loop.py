@@ -43,7 +43,7 @@ def train(
         rows: all snapshots; each seed draws its own batches from them.
         recipe: settings.
         seeds: seed s determines the order of its data, whatever its neighbours are.
-        compiled: take the fast path of `romkit.engine.training_step`, which takes 20 to 30 s to start with Adam on two free cores.
+        compiled: take the fast path of `romkit.engine.training_step`, which takes 20 to 30 s to start.
         checkpoint: where the run is saved, and resumed from if it was interrupted.
     """
     started = time.perf_counter()
