@@ -4,6 +4,7 @@ import torch
 
 from benchmarks.training.contestant import Contestant
 from benchmarks.training.problem import Problem
+from romkit.engine.training_step import accelerate
 from romkit.training.optimizers import OPTIMIZERS
 from romkit.training.recipes import recipe
 from romkit.training.schedules import SCHEDULES, Plateaus
@@ -19,7 +20,7 @@ class Engine(Contestant):
         objective, flat = problem.objective(preset.penalty_weight)
         method = OPTIMIZERS[optimizer](clip=preset.clip)
         step = method.make_step(flat.function(objective), flat)
-        self.step = torch.compile(step, dynamic=False) if compiled else step
+        self.step = accelerate(step, torch.device("cpu")) if compiled else step
         self.state = method.start(flat.read(), flat)
         self.plateaus = Plateaus.start(self.state.theta)
         self.batches = problem.batches(problem.seeds)

@@ -20,7 +20,8 @@ def page(found: dict[str, object]) -> str:
 Written by report.py from results.json. {found["device"]}; all on one core; {used}.
 Batch {config["batch_size"]}, {config["seeds"]} seeds, median of {config["repeats"]} rounds in which the contestants \
 take turns ({config["steps"]} steps of every seed each, {config["plain_steps"]} of geoopt's).
-Times are CPU times of the process, so that other users of the machine count less; wall times are in results.json.
+Times are CPU times of the process, so that other users of the machine count less; wall times are in results.json. \
+*Start* is the wall time of the first step; of what is compiled, in a fresh process with empty caches.
 """
     return intro + "".join(_section(name, system) for name, system in found["systems"].items())
 

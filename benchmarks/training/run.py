@@ -8,6 +8,7 @@ from pathlib import Path
 from benchmarks.measuring import XLA_FLAGS, keep_jax_to_one_core, summary, timed
 from benchmarks.training import report
 from benchmarks.training.agreement import check_jax, check_jax_step, check_plain
+from benchmarks.training.cold import cold_seconds
 from benchmarks.training.contestant import Contestant
 from benchmarks.training.engine import Engine
 from benchmarks.training.floor import floor
@@ -75,6 +76,9 @@ def measure(problem: Problem, config: Config) -> dict[str, object]:
             check_jax_step(problem, optimizer)
     contestants = make_contestants(problem, config)
     starts = {contestant.name: timed(contestant.run)[1] for contestant in contestants}
+    for name in starts:
+        if name.endswith(("compiled", "jit(scan)")):
+            starts[name] = cold_seconds(problem.system, config.seeds, config.batch_size, name)
     rounds = [{c.name: timed(c.run) for c in contestants} for _ in range(config.repeats)]
     return {
         "rows": len(problem.rows.y),

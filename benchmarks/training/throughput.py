@@ -17,8 +17,8 @@ import torch
 from benchmarks.training.problem import make_problem
 from romkit import provenance
 from romkit.engine.threads import one_thread
+from romkit.engine.training_step import Captured, compile_anew
 from romkit.files import atomic
-from romkit.training.fast import Captured
 from romkit.training.optimizers import Adam
 from romkit.training.optimizers.base import Step
 
@@ -47,7 +47,7 @@ def measure(system: str, seeds: int, device: torch.device, steps: int) -> dict[s
     objective.to(device)
     optimizer = Adam(clip=problem.plan.clip)
     step = optimizer.make_step(flat.function(objective), flat)
-    compiled = torch.compile(step, dynamic=False)
+    compiled = compile_anew(step, device)
     ways: dict[str, Step] = {"eager": step, "compiled": compiled}
     if device.type == "cuda":
         ways["graph"] = Captured(compiled)

@@ -13,11 +13,11 @@ from torch import Tensor
 from romkit import checks, provenance
 from romkit.data import check_dataset, snapshots
 from romkit.engine.threads import one_thread
+from romkit.engine.training_step import compiled_or_eager
 from romkit.errors import InputError
 from romkit.projections import METHODS, Normalization, Projection, architecture, stack, unstack
 from romkit.systems import SYSTEMS, System, system_of
 from romkit.training.checkpoint import Checkpoint, digest
-from romkit.training.fast import compiled_or_eager
 from romkit.training.gradients import future_gradients
 from romkit.training.loop import train
 from romkit.training.loss import Objective, component_weights
@@ -30,7 +30,12 @@ CACHE_ROWS = 10_000
 """Batch (seeds x batch size) of a step that still fit the cache of a CPU core."""
 
 LONG_RUN = 10_000_000
-"""Batch (steps x seeds x batch size) from which compiling the step pays for the half minute that it takes."""
+"""Rows (steps x seeds x batch size) from which compiling the step pays for the 20 to 30 s that it takes with Adam.
+
+By the times in benchmarks/training a row takes an NcAE 2.5 us less on Lorenz-96 and 4 us less on the pendulum, so 20 s
+are back after 8 million rows and 28 s after 7 million; roughly, for starts and steps come from two machines. The number
+decides alone, never a clock: compiled and eager training differ by rounding, and a seed must mean the same everywhere.
+"""
 
 
 def fit(

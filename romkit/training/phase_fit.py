@@ -22,11 +22,11 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit import checks
+from romkit.engine.training_step import compile_anew
 from romkit.integrators import DYNAMICS
 from romkit.progress import track
 from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
-from romkit.training.fast import compile_anew
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.pipeline import AnyBatch, Batch
@@ -144,7 +144,7 @@ class _Windows:
         flat = FlatParameters(copies)
         dynamics = DYNAMICS[plan.dynamics]()
         advance = flat.function(Advance(copies, system, dynamics, h))
-        self.advance = compile_anew(advance) if compiled else advance
+        self.advance = compile_anew(advance, trajectories.state.device) if compiled else advance
         self.start = flat.function(Start(copies, system, dynamics))
 
     def length(self, progress: float) -> int:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from romkit import checks
 from romkit.data import snapshots
+from romkit.engine.training_step import compile_anew
 from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, LatentField
 from romkit.problem import ConstantPath
@@ -26,7 +27,6 @@ from romkit.progress import track
 from romkit.projections import Projection
 from romkit.solvers.rk4 import step as rk4_step
 from romkit.systems import System
-from romkit.training.fast import compile_anew
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
@@ -157,7 +157,7 @@ def refine(
         plan: settings.
         seeds: seed s determines its windows and batches, whatever its neighbours are.
         batch_size: snapshots per step.
-        compiled: compile the latent step, which takes about half a minute to start.
+        compiled: compile the latent step, which takes some ten seconds to start.
 
     Raises:
         InputError: trajectories that are too short.
@@ -169,7 +169,7 @@ def refine(
     dynamics = DYNAMICS[plan.dynamics]()
     advance = flat.function(Advance(stacked, system, dynamics, h))
     if compiled:
-        advance = compile_anew(advance)
+        advance = compile_anew(advance, rows.y.device)
     component_weights = plan.weight * objective.component_weights / stacked.normalization.state_scale**2
     loss = _loss(flat.function(objective), flat.function(Start(stacked, system, dynamics)), advance, component_weights)
     optimizer, schedule = Adam(clip=CLIP), Cosine(warmup=0.05)

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 import romkit
-from romkit.training.fast import compile_anew
+from romkit.engine.training_step import compile_anew
 
+CPU = torch.device("cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -26,11 +27,26 @@ def test_every_model_of_a_process_is_compiled():
 
     one = torch.ones(2)
     for offset in range(12):  # torch by itself stops at the ninth
-        assert torch.equal(compile_anew(make(offset))(one), one + offset)
+        assert torch.equal(compile_anew(make(offset), CPU)(one), one + offset)
+
+
+def test_what_a_user_has_compiled_stays_compiled():
+    compilations = []
+
+    def backend(graph, inputs):
+        compilations.append(graph)
+        return graph.forward
+
+    one = torch.ones(2)
+    users = torch.compile(lambda x: x + 1, backend=backend)
+    users(one)
+    assert torch.equal(compile_anew(lambda x: 2 * x, CPU)(one), 2 * one)
+    assert torch.equal(users(one), one + 1)
+    assert len(compilations) == 1
 
 
 def test_where_the_compiler_fails_training_goes_on_without(lorenz_data, monkeypatch):
-    def broken(graph, inputs):
+    def broken(graph, inputs, **options):
         raise OSError("no compiler")
 
     settings = {"seeds": [0, 1], "epochs": 2, "rollout_steps": 1, "rollout_every": 1}
