@@ -1,6 +1,6 @@
 """Another metric and another retraction of the biorthogonal manifold, that the paper's are raced against.
 
-See `romkit.projections.geometry` for the notation. No preset uses them (RESULTS.md has the race), so they are kept here.
+See `romkit.projections.geometry` for the notation. No preset uses them (RESULTS.md has the race).
 """
 
 from dataclasses import dataclass
