@@ -11,9 +11,9 @@ import xarray as xr
 
 from romkit import provenance
 from romkit.integrators import DYNAMICS
+from romkit.presets import PRESETS
 from romkit.projections import METHODS, Projection, pretrained
 from romkit.systems import SYSTEMS, System
-from romkit.training import PRESETS
 
 
 def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:

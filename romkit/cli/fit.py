@@ -59,7 +59,7 @@ def fit(
     from romkit.projections import METHODS
 
     checks.one_of("method", method, METHODS)
-    checks.one_of("preset", preset, romkit.training.PRESETS)
+    checks.one_of("preset", preset, romkit.presets.PRESETS)
     target = writable(out or Path("runs") / f"{method}-{Path(data).stem}.safetensors")
     projection = romkit.fit(
         method, _read(data), seed=seed, preset=preset, device=_device(device), checkpoint=checkpoint, **overrides
