@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +11,8 @@ import pytest
 import xarray as xr
 
 import studies.paper
-from romkit.training import PRESETS
+from romkit.presets import PRESETS
+from romkit.training import Penalty, Reconstruction
 from studies.paper import datasets, tables
 from studies.paper.comparison import ratio
 from studies.paper.config import CONFIGS, QUICK, VELOCITY_TERM
@@ -95,7 +95,7 @@ def test_a_second_run_computes_nothing(smoke):
 def test_the_time_of_a_preset_is_that_of_its_epochs_and_tasks(smoke, monkeypatch):
     monkeypatch.setattr(datasets, "CACHE", smoke[0] / "datasets")
     config = CONFIGS["smoke"]
-    found = measure_time(config, config.systems[0], 1, "cpu", compile=False)
+    found = measure_time(config, config.systems[0], 1, "cpu", engine="torch")
     assert found["epochs"] == 2
     assert found["hours_per_training"] == pytest.approx(2 * found["seconds_per_epoch"] / 3600)
     assert found["trainings"] == sum("lorenz96" in t.name for t in tasks(config)) - 1 + len(config.tuned)
@@ -131,9 +131,12 @@ def test_the_committed_trainings_are_of_the_recipes_as_they_are_now():
         if data.attrs["kind"] == "tuned":
             given["learning_rate"] = data.attrs["learning_rate"]
             given["penalty_weight"] = data.attrs["penalty_weight"]
-        recipe = replace(PRESETS[data.attrs["recipe"]](data.attrs["system"], data.attrs["method"]), **given)
-        for name in ("epochs", "batch_size", "optimizer", "learning_rate", "penalty_weight", "velocity_weight"):
-            assert data.attrs[name] == getattr(recipe, name), (data.attrs["task"], name)
+        recipe = PRESETS[data.attrs["recipe"]](data.attrs["system"], data.attrs["method"]).with_settings(given)
+        for name in ("epochs", "batch_size", "optimizer", "learning_rate"):
+            assert data.attrs[name] == getattr(recipe.snapshots, name), (data.attrs["task"], name)
+        weights = {type(term): term for term in recipe.loss}
+        assert data.attrs["velocity_weight"] == weights[Reconstruction].velocity_weight
+        assert data.attrs["penalty_weight"] == weights.get(Penalty, Penalty(0.0)).weight
 
 
 def test_summary_has_a_row_for_each_published_number(one_result):

@@ -132,7 +132,9 @@ def test_for_a_short_horizon_the_gradient_term_is_the_reconstruction_error_on_av
     assert (g @ d).square().mean().item() == pytest.approx(d.square().sum().item(), rel=0.1)
 
 
-@pytest.mark.parametrize("term", [Fibre(1.0), Invariance(1.0), FutureGradient(1.0, 0.2)], ids=lambda t: type(t).__name__)
+@pytest.mark.parametrize(
+    "term", [Fibre(1.0), Invariance(1.0), FutureGradient(1.0, 0.2)], ids=lambda t: type(t).__name__
+)
 def test_a_term_changes_the_training_and_is_recorded(lorenz, lorenz_data, term):
     plain = romkit.fit("ncae", lorenz_data, **SETTINGS)
     with_it = romkit.fit("ncae", lorenz_data, **SETTINGS, loss=[*PLAIN, term], system=lorenz)
