@@ -1,5 +1,7 @@
 """`romkit.fit`: what it learns, records and refuses, and that seeds in a stack do not know of each other."""
 
+import dataclasses
+import json
 import sys
 
 import numpy as np
@@ -9,8 +11,9 @@ import xarray as xr
 
 import romkit
 from romkit.errors import DivergenceWarning, FileError, InputError
-from romkit.projections import METHODS, unstack
-from romkit.training import Reconstruction, Snapshots
+from romkit.presets import PRESETS
+from romkit.projections import METHODS, NcAE, unstack
+from romkit.training import Penalty, PhaseFit, Recipe, Reconstruction, RolloutTraining, Snapshots
 from romkit.training.optimizers import Adam
 from romkit.training.pipeline import Batch, batches
 from romkit.training.schedules import Plateau, Plateaus
@@ -249,3 +252,39 @@ def test_stacks_larger_than_the_cache_are_trained_in_chunks(lorenz_data, monkeyp
 def test_bad_sizes_and_recipes_are_named(lorenz_data, settings, message):
     with pytest.raises(InputError, match=message):
         romkit.fit("ncae", lorenz_data, **settings)
+
+
+def test_a_method_is_a_name_or_a_class_or_one_with_its_sizes(lorenz_data):
+    class Mine(NcAE):
+        name = "mine"
+
+    sizes = {"layers": (2, 8, 36)}
+    named = romkit.fit("ncae", lorenz_data, epochs=1, **sizes)
+    for method, more in ((NcAE, sizes), (NcAE.with_sizes(**sizes), {}), (NcAE.with_sizes(layers=(3, 36)), sizes)):
+        assert torch.equal(parameters(romkit.fit(method, lorenz_data, epochs=1, **more)), parameters(named))
+    assert romkit.fit(Mine, lorenz_data, epochs=1, **sizes).name == "mine"
+    assert "mine" not in METHODS
+    with pytest.raises(InputError, match=r"setting of ncae: expected one of .*; did you mean 'layers'"):
+        romkit.fit(NcAE.with_sizes(layres=(2, 36)), lorenz_data)
+
+
+def test_settings_by_name_by_object_and_dotted_mean_the_same():
+    base = PRESETS["dynamics"]("lorenz96", "ncae")
+    dotted = base.with_settings({"rollouts.steps": 30, "snapshots.epochs": 5, "phase": None, "latent_weight": 0.0})
+    rollouts = dataclasses.replace(base.rollouts, steps=30)
+    objects = base.with_settings(
+        {"rollouts": rollouts, "snapshots": Snapshots(epochs=5), "phase": None, "loss": [Reconstruction(), Penalty()]}
+    )
+    assert dotted == objects
+    assert dotted.with_settings({"penalty_weight": 0}).loss == (Reconstruction(),)
+    assert Recipe().with_settings({"rollouts.length": 7}).rollouts == RolloutTraining(length=7)
+    assert Recipe(rollouts=RolloutTraining(every=3), phase=PhaseFit()).timing.every == 3
+    json.dumps(base.to_json())
+
+
+def test_a_recipe_of_ones_own_is_a_preset(lorenz_data):
+    own = Recipe(Snapshots(epochs=2, batch_size=64), [Reconstruction(velocity_weight=0.5), Penalty()])
+    one = romkit.fit("cae", lorenz_data, preset=own)
+    other = romkit.fit("cae", lorenz_data, epochs=2, batch_size=64, velocity_weight=0.5)
+    assert torch.equal(parameters(one), parameters(other))
+    assert one.report["recipe"] == other.report["recipe"]
