@@ -72,9 +72,9 @@ def fit(
     plan = _recipe(preset, normalization.signature, kind)
     plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
     _check_optimizer(plan, engine, checkpoint)
+    system = _system_for(plan, system, data, normalization.signature)
     sizes = sizes | {name: value for name, value in settings.items() if name not in SETTINGS}
     sizes = sized(kind, normalization.signature, sizes)
-    system = _system_for(plan, system, data, normalization.signature)
     models = [kind(normalization, torch.Generator().manual_seed(number), **sizes) for number in numbers]
     models = Run(plan, data, system, device, engine, checkpoint).train(models, numbers)
     for model in models:
