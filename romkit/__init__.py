@@ -12,14 +12,14 @@ import os
 # MKL reads it at its first product; a setting of the user's stays.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
-from romkit import data, integrators, metrics, projections, solvers, systems, training
+from romkit import data, integrators, metrics, presets, projections, solvers, systems, training
+from romkit.fit import fit
 from romkit.follow import follow
 from romkit.forecast import forecast
 from romkit.projections import load, save
 from romkit.rollout import rollout
 from romkit.score import score
 from romkit.simulate import simulate
-from romkit.training import fit
 
 __all__ = [
     "data",
@@ -29,6 +29,7 @@ __all__ = [
     "integrators",
     "load",
     "metrics",
+    "presets",
     "projections",
     "rollout",
     "save",

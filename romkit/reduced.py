@@ -114,9 +114,9 @@ class ReducedModel:
 def _trained_dynamics(projection: Projection) -> LatentDynamics:
     """The latent dynamics that training followed; Galerkin where it followed none."""
     first = projection.report.get("seeds", [projection.report])[0]
-    recipe = first.get("recipe", {})
-    refined = recipe.get("rollout_steps") or recipe.get("clock_steps")
-    return DYNAMICS[recipe["rollout_dynamics"]]() if refined else Galerkin()
+    recipe = first.get("recipe", {})  # models of romkit 0.1 have a flat one, and followed none
+    followed = recipe.get("rollouts") or recipe.get("phase")
+    return DYNAMICS[followed["dynamics"]]() if followed else Galerkin()
 
 
 def _checked(dynamics: object) -> LatentDynamics:

@@ -9,14 +9,14 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.data import snapshots
 from romkit.metrics import reconstruction_rmse
-from romkit.projections import NcAE, Normalization, Projection, architecture, stack
+from romkit.presets import PRESETS, sized
+from romkit.projections import NcAE, Normalization, Projection, stack
 from romkit.systems import SYSTEMS
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.pipeline import Batch
-from romkit.training.recipes import Recipe, recipe
+from romkit.training.recipe import Recipe
 from studies.accuracy.run import conditioning, covered
 
 DATA_SEEDS = {"lorenz96": 15, "pendulum": 0}
@@ -39,11 +39,15 @@ class Problem(NamedTuple):
         """The untrained models, one per seed."""
         return stack(self.models)
 
+    def objective(self, stacked: Projection, penalty_weight: float) -> Objective:
+        """The recipe's loss with this penalty."""
+        return Objective(stacked, self.plan.with_settings({"penalty_weight": penalty_weight}).loss)
+
     def judge(self, flat: FlatParameters, theta: Tensor) -> dict[str, list[float]]:
         """Training loss without penalty, test errors and largest condition number, each per seed, at theta (S, P)."""
         flat.write(theta)
         stacked = flat.stacked
-        objective = Objective(stacked, self.plan.velocity_weight, 0.0, self.plan.component_weighting)
+        objective = self.objective(stacked, 0.0)
         x, v = (torch.from_numpy(self.test[name].values).float().unsqueeze(0) for name in ("state", "velocity"))
         with torch.no_grad():
             loss = objective(*(part.expand(len(self.seeds), *part.shape) for part in self.rows))
@@ -71,12 +75,9 @@ def make_problem(system: str, seeds: Sequence[int], test_every: int, short: dict
     train = simulator.dataset("train", seed=DATA_SEEDS[system])
     test = simulator.dataset("test").isel(time=slice(None, None, test_every))
     normalization = Normalization.from_dataset(train)
-    plan = recipe("quick", system, "ncae", {})
-    state, velocity, context = (part.to(normalization.state_scale) for part in snapshots(train, every=plan.every))
-    rows = Batch(
-        normalization.normalise(state), velocity / normalization.state_scale, normalization.normalise_context(context)
-    )
-    sizes = architecture(NcAE, normalization.signature)
+    plan = PRESETS["quick"](system, "ncae")
+    rows = Batch.from_dataset(train, normalization, plan.snapshots.every)
+    sizes = sized(NcAE, normalization.signature, {})
     models = [NcAE(normalization, torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
     return Problem(
         system, rows, plan, seeds, models, test.isel(trajectory=np.flatnonzero(covered(system, train, test)))

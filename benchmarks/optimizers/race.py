@@ -11,7 +11,6 @@ import torch
 from benchmarks.optimizers.method import Method
 from benchmarks.optimizers.problem import Problem
 from romkit.training.flat import FlatParameters
-from romkit.training.loss import Objective
 from romkit.training.optimizers import State
 from romkit.training.pipeline import Batch, batches, batches_per_epoch
 from romkit.training.schedules import Cosine, Plateaus, Schedule
@@ -49,10 +48,10 @@ class Race:
 
     def __init__(self, problem: Problem, contestant: Contestant, *, compiled: bool):
         self.problem, self.contestant = problem, contestant
-        stacked, plan = problem.stack(), problem.plan
+        stacked, plan = problem.stack(), problem.plan.snapshots
         self.flat = FlatParameters(stacked)
         self.initial = self.flat.read()
-        objective = Objective(stacked, plan.velocity_weight, contestant.penalty_weight, plan.component_weighting)
+        objective = problem.objective(stacked, contestant.penalty_weight)
         step = contestant.optimizer.make_step(self.flat.function(objective), self.flat)
         self.step = torch.compile(step, dynamic=False) if compiled else step
         self.batch_size = min(contestant.batch_size or plan.batch_size, len(problem.rows.y))

@@ -40,8 +40,8 @@ def check_jax(problem: Problem) -> None:
 
     from benchmarks.training import xla
 
-    losses, gradient, flat, batch = _reference(problem, problem.plan.penalty_weight)
-    function = jax.jit(xla.make_gradient(problem, xla.make_layout(problem, flat), problem.plan.penalty_weight))
+    losses, gradient, flat, batch = _reference(problem, problem.penalty_weight)
+    function = jax.jit(xla.make_gradient(problem, xla.make_layout(problem, flat), problem.penalty_weight))
     theirs = [_to_torch(array) for array in function(xla.to_jax(flat.read()), *map(xla.to_jax, batch))]
     _compare("loss of JAX", theirs[0], losses)
     _compare("gradient of JAX", theirs[1], gradient)
@@ -57,7 +57,7 @@ def check_jax_step(problem: Problem, optimizer: str) -> None:
 
     from benchmarks.training import xla
 
-    _, gradient, flat, batch = _reference(problem, problem.plan.penalty_weight)
+    _, gradient, flat, batch = _reference(problem, problem.penalty_weight)
     engine = Engine(problem, 1, optimizer=optimizer, compiled=False)
     moments = (0.1 * gradient, torch.ones_like(gradient))
     start = engine.state._replace(theta=flat.read(), moments=moments, count=torch.tensor(9.0))

@@ -5,8 +5,8 @@ import torch
 from benchmarks.training.contestant import Contestant
 from benchmarks.training.problem import Problem
 from romkit.engine.training_step import accelerate
+from romkit.presets import PRESETS
 from romkit.training.optimizers import OPTIMIZERS
-from romkit.training.recipes import recipe
 from romkit.training.schedules import SCHEDULES, Plateaus
 
 
@@ -15,10 +15,10 @@ class Engine(Contestant):
 
     def __init__(self, problem: Problem, steps: int, *, optimizer: str, compiled: bool):
         self.name = f"romkit, {optimizer}, {'compiled' if compiled else 'eager'}"
-        self.steps, self.plan = steps, problem.plan
-        preset = recipe("quick" if optimizer == "adam" else "paper", problem.system, "ncae", {})
-        objective, flat = problem.objective(preset.penalty_weight)
-        method = OPTIMIZERS[optimizer](clip=preset.clip)
+        self.steps, self.plan = steps, problem.plan.snapshots
+        preset = PRESETS["quick" if optimizer == "adam" else "paper"](problem.system, "ncae")
+        objective, flat = problem.objective(problem.penalty_weight if optimizer == "adam" else 0.0)
+        method = OPTIMIZERS[optimizer](clip=preset.snapshots.clip)
         step = method.make_step(flat.function(objective), flat)
         self.step = accelerate(step, torch.device("cpu")) if compiled else step
         self.state = method.start(flat.read(), flat)

@@ -61,7 +61,7 @@ inverse.defvjp(_inverse_forward, _inverse_backward)
 def losses(
     theta: Array, y: Array, dy: Array, c: Array, layout: Layout, velocity_weight: float, penalty_weight: float
 ) -> Array:
-    """(S,) loss of `romkit.training.loss.Objective` with component_weighting 0: y and dy (S, B, n), c (S, B, p)."""
+    """(S,) loss of `romkit.training.loss.Objective` of the presets: y and dy (S, B, n), c (S, B, p)."""
     named = layout.cut(theta)
     signal = _signal(named, c, layout.embeddings)
     weights = [_weights(named[f"weights.{k}.phi"], named[f"weights.{k}.psi"]) for k in range(layout.pairs)]

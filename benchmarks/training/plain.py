@@ -13,11 +13,11 @@ from torch import Tensor, nn
 
 from benchmarks.training.contestant import Contestant
 from benchmarks.training.problem import Problem
+from romkit.presets import PRESETS
 from romkit.projections import NcAE
 from romkit.projections.activations import inverse_pair
 from romkit.projections.constrained import LayerPair, LayerPairs
 from romkit.projections.manifold import BiorthogonalManifold
-from romkit.training.recipes import recipe
 
 
 class PlainNcAE(nn.Module):
@@ -52,13 +52,13 @@ class Plain(Contestant):
 
     def __init__(self, problem: Problem, steps: int):
         self.steps = steps
-        plan = recipe("paper", problem.system, "ncae", {})
+        plan = PRESETS["paper"](problem.system, "ncae").snapshots
         self.models = [PlainNcAE(model) for model in problem.models]
         self.optimizers = [
             RiemannianAdam(model.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay)
             for model in self.models
         ]
-        self.rows, self.batch_size = problem.rows, problem.plan.batch_size
+        self.rows, self.batch_size = problem.rows, problem.plan.snapshots.batch_size
 
     def run(self) -> None:
         for model, optimizer in zip(self.models, self.optimizers, strict=True):

@@ -6,14 +6,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.data import snapshots
-from romkit.projections import NcAE, Normalization, architecture, stack
+from romkit.presets import PRESETS, sized
+from romkit.projections import NcAE, Normalization, stack
 from romkit.projections.geometry import restore
 from romkit.systems import SYSTEMS
+from romkit.training import Penalty
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.pipeline import Batch, batches
-from romkit.training.recipes import Recipe, recipe
+from romkit.training.recipe import Recipe
 
 SYSTEM_SETTINGS = {"lorenz96": {"transient": 5.0}, "pendulum": {}}
 """Speed does not depend on the length of the transient, so it is cut short."""
@@ -31,14 +32,19 @@ class Problem(NamedTuple):
     def objective(self, penalty_weight: float) -> tuple[Objective, FlatParameters]:
         """The loss of a fresh stack of the models, and its parameters as one tensor (S, P)."""
         stacked = stack(self.models)
-        loss = Objective(stacked, self.plan.velocity_weight, penalty_weight, self.plan.component_weighting)
+        loss = Objective(stacked, self.plan.with_settings({"penalty_weight": penalty_weight}).loss)
         return loss, FlatParameters(stacked)
+
+    @property
+    def penalty_weight(self) -> float:
+        """μ of the plan."""
+        return next((term.weight for term in self.plan.loss if isinstance(term, Penalty)), 0.0)
 
     def batches(self, seeds: Sequence[int]) -> Iterator[Batch]:
         """Batches (S, B, ...) without end, in the order of romkit's pipeline."""
         epoch = 0
         while True:
-            yield from batches(self.rows, seeds, epoch, self.plan.batch_size, None)
+            yield from batches(self.rows, seeds, epoch, self.plan.snapshots.batch_size, None)
             epoch += 1
 
 
@@ -46,12 +52,9 @@ def make_problem(system: str, seeds: Sequence[int], batch_size: int, duration: f
     """The NcAE of the paper for `system` on its training set; a shorter `duration` is quicker to simulate."""
     data = SYSTEMS[system](**SYSTEM_SETTINGS[system]).dataset("train", duration=duration)
     normalization = Normalization.from_dataset(data)
-    plan = recipe("quick", system, "ncae", {"batch_size": batch_size})
-    state, velocity, context = (tensor.to(normalization.state_scale) for tensor in snapshots(data, every=plan.every))
-    rows = Batch(
-        normalization.normalise(state), velocity / normalization.state_scale, normalization.normalise_context(context)
-    )
-    sizes = architecture(NcAE, normalization.signature)
+    plan = PRESETS["quick"](system, "ncae").with_settings({"batch_size": batch_size})
+    rows = Batch.from_dataset(data, normalization, plan.snapshots.every)
+    sizes = sized(NcAE, normalization.signature, {})
     models = [NcAE(normalization, torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
     return Problem(system, rows, plan, seeds, models)
 

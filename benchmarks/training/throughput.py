@@ -43,9 +43,9 @@ def measure(system: str, seeds: int, device: torch.device, steps: int) -> dict[s
     """Seed-steps per second of each way, batch 128, and where they were measured."""
     problem = make_problem(system, range(seeds), batch_size=128, duration=1.0)
     problem = problem._replace(rows=type(problem.rows)(*(tensor.to(device) for tensor in problem.rows)))
-    objective, flat = problem.objective(problem.plan.penalty_weight)
+    objective, flat = problem.objective(problem.penalty_weight)
     objective.to(device)
-    optimizer = Adam(clip=problem.plan.clip)
+    optimizer = Adam(clip=problem.plan.snapshots.clip)
     step = optimizer.make_step(flat.function(objective), flat)
     compiled = compile_anew(step, device)
     ways: dict[str, Step] = {"eager": step, "compiled": compiled}

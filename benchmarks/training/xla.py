@@ -30,7 +30,7 @@ def make_gradient(problem: Problem, layout: Layout, penalty_weight: float) -> Gr
     """Losses and their gradient, each seed's with respect to its own row."""
 
     def total(theta: Array, y: Array, dy: Array, c: Array) -> tuple[Array, Array]:
-        each = losses(theta, y, dy, c, layout, problem.plan.velocity_weight, penalty_weight)
+        each = losses(theta, y, dy, c, layout, 1.0, penalty_weight)
         return each.sum(), each
 
     def gradient(theta: Array, y: Array, dy: Array, c: Array) -> tuple[Array, Array]:
@@ -64,7 +64,7 @@ def make_step(problem: Problem, flat: FlatParameters, optimizer: str) -> Callabl
     """(carry, rate, batch) -> (carry, losses (S,)) with carry = (theta, first and second moment, count)."""
     layout = make_layout(problem, flat)
     if optimizer == "adam":
-        return adam(make_gradient(problem, layout, problem.plan.penalty_weight), problem.plan.clip)
+        return adam(make_gradient(problem, layout, problem.penalty_weight), problem.plan.snapshots.clip)
     return riemannian_adam(make_gradient(problem, layout, 0.0), layout)
 
 
@@ -93,14 +93,14 @@ class XLA(Contestant):
         self.plateaus = Plateaus.start(flat.read())
 
     def run(self) -> None:
-        schedule = SCHEDULES[self.plan.schedule]
+        schedule = SCHEDULES[self.plan.snapshots.schedule]
         factors = [schedule.factors(k / self.steps, self.plateaus)[0, 0] for k in range(self.steps)]
-        rates = self.plan.learning_rate * torch.stack(factors)
+        rates = self.plan.snapshots.learning_rate * torch.stack(factors)
         self.carry, each = self.chunk(self.carry, to_jax(self._orders()), to_jax(rates))
         each.block_until_ready()
 
     def _orders(self) -> torch.Tensor:
         """(steps, S, B) rows of each step: every seed has its own order, as in romkit's pipeline."""
-        batch_size = self.plan.batch_size
+        batch_size = self.plan.snapshots.batch_size
         orders = [torch.randperm(self.n)[: self.steps * batch_size] for _ in self.seeds]
         return torch.stack(orders).reshape(len(orders), self.steps, batch_size).transpose(0, 1).contiguous().int()

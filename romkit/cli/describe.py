@@ -11,13 +11,13 @@ import xarray as xr
 
 from romkit import provenance
 from romkit.integrators import DYNAMICS
+from romkit.presets import PRESETS
 from romkit.projections import METHODS, Projection, pretrained
 from romkit.systems import SYSTEMS, System
-from romkit.training import PRESETS
 
 
 def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:
-    """Batch of text in aligned columns."""
+    """Rows of text in aligned columns."""
     rows = [list(row) for row in rows]
     widths = [max(map(len, column)) for column in itertools.zip_longest(*rows, fillvalue="")]
     lines = ["  ".join(map(str.ljust, row, widths)) for row in rows]

@@ -48,6 +48,7 @@ def fit(
     Examples:
       romkit fit ncae lorenz96
       romkit fit ncae-bias lorenz96 --seed 1 --set epochs=100 --set batch_size=512
+      romkit fit ncae lorenz96 --preset dynamics --set rollouts.steps=300 --set phase=none
       romkit fit pod my.nc --set latent_dim=4 --out pod.safetensors
 
     Writes a file that `romkit rollout --model` and romkit.load read.
@@ -59,10 +60,10 @@ def fit(
     from romkit.projections import METHODS
 
     checks.one_of("method", method, METHODS)
-    checks.one_of("preset", preset, romkit.training.PRESETS)
+    checks.one_of("preset", preset, romkit.presets.PRESETS)
     target = writable(out or Path("runs") / f"{method}-{Path(data).stem}.safetensors")
     projection = romkit.fit(
-        method, _read(data), seed=seed, preset=preset, device=_device(device), checkpoint=checkpoint, **overrides
+        method, _read(data), seed=seed, preset=preset, device=device, checkpoint=checkpoint, **overrides
     )
     print(describe_model(projection))
     print(f"\nwrote {romkit.save(projection, target)}")
@@ -77,15 +78,3 @@ def _read(data: str) -> "xr.Dataset":
     if not Path(data).suffix and not Path(data).exists():
         checks.one_of("data", data, SYSTEMS)
     return open_dataset(data)
-
-
-def _device(name: str | None) -> str | None:
-    import torch
-
-    from romkit.errors import InputError
-
-    if name is not None:
-        checks.one_of("device", name, ("cpu", "cuda"))
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("device", expected="a GPU that torch can use", got="none", fix="leave --device out")
-    return name

@@ -66,7 +66,7 @@ def system_named(name: str) -> "System":
 
 
 def settings(pairs: Iterable[str]) -> dict[str, object]:
-    """`name=value` of `--set` as keyword arguments: numbers, sizes like 2,18,36, or text.
+    """`name=value` of `--set` as keyword arguments: numbers, sizes like 2,18,36, `none`, or text.
 
     Raises:
         InputError: no `=`. Names and values are checked by `romkit.fit`.
@@ -106,4 +106,4 @@ def _value(text: str) -> object:
             return kind(text)
         except ValueError:
             continue
-    return text
+    return None if text.lower() == "none" else text

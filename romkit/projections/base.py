@@ -1,6 +1,7 @@
 """The one interface: a projection, called with a context, gives the projection operator at that context."""
 
 import abc
+import functools
 from typing import ClassVar
 
 import torch
@@ -131,6 +132,11 @@ class Projection(nn.Module, abc.ABC):
         self.config = config
         self.report: dict[str, object] = {}
         self.seeds: int | None = None
+
+    @classmethod
+    def with_sizes(cls, **sizes: object) -> functools.partial:
+        """The method with its sizes, for `romkit.fit`: `NcAE.with_sizes(layers=(2, 24, 36))`."""
+        return functools.partial(cls, **sizes)
 
     @abc.abstractmethod
     def at(self, c: Tensor) -> EncoderDecoder:

@@ -1,7 +1,7 @@
 """The biorthogonal manifold for geoopt: the only file that imports it."""
 
 import torch
-from geoopt import ManifoldTensor
+from geoopt import ManifoldParameter, ManifoldTensor
 from geoopt.manifolds.base import Manifold
 from geoopt.utils import size2shape
 from torch import Tensor
@@ -157,6 +157,12 @@ class BiorthogonalManifold(Manifold):
         """Largest entry of |Ψᵀ Φ - I| (..., 1, 1, 1)."""
         eye = torch.eye(pair.shape[-1], dtype=pair.dtype, device=pair.device)
         return (geometry.overlap(pair) - eye).abs().amax((-2, -1), keepdim=True).unsqueeze(-3)
+
+
+def on_manifold(pair: Tensor) -> ManifoldParameter:
+    """A parameter for geoopt's optimizers from a pair (..., 2n, r), which is put on the manifold."""
+    manifold = BiorthogonalManifold()
+    return ManifoldParameter(manifold.projx(pair), manifold=manifold)
 
 
 def _halves(x: Tensor) -> Tensor:

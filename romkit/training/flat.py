@@ -19,6 +19,11 @@ class FlatParameters:
         self.names = list(parameters)
         self.shapes = [p.shape for p in parameters.values()]
         self.sizes = [p[0].numel() for p in parameters.values()]
+        self._pairs = {
+            name
+            for name, module in stacked.named_modules()
+            if isinstance(module, BiorthogonalPair) and all(p.requires_grad for p in module.parameters())
+        }
         self._blocks = self._find_blocks()
 
     def read(self) -> Tensor:
@@ -47,6 +52,20 @@ class FlatParameters:
             [next(points).flatten(1) if len(block) == 3 else next(others) for block in self._blocks], dim=1
         )
 
+    def leaves(self, theta: Tensor, pair: Callable[[Tensor], nn.Parameter] | None = None) -> list[nn.Parameter]:
+        """The parameters of one seed, theta (1, P), in order and each with its own shape.
+
+        With `pair`, a biorthogonal pair is one parameter, made by it from (2n, r), Φ above Ψ.
+        """
+        values, leaves = {name: value[0] for name, value in self._split(theta).items()}, []
+        for name, value in values.items():
+            owner, _, leaf = name.rpartition(".")
+            if pair is None or owner not in self._pairs:
+                leaves.append(nn.Parameter(value.clone()))
+            elif leaf == "phi":
+                leaves.append(pair(torch.cat([value, values[f"{owner}.psi"]])))
+        return leaves
+
     def function(self, objective: nn.Module) -> Callable[..., Tensor]:
         """`objective`, whose attribute `projection` is the stack, as a function of (theta, *batch)."""
 
@@ -58,15 +77,10 @@ class FlatParameters:
 
     def _find_blocks(self) -> list[tuple[int, ...]]:
         """Shapes, without seeds, of the columns of theta in order: (2, n, r) of a pair, (size,) of what is between."""
-        pairs = {
-            name
-            for name, module in self.stacked.named_modules()
-            if isinstance(module, BiorthogonalPair) and all(p.requires_grad for p in module.parameters())
-        }
         blocks: list[tuple[int, ...]] = []
         for name, shape, size in zip(self.names, self.shapes, self.sizes, strict=True):
             owner, _, leaf = name.rpartition(".")
-            if owner in pairs:
+            if owner in self._pairs:
                 if leaf == "phi":  # Ψ is the next parameter and belongs to the same block
                     blocks.append((2, *shape[1:]))
             elif blocks and len(blocks[-1]) == 1:
@@ -77,4 +91,4 @@ class FlatParameters:
 
     def _split(self, theta: Tensor) -> dict[str, Tensor]:
         blocks = theta.split(self.sizes, dim=1)
-        return {name: b.reshape(shape) for name, b, shape in zip(self.names, blocks, self.shapes, strict=True)}
+        return {name: b.reshape(-1, *shape[1:]) for name, b, shape in zip(self.names, blocks, self.shapes, strict=True)}

@@ -15,7 +15,7 @@ from romkit.training.checkpoint import Checkpoint, Snapshot
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.pipeline import AnyBatch, batches, batches_per_epoch
-from romkit.training.recipes import Recipe
+from romkit.training.recipe import Snapshots
 from romkit.training.schedules import SCHEDULES, Plateaus
 
 
@@ -30,7 +30,7 @@ class History(NamedTuple):
 def train(
     objective: Objective,
     rows: AnyBatch,
-    recipe: Recipe,
+    plan: Snapshots,
     seeds: Sequence[int],
     *,
     compiled: bool,
@@ -41,7 +41,7 @@ def train(
     Args:
         objective: the loss, whose projection has a leading seed axis of len(seeds).
         rows: all snapshots; each seed draws its own batches from them.
-        recipe: settings.
+        plan: settings.
         seeds: seed s determines the order of its data, whatever its neighbours are.
         compiled: take the fast path of `romkit.engine.training_step`, which takes 20 to 30 s to start.
         checkpoint: where the run is saved, and resumed from if it was interrupted.
@@ -49,11 +49,7 @@ def train(
     started = time.perf_counter()
     stacked = objective.projection
     flat = FlatParameters(stacked)
-    optimizer, schedule, noise = (
-        recipe.make_optimizer(),
-        SCHEDULES[recipe.schedule],
-        recipe.make_noise(stacked.normalization),
-    )
+    optimizer, schedule, noise = plan.make_optimizer(), SCHEDULES[plan.schedule], plan.make_noise(stacked.normalization)
     step = optimizer.make_step(flat.function(objective), flat)
     if compiled:
         step = accelerate(step, rows.y.device)
@@ -62,13 +58,13 @@ def train(
     if checkpoint is not None:
         run = checkpoint.load(run)
     state, plateaus, losses = run
-    per_epoch = batches_per_epoch(len(rows.y), recipe.batch_size)
-    progress = track(range(len(losses), recipe.epochs), f"training {stacked.name}")
+    per_epoch = batches_per_epoch(len(rows.y), plan.batch_size)
+    progress = track(range(len(losses), plan.epochs), f"training {stacked.name}")
     for epoch in progress:
         alive, total = state.alive, torch.zeros_like(plateaus.best)
-        for index, batch in enumerate(batches(rows, seeds, epoch, recipe.batch_size, noise)):
-            factors = schedule.factors((epoch + index / per_epoch) / recipe.epochs, plateaus)
-            state, loss = step(state, recipe.learning_rate * factors, *batch)
+        for index, batch in enumerate(batches(rows, seeds, epoch, plan.batch_size, noise)):
+            factors = schedule.factors((epoch + index / per_epoch) / plan.epochs, plateaus)
+            state, loss = step(state, plan.learning_rate * factors, *batch)
             total = total + loss
         plateaus = schedule.observe(plateaus, total / per_epoch)
         losses = torch.cat([losses, total.unsqueeze(0) / per_epoch])

@@ -1,44 +1,195 @@
-"""The training objective: position and velocity reconstruction, one value per seed."""
+"""The loss on snapshots: a list of terms, each with one value per seed. What they share is evaluated once."""
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from romkit.projections import Normalization, Projection
+from romkit import checks
+from romkit.broadcast import align
+from romkit.errors import InputError
+from romkit.projections import EncoderDecoder, Normalization, Projection
+from romkit.systems import System
+from romkit.training.pipeline import AnyBatch, Batch, ExtendedBatch
+from romkit.types import Dual
+
+
+class Evaluated(NamedTuple):
+    """A batch with what terms share, in normalised coordinates, for S seeds and B snapshots.
+
+    Attributes:
+        projection: the stack.
+        maps: its encoder and decoder at c.
+        y, dy, c: states and velocities (S, B, n) at contexts (S, B, p).
+        encoded: ρ(y) and Dρ(y) ẏ.
+        decoded: P(y) and DP(y) ẏ.
+        weights: (n,) weight of each squared component in the norm of the loss.
+        system: the full model, where the data or the user name one.
+        extra: (S, B, k) what `Term.attach` gave for these snapshots.
+    """
+
+    projection: Projection
+    maps: EncoderDecoder
+    y: Tensor
+    dy: Tensor
+    c: Tensor
+    encoded: Dual
+    decoded: Dual
+    weights: Tensor
+    system: System | None
+    extra: Tensor | None
+
+    def mean(self, squares: Tensor) -> Tensor:
+        """(S,) mean over the batch of squared components (S, B, n), each weighed as the norm of the loss does."""
+        return (squares @ self.weights).mean(-1)
+
+    def field(self, y: Tensor) -> Tensor:
+        """ẏ = f(y) (S, B, n) of the full model at the contexts of the batch."""
+        return normalised_field(self.system, self.projection.normalization, y, self.c)
+
+
+class Term(abc.ABC):
+    """One term of the loss. A user's own goes into the list of `romkit.fit(..., loss=[...])`.
+
+    Attributes:
+        needs_field: whether it evaluates the field ẋ = f of the full model.
+    """
+
+    needs_field: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def value(self, batch: Evaluated) -> Tensor:
+        """(S,) value of each seed on its batch, its weight included."""
+
+    def attach(
+        self, rows: Batch, normalization: Normalization, weights: Tensor, system: System | None
+    ) -> Tensor | None:
+        """Numbers (N, k) that go with the snapshots (N, n) into the batches, made once before training; or None.
+
+        Only one term of a loss may have them.
+        """
+        return None
+
+
+@dataclass(frozen=True)
+class Reconstruction(Term):
+    """Mean over the batch of ‖y - P(y)‖² + w ‖ẏ - DP(y) ẏ‖².
+
+    Args:
+        velocity_weight: w; 0 trains on positions alone.
+
+    Source: Adriaens et al. (2026), appendix "Training objective", with w = 1.
+    """
+
+    velocity_weight: float = 1.0
+
+    def __post_init__(self):
+        checks.not_negative("velocity_weight", self.velocity_weight)
+
+    def value(self, batch: Evaluated) -> Tensor:
+        image, velocity = batch.decoded
+        return batch.mean((batch.y - image).square() + self.velocity_weight * (batch.dy - velocity).square())
+
+
+@dataclass(frozen=True)
+class Penalty(Term):
+    """The method's own penalty (‖Φ - Ψ‖² for exact pairs, ‖Ψᵀ Φ - I‖² for SoftNcAE) times `weight`."""
+
+    weight: float = 1e-3
+
+    def __post_init__(self):
+        checks.not_negative("penalty_weight", self.weight)
+
+    def value(self, batch: Evaluated) -> Tensor:
+        return self.weight * batch.projection.penalty(batch.maps)
+
+
+@dataclass(frozen=True)
+class LatentVelocity(Term):
+    """`weight` times the mean of ‖ẏ - DP(Py) f(Py)‖²: the latent velocity where the encoder's field evaluates it.
+
+    The reconstruction loss sees Dρ on the data alone, the reduced model sees it on the manifold alone.
+    """
+
+    weight: float = 1.0
+    needs_field = True
+
+    def __post_init__(self):
+        checks.not_negative("latent_weight", self.weight)
+
+    def value(self, batch: Evaluated) -> Tensor:
+        return batch.mean(self.weight * (batch.dy - carried(batch, batch.field(batch.decoded.value))).square())
+
+
+def carried(batch: Evaluated, velocity: Tensor) -> Tensor:
+    """DP(Py) v (S, B, n) of velocities v there."""
+    rate = batch.maps.encode_jvp(batch.decoded.value, velocity).tangent
+    return batch.maps.decode_jvp(batch.encoded.value, rate).tangent
 
 
 class Objective(nn.Module):
-    """L = mean over the batch of ‖y - P(y)‖² + w ‖ẏ - DP(y) ẏ‖², plus μ times the method's own penalty.
+    """The sum of the terms.
 
-    y is the state in normalised coordinates (see `romkit.projections.normalization`), so the weights mean the same for
-    every system. Component i counts (scale / σᵢ)^(2 component_weighting) in both norms, σᵢ its standard deviation.
-    Source: Adriaens et al. (2026), appendix "Training objective", with w = 1 and component_weighting = 0.
+    y is the state in normalised coordinates (see `romkit.projections.normalization`), so weights mean the same for
+    every system. Component i counts (scale / σᵢ)^(2 component_weighting) in the norm, σᵢ its standard deviation.
 
     Args:
         projection: a stack; the loss has one entry per seed.
-        velocity_weight: w.
-        penalty_weight: μ.
+        terms: of the loss.
         component_weighting: 0 for physical errors, 1 for errors relative to each component's own standard deviation.
+        system: gives f, where a term needs it.
     """
 
     def __init__(
-        self, projection: Projection, velocity_weight: float, penalty_weight: float, component_weighting: float
+        self,
+        projection: Projection,
+        terms: Sequence[Term],
+        component_weighting: float = 0.0,
+        system: System | None = None,
     ):
         super().__init__()
-        self.projection = projection
+        self.projection, self.terms, self.system = projection, tuple(terms), system
+        self.component_weighting = component_weighting
         self.register_buffer("component_weights", component_weights(projection.normalization, component_weighting))
-        self.velocity_weight, self.penalty_weight, self.component_weighting = (
-            velocity_weight,
-            penalty_weight,
-            component_weighting,
-        )
 
-    def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
-        """(S,) loss of each seed on its batch: y and dy (S, B, n), c (S, B, p)."""
+    def forward(self, y: Tensor, dy: Tensor, c: Tensor, extra: Tensor | None = None) -> Tensor:
+        """(S,) loss of each seed on its batch."""
         maps = self.projection.at(c)
-        reconstruction, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
-        error = (y - reconstruction).square() + self.velocity_weight * (dy - velocity).square()
-        return (error @ self.component_weights).mean(-1) + self.penalty_weight * self.projection.penalty(maps)
+        encoded = maps.encode_jvp(y, dy)
+        decoded = maps.decode_jvp(*encoded)
+        weights, system = self.component_weights, self.system
+        batch = Evaluated(self.projection, maps, y, dy, c, encoded, decoded, weights, system, extra)
+        values = [term.value(batch) for term in self.terms]
+        return sum(values[1:], start=values[0])
+
+    def on_snapshots(self, projection: Projection) -> "Objective":
+        """The part of it that needs no system and no more than snapshots, for another stack."""
+        terms = [term for term in self.terms if isinstance(term, Reconstruction | Penalty)]
+        if not any(isinstance(term, Reconstruction) for term in terms):
+            terms = [Reconstruction(), *terms]
+        return Objective(projection, terms, self.component_weighting)
+
+
+def attached(
+    rows: Batch, terms: Sequence[Term], normalization: Normalization, component_weighting: float, system: System | None
+) -> AnyBatch:
+    """The snapshots with what a term attaches to them, if one does."""
+    weights = component_weights(normalization, component_weighting)
+    extras = [extra for term in terms if (extra := term.attach(rows, normalization, weights, system)) is not None]
+    if len(extras) > 1:
+        fix = "leave one of them out"
+        raise InputError("loss", expected="one term with numbers of its own", got=f"{len(extras)}", fix=fix)
+    return ExtendedBatch(*rows, *extras) if extras else rows
 
 
 def component_weights(normalization: Normalization, component_weighting: float) -> Tensor:
     """(n,) weight of each squared component of a state in normalised coordinates."""
     return (normalization.state_scale / normalization.state_std) ** (2 * component_weighting)
+
+
+def normalised_field(system: System, normalization: Normalization, y: Tensor, c: Tensor) -> Tensor:
+    """ẏ = f(y) (..., n) of a first-order system at contexts c (..., p), all in normalised coordinates."""
+    context = align(normalization.denormalise_context(c), y)
+    return system.rhs(y.new_zeros(()), normalization.denormalise(y), context) / normalization.state_scale

@@ -1,8 +1,8 @@
 """Phase fitting: a few Gauss-Newton steps on how far reduced trajectories run ahead or behind.
 
-On an attractor the error that grows is that of time: a reduced wave that is 0.1 % too fast is out of phase after some
-hundreds of time units, however small its distance from the manifold is. Over a window that ends at T, the reduced
-trajectory x̂ is ahead by
+It is for orbits that attract, periodic or not: there the error that grows is that of time along the trajectory. A
+reduced wave that is 0.1 % too fast is out of phase after some hundreds of time units, however small its distance from
+the manifold is. Over a window that ends at T, the reduced trajectory x̂ is ahead by
 
     τ = mean over the last times of ⟨x̂ - x, ẋ⟩ / ‖ẋ‖².
 
@@ -15,7 +15,8 @@ gradient of each window's τ. Steps are no longer than `RADIUS`, and windows gro
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 import xarray as xr
@@ -28,9 +29,9 @@ from romkit.progress import track
 from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
 from romkit.training.flat import FlatParameters
-from romkit.training.loss import Objective
+from romkit.training.loss import Objective, Reconstruction
 from romkit.training.pipeline import AnyBatch, Batch
-from romkit.training.rollouts import Advance, RolloutTraining, Start, Trajectories
+from romkit.training.rollouts import FIELDS, Advance, RolloutTraining, Start, Trajectories
 
 RADIUS = 0.05
 """Longest step in parameter space."""
@@ -54,14 +55,31 @@ OUTLIER = 0.5
 
 @dataclass(frozen=True)
 class PhaseFit:
-    """How to refine the timing: `steps` of Gauss-Newton, and w per squared time unit."""
+    """How to refine the timing.
 
-    steps: int
-    weight: float
+    Attributes:
+        steps: of Gauss-Newton.
+        weight: w, per squared time unit.
+        every, dynamics: samples per RK4 step and latent dynamics, as in `RolloutTraining`; None for the same as there.
+    """
+
+    steps: int = 12
+    weight: float = 100.0
+    every: int | None = None
+    dynamics: str | None = None
 
     def __post_init__(self):
-        checks.not_negative("clock_steps", self.steps)
-        checks.positive("clock_weight", self.weight)
+        checks.at_least("phase.steps", self.steps, 1)
+        checks.positive("phase.weight", self.weight)
+        if self.every is not None:
+            checks.at_least("phase.every", self.every, 1)
+        if self.dynamics is not None:
+            checks.one_of("phase.dynamics", self.dynamics, FIELDS)
+
+    def along(self, rollouts: RolloutTraining) -> "PhaseFit":
+        """With what is None taken from `rollouts`."""
+        every, dynamics = self.every or rollouts.every, self.dynamics or rollouts.dynamics
+        return replace(self, every=every, dynamics=dynamics)
 
 
 class Residual(nn.Module):
@@ -70,7 +88,7 @@ class Residual(nn.Module):
     def __init__(self, objective: Objective):
         super().__init__()
         self.projection = objective.projection
-        self.velocity_scale = objective.velocity_weight**0.5
+        self.velocity_scale = next(t.velocity_weight for t in objective.terms if isinstance(t, Reconstruction)) ** 0.5
         self.register_buffer("scale", objective.component_weights.sqrt())
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
@@ -84,8 +102,7 @@ def phase_fit(
     rows: AnyBatch,
     data: xr.Dataset,
     system: System,
-    plan: RolloutTraining,
-    clock: PhaseFit,
+    plan: PhaseFit,
     seeds: Sequence[int],
     *,
     compiled: bool,
@@ -97,13 +114,12 @@ def phase_fit(
         rows: all snapshots.
         data: the dataset they come from.
         system: gives the field at every context, in torch.
-        plan: of the refinement by rollouts, whose `every` and `dynamics` count here.
-        clock: settings.
+        plan: settings, none of them None.
         seeds: seed s determines its windows and samples, whatever its neighbours are.
         compiled: compile the latent step.
 
     Returns:
-        The root mean square of τ per time unit, `clock_errors`, before each step of each seed.
+        The root mean square of τ per time unit, `phase_errors`, before each step of each seed.
 
     Raises:
         InputError: trajectories that are too short.
@@ -117,8 +133,8 @@ def phase_fit(
     reports = []
     for k in track(range(len(seeds)), f"timing {objective.projection.name}"):
         generator = torch.Generator().manual_seed(seeds[k])
-        theta[k], errors = _refine_one(theta[k], windows, snapshots, clock, generator)
-        reports.append({"clock_errors": errors})
+        theta[k], errors = _refine_one(theta[k], windows, snapshots, plan, generator)
+        reports.append({"phase_errors": errors})
     flat.write(theta)
     return reports
 
@@ -134,7 +150,7 @@ class _Windows:
         objective: Objective,
         trajectories: Trajectories,
         system: System,
-        plan: RolloutTraining,
+        plan: PhaseFit,
         h: float,
         compiled: bool,
     ):
@@ -152,44 +168,51 @@ class _Windows:
         longest = self.samples - max(2, self.samples // 25)
         return round(min(longest, FIRST_LENGTH * max(1.0, longest / FIRST_LENGTH) ** min(1.0, progress / GROWTH)))
 
-    def timing(self, theta: Tensor, length: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """τ (C,) in time units and its gradient (C, P)."""
-        theta = theta.repeat(self.count, 1).requires_grad_()
+    def draw(self, length: int, generator: torch.Generator) -> Tensor:
+        """Times (length + 1, C) of one window of every trajectory."""
         begin = torch.randint(self.samples - length, (self.count,), generator=generator)
-        along = begin + torch.arange(length + 1)[:, None]
+        return begin + torch.arange(length + 1)[:, None]
+
+    def timing(self, theta: Tensor, along: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """τ (C,) in time units, its gradient (C, P), and which windows (C,) are usable."""
+        theta = theta.repeat(self.count, 1).requires_grad_()
+        with torch.enable_grad():
+            tau = self.ahead(theta, along)
+        gradient = torch.autograd.grad(tau.sum(), theta)[0]
+        tau = tau.detach()
+        return tau.double(), gradient.double(), _usable(tau) & gradient.isfinite().all(1)
+
+    def lost(self, theta: Tensor, along: Tensor, usable: Tensor) -> bool:
+        """Whether a window that was usable is so no more."""
+        with torch.enable_grad():  # as in `timing`: without, the latent step would be compiled once more
+            tau = self.ahead(theta.repeat(self.count, 1).requires_grad_(), along).detach()
+        return bool((usable & ~_usable(tau)).any())
+
+    def ahead(self, theta: Tensor, along: Tensor) -> Tensor:
+        """τ (C,) of a model per window, theta (C, P)."""
         pick = torch.arange(self.count)
         x, v = (tensor[pick, along].unsqueeze(2) for tensor in (self.data.state, self.data.velocity))
         c = self.data.context.unsqueeze(1)
-        with torch.enable_grad():
-            z, ahead = self.start(theta, x[0], v[0], c), []
-            for k in range(1, length + 1):
-                z, image = self.advance(theta, z, c)
-                if k > length - SPAN:
-                    ahead.append(((image - x[k]) * v[k]).sum((1, 2)) / v[k].square().sum((1, 2)))
-            tau = torch.stack(ahead).mean(0)
-        gradient = torch.autograd.grad(tau.sum(), theta)[0]
-        usable = tau.detach().isfinite() & (tau.detach().abs() < OUTLIER) & gradient.isfinite().all(1)
-        return tau.detach()[usable].double(), gradient[usable].double()
+        z, ahead = self.start(theta, x[0], v[0], c), []
+        for k in range(1, len(along)):
+            z, image = self.advance(theta, z, c)
+            if k >= len(along) - SPAN:
+                ahead.append(((image - x[k]) * v[k]).sum((1, 2)) / v[k].square().sum((1, 2)))
+        return torch.stack(ahead).mean(0)
+
+
+def _usable(tau: Tensor) -> Tensor:
+    return tau.isfinite() & (tau.abs() < OUTLIER)
 
 
 class _Snapshots:
     """The loss on snapshots: value, gradient, and Gauss-Newton matrix."""
 
     def __init__(self, objective: Objective, rows: AnyBatch):
-        self.rows = Batch(*rows[:3])  # the loss on snapshots alone needs no gradients
-        single = Objective(
-            _copies(objective.projection, 1),
-            objective.velocity_weight,
-            objective.penalty_weight,
-            objective.component_weighting,
-        )
+        self.rows = Batch(*rows[:3])
+        single, many = (objective.on_snapshots(_copies(objective.projection, size)) for size in (1, SAMPLES))
         self.loss = FlatParameters(single.projection).function(single)
-        many = _copies(objective.projection, SAMPLES)
-        self.residual = FlatParameters(many).function(
-            Residual(
-                Objective(many, objective.velocity_weight, objective.penalty_weight, objective.component_weighting)
-            )
-        )
+        self.residual = FlatParameters(many.projection).function(Residual(many))
 
     def loss_and_gradient(self, theta: Tensor, rows: Batch) -> tuple[float, Tensor]:
         with torch.enable_grad():
@@ -216,23 +239,31 @@ class _Snapshots:
 
 
 def _refine_one(
-    theta: Tensor, windows: _Windows, snapshots: _Snapshots, clock: PhaseFit, generator: torch.Generator
+    theta: Tensor, windows: _Windows, snapshots: _Snapshots, plan: PhaseFit, generator: torch.Generator
 ) -> tuple[Tensor, list[float]]:
     rows, damping, errors = snapshots.sample(SAMPLES * PARTS, generator), DAMPING, []
-    for k in range(clock.steps):
+    for k in range(plan.steps):
         if k % RENEW == 0:
             curvature = snapshots.curvature(theta, generator)
             unit = curvature.diagonal().mean()
-        length = windows.length(k / clock.steps)
-        tau, J = windows.timing(theta, length, generator)
+        length = windows.length(k / plan.steps)
+        along = windows.draw(length, generator)
+        tau, J, usable = windows.timing(theta, along)
+        tau, J = tau[usable], J[usable]
         errors.append((tau.square().mean().sqrt() / (length * windows.h)).item())
         loss, gradient = snapshots.loss_and_gradient(theta, rows)
-        weight = 2 * clock.weight / max(1, len(tau))
+        weight = 2 * plan.weight / max(1, len(tau))
         matrix, slope = curvature + weight * J.T @ J, gradient + weight * J.T @ tau
-        theta, damping = _step(
-            theta, matrix, slope, damping, unit, loss, lambda t: snapshots.loss_and_gradient(t, rows)
-        )
+        keeps = partial(_keeps, snapshots, rows, 1.05 * loss + 0.01, windows, along, usable)
+        theta, damping = _step(theta, matrix, slope, damping, unit, keeps)
     return theta, errors
+
+
+def _keeps(
+    snapshots: _Snapshots, rows: Batch, most: float, windows: _Windows, along: Tensor, usable: Tensor, theta: Tensor
+) -> bool:
+    """Whether theta costs no more reconstruction than that, and loses no window."""
+    return snapshots.loss_and_gradient(theta, rows)[0] < most and not windows.lost(theta, along, usable)
 
 
 def _step(
@@ -241,15 +272,14 @@ def _step(
     slope: Tensor,
     damping: float,
     unit: Tensor,
-    loss: float,
-    evaluate: Callable[[Tensor], tuple[float, Tensor]],
+    keeps: Callable[[Tensor], bool],
 ) -> tuple[Tensor, float]:
-    """The step with the smallest damping that is short enough and does not cost reconstruction; else none."""
+    """The step with the smallest damping that is short enough and keeps reconstruction and windows; else none."""
     eye = torch.eye(len(theta), dtype=matrix.dtype, device=matrix.device)
     for _ in range(8):
         step = -torch.linalg.solve_ex(matrix + damping * unit * eye, slope.unsqueeze(1)).result.squeeze(1)
         moved = theta + step.to(theta)
-        if step.norm() <= RADIUS and evaluate(moved)[0] < 1.05 * loss + 0.01:
+        if step.norm() <= RADIUS and keeps(moved):
             return moved, max(DAMPING, damping / 3)
         damping *= 4
     return theta, damping

@@ -7,7 +7,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
+import xarray as xr
 from torch import Tensor
+
+from romkit.data import snapshots
+from romkit.projections import Normalization
 
 
 class Batch(NamedTuple):
@@ -17,17 +21,24 @@ class Batch(NamedTuple):
     dy: Tensor
     c: Tensor
 
+    @classmethod
+    def from_dataset(cls, data: xr.Dataset, normalization: Normalization, every: int) -> "Batch":
+        """Each `every`-th snapshot (N, ...) of a dataset."""
+        state, velocity, context = (tensor.to(normalization.state_scale) for tensor in snapshots(data, every=every))
+        velocity = velocity / normalization.state_scale
+        return cls(normalization.normalise(state), velocity, normalization.normalise_context(context))
 
-class GradientBatch(NamedTuple):
-    """`Batch` with a gradient g (..., n) of the future at each (`romkit.training.gradients`)."""
+
+class ExtendedBatch(NamedTuple):
+    """`Batch` with what a term of the loss attached to each snapshot, (..., k)."""
 
     y: Tensor
     dy: Tensor
     c: Tensor
-    g: Tensor
+    extra: Tensor
 
 
-AnyBatch = Batch | GradientBatch
+AnyBatch = Batch | ExtendedBatch
 
 
 class Noise(NamedTuple):
@@ -42,7 +53,7 @@ def batches(
 ) -> Iterator[AnyBatch]:
     """Batches (S, batch_size, ...) of one epoch over rows (N, ...), each seed shuffled and perturbed on its own.
 
-    Velocities and gradients stay clean. The last, incomplete batch is left out: which rows that hits changes every
+    Velocities stay clean. The last, incomplete batch is left out: which rows that hits changes every
     epoch.
     """
     n = len(rows.y)

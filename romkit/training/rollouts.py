@@ -1,4 +1,4 @@
-"""RolloutTraining by rollouts: latent trajectories in the loss, so that training sees what a reduced model accumulates.
+"""Training by rollouts: latent trajectories in the loss, so that training sees what a reduced model accumulates.
 
 A reconstruction error of one per cent changes the speed along an attractor by about as much, and a phase error grows
 with time. Only a trajectory shows it. So after training on snapshots, the projection is refined on
@@ -46,12 +46,16 @@ BOUND = 20.0
 """Latent coordinates, of order one, are kept within this, so that a bad trajectory gives a finite loss."""
 
 
+FIELDS = tuple(name for name, dynamics in DYNAMICS.items() if issubclass(dynamics, LatentField))
+"""Dynamics that can be trained for: those that have a latent field, without a fit."""
+
+
 @dataclass(frozen=True)
 class RolloutTraining:
     """How to refine by rollouts.
 
     Attributes:
-        steps: optimizer steps; 0 for no refinement.
+        steps: optimizer steps.
         length: RK4 steps of the longest windows, as far as trajectories are as long.
         every: samples of the dataset per RK4 step.
         batch: windows per optimizer step.
@@ -60,21 +64,20 @@ class RolloutTraining:
         dynamics: a name from `romkit.integrators.DYNAMICS` whose latent field is followed.
     """
 
-    steps: int
-    length: int
-    every: int
-    batch: int
-    weight: float
-    learning_rate: float
-    dynamics: str
+    steps: int = 300
+    length: int = 300
+    every: int = 10
+    batch: int = 30
+    weight: float = 1.0
+    learning_rate: float = 1e-3
+    dynamics: str = "petrov-galerkin"
 
     def __post_init__(self):
-        checks.not_negative("rollout_steps", self.steps)
-        for name in ("length", "every", "batch"):
-            checks.at_least(f"rollout_{name}", getattr(self, name), 1)
+        for name in ("steps", "length", "every", "batch"):
+            checks.at_least(f"rollouts.{name}", getattr(self, name), 1)
         for name in ("weight", "learning_rate"):
-            checks.positive(f"rollout_{name}", getattr(self, name))
-        checks.one_of("rollout_dynamics", self.dynamics, [n for n, d in DYNAMICS.items() if issubclass(d, LatentField)])
+            checks.positive(f"rollouts.{name}", getattr(self, name))
+        checks.one_of("rollouts.dynamics", self.dynamics, FIELDS)
 
     def window(self, progress: float, samples: int) -> int:
         """RK4 steps of the windows at `progress` in [0, 1) of the refinement, for trajectories of `samples`."""
@@ -231,7 +234,7 @@ def _batch(rows: AnyBatch, size: int, generators: Sequence[torch.Generator]) -> 
 def _check_length(samples: int) -> None:
     if samples <= FIRST_LENGTH:
         raise InputError(
-            "rollout_every",
+            "rollouts.every",
             expected=f"a number that leaves trajectories more than {FIRST_LENGTH} samples",
             got=f"one that leaves {samples}",
             fix="choose a smaller one, or simulate longer trajectories, dataset(duration=...)",

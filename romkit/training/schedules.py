@@ -77,5 +77,6 @@ SCHEDULES: dict[str, Schedule] = {
     "cosine": Cosine(),
     "plateau": Plateau(),
     "fast-plateau": Plateau(patience=20, factor=0.7),
+    "constant": Plateau(factor=1.0),
 }
 """Schedules by the name that a recipe gives; "fast-plateau" is for runs of hundreds of epochs, not thousands."""

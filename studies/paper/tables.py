@@ -73,7 +73,7 @@ class Choices:
         pooling: over which snapshots latent geometry is taken (`evaluation.POOLINGS`).
         side: where contexts leave the training range (`datasets.SIDES`).
         unit: what σ multiplies at evaluation (`evaluation.NOISE_UNITS`).
-        training_unit: what it multiplies at training (`romkit.training.recipes.NOISE_UNITS`).
+        training_unit: what it multiplies at training (`romkit.training.recipe.NOISE_UNITS`).
     """
 
     average: str = "contexts"

@@ -15,8 +15,8 @@ import torch
 import romkit
 from romkit import provenance
 from romkit.files import atomic
+from romkit.presets import PRESETS
 from romkit.projections import Projection
-from romkit.training import PRESETS
 from studies.paper import datasets
 from studies.paper.config import CONFIGS, Config, SystemPlan
 from studies.paper.tasks import tasks
@@ -36,7 +36,9 @@ def main(config: Config, results: Path = RESULTS) -> None:
         print(json.dumps(entry, indent=1), flush=True)
 
 
-def measure(config: Config, plan: SystemPlan, epochs: int, device: str, *, engine: str = True) -> dict[str, object]:
+def measure(
+    config: Config, plan: SystemPlan, epochs: int, device: str, *, engine: str = "compiled"
+) -> dict[str, object]:
     """Seconds per epoch after compiling, and hours for the training and for all trainings of this system.
 
     A tuned variant counts as one training more, which is about what its trials take.
@@ -44,13 +46,13 @@ def measure(config: Config, plan: SystemPlan, epochs: int, device: str, *, engin
     seconds = []
     for number in (1, 2, 2 + epochs):  # the first compiles
         started = _clock(device)
-        model = _fit(config, plan, number, compile)
+        model = _fit(config, plan, number, engine)
         seconds.append(_clock(device) - started)
     per_epoch = (seconds[2] - seconds[1]) / epochs
     settings = dict(config.settings)
-    whole = settings.get("epochs", PRESETS[config.recipe](plan.name, "ncae").epochs)
+    whole = settings.get("epochs", PRESETS[config.recipe](plan.name, "ncae").snapshots.epochs)
     hours = per_epoch * whole / 3600
-    recipe = model.report["seeds"][0]["recipe"]
+    recipe = model.report["seeds"][0]["recipe"]["snapshots"]
     trainings = sum(2 if t.kind == "tuned" else 1 for t in tasks(config) if getattr(t, "system", None) == plan.name)
     return {
         "seconds_per_epoch": per_epoch,

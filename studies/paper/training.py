@@ -94,13 +94,15 @@ class Training(Task):
 
     def _facts(self, model: Projection, train: xr.Dataset) -> dict[str, object]:
         recipe = model.report["seeds"][0]["recipe"]
-        snapshots = train.sizes["trajectory"] * -(-train.sizes["time"] // recipe["every"])
+        used, terms = recipe["snapshots"], {term["term"]: term for term in recipe["loss"]}
+        snapshots = train.sizes["trajectory"] * -(-train.sizes["time"] // used["every"])
         facts = {key: value for key, value in asdict(self).items() if isinstance(value, str | int)}
-        facts |= {"epochs": recipe["epochs"], "batch_size": recipe["batch_size"], "optimizer": recipe["optimizer"]}
-        facts |= {name: recipe[name] for name in ("learning_rate", "velocity_weight", "penalty_weight", "noise_unit")}
+        facts |= {name: used[name] for name in ("epochs", "batch_size", "optimizer", "learning_rate", "noise_unit")}
         facts |= {
+            "velocity_weight": terms["Reconstruction"]["velocity_weight"],
+            "penalty_weight": terms["Penalty"]["weight"] if "Penalty" in terms else 0.0,
             "parameter_count": parameter_count(model),
-            "steps": recipe["epochs"] * batches_per_epoch(snapshots, recipe["batch_size"]),
+            "steps": used["epochs"] * batches_per_epoch(snapshots, used["batch_size"]),
         }
         if "F" in train.coords:
             facts["training_contexts"] = sorted(train["F"].values.tolist())

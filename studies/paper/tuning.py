@@ -11,9 +11,10 @@ import xarray as xr
 import romkit
 from romkit.data import snapshots
 from romkit.engine.threads import one_thread
+from romkit.presets import PRESETS
 from romkit.projections import METHODS, Projection
 from romkit.projections.constrained import Constrained
-from romkit.training import PRESETS
+from romkit.training import Penalty
 from studies.paper import datasets
 from studies.paper.config import Settings
 from studies.paper.training import Training
@@ -66,12 +67,10 @@ class Tuned(Training):
 def trials(recipe: str, system: str, method: str) -> list[Settings]:
     """The settings of the four trials of a method."""
     base = PRESETS[recipe](system, method)
+    rate, penalty = base.snapshots.learning_rate, next(t.weight for t in base.loss if isinstance(t, Penalty))
     penalised = issubclass(METHODS[method], Constrained)
-    pairs = itertools.product(RATES_WITH_PENALTY, PENALTIES) if penalised else ((rate, 1.0) for rate in RATES)
-    return [
-        (("learning_rate", rate * base.learning_rate), ("penalty_weight", factor * base.penalty_weight))
-        for rate, factor in pairs
-    ]
+    pairs = itertools.product(RATES_WITH_PENALTY, PENALTIES) if penalised else ((times, 1.0) for times in RATES)
+    return [(("learning_rate", times * rate), ("penalty_weight", factor * penalty)) for times, factor in pairs]
 
 
 def validation_loss(model: Projection, data: xr.Dataset) -> np.ndarray:

@@ -3,15 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from romkit.training import Penalty, Reconstruction
 from studies.rollout_drift.data import Settings
 from studies.rollout_drift.drift import Drift
 from studies.rollout_drift.models import Model
+from studies.rollout_drift.terms import Fibre, FutureGradient, Invariance
 
 METHODS = ("ncae", "cae", "context-cae", "soft-ncae", "film-ae", "context-ae", "ae", "pod")
 """Every projection; POD has no seeds and nothing to train."""
 
 REFINED = ("cae", "context-cae", "soft-ncae", "film-ae")
 """Baselines that the preset `dynamics` is tried on: those whose manifold has the waves of the whole range."""
+TERMS = {"invariance": Invariance(10.0), "fibre": Fibre(10.0), "gradient": FutureGradient(10.0)}
+"""Loss terms that are tried on NcAE."""
 START_NEAREST = ("galerkin", "lspg")
 """Dynamics that start at the nearest point of the manifold, so that re-encoding changes nothing for any method."""
 FIELDS = ("galerkin", "petrov-galerkin")
@@ -87,7 +91,7 @@ LORENZ96 = Plan(
     step=0.1,
     restart=10,
     snapshots=(("epochs", 150), ("batch_size", 256)),
-    refinement=(("rollout_every", 1),),
+    refinement=(("rollouts.every", 1),),
     seeds=tuple(range(10)),
     dynamics=(
         Dynamics("galerkin"),
@@ -106,7 +110,7 @@ PENDULUM = Plan(
     step=0.01,
     restart=10,
     snapshots=(("epochs", 400), ("every", 4)),
-    refinement=(("rollout_every", 1),),
+    refinement=(("rollouts.every", 1),),
     seeds=tuple(range(10)),
     dynamics=(
         Dynamics("galerkin", (("dt", 0.0025),)),
@@ -136,7 +140,7 @@ SMOKE_LORENZ96 = replace(
     duration=1.0,
     restart=2,
     snapshots=(("epochs", 1),),
-    refinement=(("rollout_steps", 1), ("clock_steps", 0), ("rollout_every", 1), ("compile", False)),
+    refinement=(("rollouts.steps", 1), ("phase", None), ("rollouts.every", 1), ("engine", "torch")),
     seeds=(0, 1),
     dynamics=_tiny(("spread", 0.1), ("copies", 1), ("switch", 3.15)),
     test_every=5,
@@ -149,7 +153,7 @@ SMOKE_PENDULUM = replace(
     duration=0.1,
     restart=2,
     snapshots=(("epochs", 1),),
-    refinement=(("rollout_steps", 1), ("rollout_every", 1), ("compile", False)),
+    refinement=(("rollouts.steps", 1), ("rollouts.every", 1), ("engine", "torch")),
     seeds=(0, 1),
     dynamics=_tiny(),
     test_every=128,
@@ -188,7 +192,7 @@ def _variants(plan: Plan) -> Iterator[Model]:
     refined = _refined(plan)
     for method in REFINED:
         yield _model(plan, method, "dynamics", refined)
-    timing = (("clock_steps", 12), ("rollout_dynamics", "galerkin"), *plan.refinement)
+    timing = (("phase.steps", 12), ("phase.every", 1), ("phase.dynamics", "galerkin"))
     yield _model(plan, "ncae", "timing-galerkin", (*plan.snapshots, *timing))
     yield _model(plan, "ncae", "rollouts", (*refined, ("latent_weight", 0.0)))
     yield _model(plan, "ncae", "latent-velocity", (*plan.snapshots, ("latent_weight", 10.0)))
@@ -196,9 +200,9 @@ def _variants(plan: Plan) -> Iterator[Model]:
     yield _model(plan, "ncae", "matched", (*plan.snapshots, *MATCHED))
     yield _model(plan, "ncae", "dynamics-matched", (*refined, *MATCHED))
     yield _model(plan, "ncae", "noise", (*plan.snapshots, ("state_noise", 0.1)))
-    for term in ("invariance", "fibre", "gradient"):
-        yield _model(plan, "ncae", term, (*plan.snapshots, (f"{term}_weight", 10.0)))
-    yield _model(plan, "ncae", "dynamics-galerkin", (*refined, ("rollout_dynamics", "galerkin")))
+    for name, term in TERMS.items():
+        yield _model(plan, "ncae", name, (*plan.snapshots, ("loss", (Reconstruction(), Penalty(), term))))
+    yield _model(plan, "ncae", "dynamics-galerkin", (*refined, ("rollouts.dynamics", "galerkin")))
 
 
 def _refined(plan: Plan) -> Settings:

@@ -16,6 +16,7 @@ from benchmarks.optimizers.problem import make_problem
 from benchmarks.optimizers.race import Contestant, Race, paces
 from benchmarks.optimizers.soap import SOAP
 from romkit.errors import FileError
+from romkit.training import Penalty, Reconstruction
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
@@ -34,7 +35,7 @@ def advance(problem, optimizer, seeds, steps, lr=1e-2):
     """Parameters and losses of each of `seeds` after steps on one batch."""
     problem = problem._replace(seeds=seeds, models=[problem.models[seed] for seed in seeds])
     flat = FlatParameters(problem.stack())
-    step = optimizer.make_step(flat.function(Objective(flat.stacked, 1.0, 1e-3, 0.0)), flat)
+    step = optimizer.make_step(flat.function(Objective(flat.stacked, [Reconstruction(), Penalty()])), flat)
     state, losses = optimizer.start(flat.read(), flat), []
     batch = next(batches(problem.rows, seeds, 0, 32, None))
     torch.manual_seed(0)
@@ -106,7 +107,7 @@ def test_random_combinations_estimate_the_gauss_newton_matrix(problem):
 def test_squared_residuals_are_the_objective(problem):
     stacked = problem.stack()
     batch = [part.expand(2, *part.shape) for part in problem.rows]
-    loss = Objective(stacked, 1.0, 0.0, 0.0)(*batch)
+    loss = Objective(stacked, [Reconstruction()])(*batch)
     torch.testing.assert_close(Residuals(stacked)(*batch).square().sum(-1).mean(-1), loss)
 
 

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import studies.paper
-from romkit.training import PRESETS
+from romkit.presets import PRESETS
 from studies.paper import datasets, tables
 from studies.paper.comparison import ratio
 from studies.paper.config import CONFIGS, QUICK, VELOCITY_TERM
@@ -95,7 +95,7 @@ def test_a_second_run_computes_nothing(smoke):
 def test_the_time_of_a_preset_is_that_of_its_epochs_and_tasks(smoke, monkeypatch):
     monkeypatch.setattr(datasets, "CACHE", smoke[0] / "datasets")
     config = CONFIGS["smoke"]
-    found = measure_time(config, config.systems[0], 1, "cpu", compile=False)
+    found = measure_time(config, config.systems[0], 1, "cpu", engine="torch")
     assert found["epochs"] == 2
     assert found["hours_per_training"] == pytest.approx(2 * found["seconds_per_epoch"] / 3600)
     assert found["trainings"] == sum("lorenz96" in t.name for t in tasks(config)) - 1 + len(config.tuned)

@@ -99,7 +99,7 @@ def test_fit_from_a_file_passes_settings_on(data_file):
     projection = romkit.load("my.safetensors")
     assert projection.latent_dim == 3
     assert projection.report["seed"] == 7
-    assert projection.report["recipe"]["batch_size"] == 64
+    assert projection.report["recipe"]["snapshots"]["batch_size"] == 64
 
 
 def test_fit_from_a_system_takes_its_training_set():
@@ -110,7 +110,7 @@ def test_fit_from_a_system_takes_its_training_set():
 
 def test_info_lists_what_there_is():
     text = romkit_command("info").stdout
-    for name in (*SYSTEMS, *romkit.projections.METHODS, *romkit.integrators.DYNAMICS, *romkit.training.PRESETS):
+    for name in (*SYSTEMS, *romkit.projections.METHODS, *romkit.integrators.DYNAMICS, *romkit.presets.PRESETS):
         assert name in text
     assert "F in [3.133, 3.193]" in text
     assert "l1 in [0.35, 0.65] m" in text

@@ -13,9 +13,9 @@ LAYERS = (
     {"data", "solvers"},
     {"systems", "projections", "integrators", "metrics"},
     {"training", "testing"},
-    {"simulate", "reduced", "score"},
-    {"follow", "forecast"},
-    {"rollout"},
+    {"presets", "reduced"},
+    {"fit", "simulate", "follow", "score"},
+    {"rollout", "forecast"},
     {"plotting"},
     {"cli"},
 )

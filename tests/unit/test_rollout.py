@@ -12,6 +12,7 @@ from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, Galerkin, PetrovGalerkin
 from romkit.solvers import Adaptive, Status
 from romkit.systems import System
+from romkit.training import RolloutTraining
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_a_projection_without_loss_reproduces_the_truth(lorenz, lorenz_data):
 @pytest.mark.parametrize("trained", ["PetrovGalerkin", "Galerkin"])
 def test_the_default_is_what_training_followed(lorenz, lorenz_data, trained):
     name = next(name for name, kind in DYNAMICS.items() if kind.__name__ == trained)
-    settings = {"epochs": 1, "rollout_steps": 1, "rollout_every": 1, "rollout_dynamics": name, "compile": False}
+    settings = {"epochs": 1, "rollouts": RolloutTraining(steps=1, every=1, dynamics=name), "engine": "torch"}
     models = [romkit.fit("cae", lorenz_data, **settings), romkit.fit("cae", lorenz_data, seeds=[0, 1], **settings)]
     for model in models:
         assert romkit.rollout(lorenz, model, F=3.15, duration=0.1).attrs["dynamics"] == trained

@@ -33,7 +33,7 @@ LENGTH = 512
 """Samples of a chunk with several problems: long enough for the products, and all problems are read side by side."""
 
 ALIGNMENT = 12
-"""Batch of the design matrix are padded to a multiple of this many: matrix products are up to twice as fast."""
+"""Rows of the design matrix are padded to a multiple of this many: matrix products are up to twice as fast."""
 
 Solve = Callable[[Tensor, Tensor], Tensor]
 """(mask, ridge) -> solution, each (..., m, K): least squares in the masked columns, ridge 0 where there is none."""

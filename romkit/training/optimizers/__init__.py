@@ -2,9 +2,10 @@
 
 from romkit.training.optimizers.adam import Adam
 from romkit.training.optimizers.base import Optimizer, State
+from romkit.training.optimizers.foreign import Foreign
 from romkit.training.optimizers.riemannian_adam import RiemannianAdam
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "riemannian-adam": RiemannianAdam}
 """Optimizers by the name that a recipe gives."""
 
-__all__ = ["OPTIMIZERS", "Adam", "Optimizer", "RiemannianAdam", "State"]
+__all__ = ["OPTIMIZERS", "Adam", "Foreign", "Optimizer", "RiemannianAdam", "State"]

@@ -34,7 +34,7 @@ Step = Callable[..., tuple[State, Tensor]]
 
 
 class Optimizer(abc.ABC):
-    """A first-order method for all seeds at once. Batch of theta never mix, and a seed that diverges freezes alone."""
+    """A first-order method for all seeds at once. Rows of theta never mix, and a seed that diverges freezes alone."""
 
     @abc.abstractmethod
     def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:

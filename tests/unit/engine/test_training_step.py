@@ -14,8 +14,8 @@ needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GP
 @pytest.mark.parametrize("optimizer", ["adam", "riemannian-adam"])
 def test_training_in_a_cuda_graph_follows_eager_training(lorenz_data, optimizer):
     settings = {"seeds": [0, 1], "epochs": 5, "batch_size": 100, "optimizer": optimizer, "device": "cuda"}
-    eager = romkit.fit("ncae", lorenz_data, **settings, compile=False).report["seeds"]
-    captured = romkit.fit("ncae", lorenz_data, **settings, compile=True).report["seeds"]
+    eager = romkit.fit("ncae", lorenz_data, **settings, engine="torch").report["seeds"]
+    captured = romkit.fit("ncae", lorenz_data, **settings, engine="compiled").report["seeds"]
     for one, other in zip(eager, captured, strict=True):
         assert (one["captured"], other["captured"]) == (False, True)
         assert other["losses"] == pytest.approx(one["losses"], rel=1e-3)
@@ -49,12 +49,12 @@ def test_where_the_compiler_fails_training_goes_on_without(lorenz_data, monkeypa
     def broken(graph, inputs, **options):
         raise OSError("no compiler")
 
-    settings = {"seeds": [0, 1], "epochs": 2, "rollout_steps": 1, "rollout_every": 1}
-    eager = romkit.fit("cae", lorenz_data, **settings, compile=False)
+    settings = {"seeds": [0, 1], "epochs": 2, "rollouts.steps": 1, "rollouts.every": 1}
+    eager = romkit.fit("cae", lorenz_data, **settings, engine="torch")
     torch_compile = torch.compile
     monkeypatch.setattr(torch, "compile", lambda step, **more: torch_compile(step, **more, backend=broken))
     with pytest.warns(UserWarning, match="without compiling.*broken"):
-        fallen = romkit.fit("cae", lorenz_data, **settings, compile=True)
+        fallen = romkit.fit("cae", lorenz_data, **settings, engine="compiled")
     assert not fallen.report["seeds"][0]["compiled"]
     for one, other in zip(eager.parameters(), fallen.parameters(), strict=True):
         assert torch.equal(one, other)

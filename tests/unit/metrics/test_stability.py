@@ -57,7 +57,7 @@ def test_of_van_der_pol_against_the_variational_equation():
 def test_of_a_reduced_model_against_finite_differences(dynamics):
     system = Lorenz96(n=8, transient=2.0)
     data = system.dataset(F=[3.14, 3.18], duration=2.0)
-    model = romkit.fit("ncae", data, layers=(2, 4, 8), seeds=range(2), epochs=1, compile=False).double()
+    model = romkit.fit("ncae", data, layers=(2, 4, 8), seeds=range(2), epochs=1, engine="torch").double()
     P = model(torch.tensor([[3.14], [3.16], [3.18]], dtype=torch.float64).expand(2, -1, -1))
     field = dynamics.field(system.problem(ConstantPath(P), P.context))
     states = torch.randn(2, 3, 4, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

@@ -1,5 +1,7 @@
 """`romkit.fit`: what it learns, records and refuses, and that seeds in a stack do not know of each other."""
 
+import dataclasses
+import json
 import sys
 
 import numpy as np
@@ -9,8 +11,9 @@ import xarray as xr
 
 import romkit
 from romkit.errors import DivergenceWarning, FileError, InputError
-from romkit.projections import METHODS, unstack
-from romkit.training import Recipe
+from romkit.presets import PRESETS
+from romkit.projections import METHODS, NcAE, unstack
+from romkit.training import Penalty, PhaseFit, Recipe, Reconstruction, RolloutTraining, Snapshots
 from romkit.training.optimizers import Adam
 from romkit.training.pipeline import Batch, batches
 from romkit.training.schedules import Plateau, Plateaus
@@ -31,7 +34,7 @@ def test_training_lowers_the_loss(method, lorenz_data):
 def test_the_report_says_how_it_was_made(lorenz_data):
     report = romkit.fit("ncae", lorenz_data, seed=7, epochs=1, batch_size=64).report
     assert (report["seed"], report["diverged"], report["preset"]) == (7, False, "quick")
-    assert report["recipe"]["batch_size"] == 64
+    assert report["recipe"]["snapshots"]["batch_size"] == 64
     assert report["versions"]["torch"] == torch.__version__
     assert report["data"]["system"] == "lorenz96"
 
@@ -63,8 +66,8 @@ def test_a_diverging_seed_is_frozen_and_reported_and_harms_nobody(lorenz_data, m
 
 def test_compiled_training_follows_eager_training(lorenz_data):
     settings = {"layers": (2, 36), "epochs": 3}
-    eager = romkit.fit("cae", lorenz_data, **settings, compile=False)
-    compiled = romkit.fit("cae", lorenz_data, **settings, compile=True)
+    eager = romkit.fit("cae", lorenz_data, **settings, engine="torch")
+    compiled = romkit.fit("cae", lorenz_data, **settings, engine="compiled")
     assert compiled.report["losses"] == pytest.approx(eager.report["losses"], rel=1e-3)
 
 
@@ -117,9 +120,29 @@ def test_units_group_the_scales():
         ({"preset": "quik"}, "preset: expected one of .*; did you mean 'quick'?"),
         ({"epochs": 0}, "epochs: expected an integer >= 1, got 0"),
         ({"learning_rate": -1.0}, "learning_rate: expected a positive number"),
-        ({"layres": (2, 36)}, "layres: expected an architecture setting"),
+        ({"layres": (2, 36)}, "layres: expected a setting of the training or of ncae, .*; did you mean 'layers'?"),
+        ({"batchsize": 64}, "batchsize: expected a setting .*; did you mean 'batch_size'?"),
+        ({"rollout.steps": 64}, "rollout.steps: expected a setting .*; did you mean 'rollouts.steps'?"),
+        ({"zzz": 1}, "zzz: expected a setting .*; ncae takes bandwidth, .*, layers, fit snapshots, loss"),
+        ({"rollouts": 3}, "rollouts: expected RolloutTraining, got int; give rollouts="),
+        ({"snapshots": None}, "snapshots: expected Snapshots, got NoneType"),
+        ({"loss": []}, "loss: expected a list of terms"),
+        ({"loss": [Reconstruction]}, "loss: expected a list of terms"),
+        ({"rollouts.steps": 0}, "rollouts.steps: expected an integer >= 1"),
+        ({"phase.dynamics": "lspg"}, "phase.dynamics: expected one of"),
+        ({"seeds": []}, "seeds: expected one or more integers"),
+        ({"seeds": 3}, "seeds: expected one or more integers, got 3"),
+        ({"seeds": [0, -1]}, "seeds: expected an integer from 0"),
+        ({"seed": 1.5}, "seed: expected an integer from 0 .* got 1.5"),
+        ({"seed": "a"}, "seed: expected an integer"),
+        ({"seed": 2**70}, "seed: expected an integer"),
+        ({"device": "abacus"}, "device: expected 'cpu', or 'cuda'"),
+        ({"device": "meta"}, "device: expected 'cpu', or 'cuda'"),
+        ({"engine": "fast"}, "engine: expected one of auto, compiled, torch"),
+        ({"method": 3}, "method: expected a name, a class of projections, or one with its sizes, got 3"),
+        ({"method": dict}, "method: expected a name, a class"),
         ({"layers": (2, 18, 35)}, "layers: expected sizes that do not decrease"),
-        ({"slope": 0.3}, "slope: expected an architecture setting, got an unknown name; ncae takes"),
+        ({"slope": 0.3}, "slope: expected a setting of the training or of ncae"),
     ],
 )
 def test_bad_settings_are_named_in_one_line(lorenz_data, arguments, message):
@@ -195,21 +218,21 @@ def test_noise_depends_on_seed_and_epoch_alone_and_has_the_stated_scale(lorenz_d
         ("deviation", 0.1, 0.2 / 3**0.5),
         ("physical", 0.1 / normalization.state_scale[0].item(), 0.2 / normalization.context_scale[0].item()),
     ):
-        noise = Recipe(state_noise=0.1, context_noise=0.2, noise_unit=unit).make_noise(normalization)
+        noise = Snapshots(state_noise=0.1, context_noise=0.2, noise_unit=unit).make_noise(normalization)
         together = next(batches(rows, [3, 4], 5, 4000, noise))
         alone = next(batches(rows, [4], 5, 4000, noise))
         assert all(torch.equal(a[1], b[0]) for a, b in zip(together, alone, strict=True))
         assert together.y.std().item() == pytest.approx(state, rel=0.02)
         assert together.c.std().item() == pytest.approx(context, rel=0.05)
         assert together.dy.abs().max() == 0
-    assert Recipe().make_noise(normalization) is None
+    assert Snapshots().make_noise(normalization) is None
     model = romkit.fit("ncae", lorenz_data, epochs=1, state_noise=0.1)
     assert not torch.equal(parameters(model), parameters(romkit.fit("ncae", lorenz_data, epochs=1)))
 
 
 def test_stacks_larger_than_the_cache_are_trained_in_chunks(lorenz_data, monkeypatch):
     one = romkit.fit("ncae", lorenz_data, seeds=range(3), epochs=1)
-    monkeypatch.setattr(sys.modules["romkit.training.fit"], "CACHE_ROWS", 256)
+    monkeypatch.setattr(sys.modules["romkit.training.stack"], "CACHE_ROWS", 256)
     chunked = romkit.fit("ncae", lorenz_data, seeds=range(3), epochs=1)
     assert torch.equal(parameters(one), parameters(chunked))
     assert [r["seeds_in_stack"] for r in chunked.report["seeds"]] == [2, 2, 1]
@@ -229,3 +252,39 @@ def test_stacks_larger_than_the_cache_are_trained_in_chunks(lorenz_data, monkeyp
 def test_bad_sizes_and_recipes_are_named(lorenz_data, settings, message):
     with pytest.raises(InputError, match=message):
         romkit.fit("ncae", lorenz_data, **settings)
+
+
+def test_a_method_is_a_name_or_a_class_or_one_with_its_sizes(lorenz_data):
+    class Mine(NcAE):
+        name = "mine"
+
+    sizes = {"layers": (2, 8, 36)}
+    named = romkit.fit("ncae", lorenz_data, epochs=1, **sizes)
+    for method, more in ((NcAE, sizes), (NcAE.with_sizes(**sizes), {}), (NcAE.with_sizes(layers=(3, 36)), sizes)):
+        assert torch.equal(parameters(romkit.fit(method, lorenz_data, epochs=1, **more)), parameters(named))
+    assert romkit.fit(Mine, lorenz_data, epochs=1, **sizes).name == "mine"
+    assert "mine" not in METHODS
+    with pytest.raises(InputError, match=r"setting of ncae: expected one of .*; did you mean 'layers'"):
+        romkit.fit(NcAE.with_sizes(layres=(2, 36)), lorenz_data)
+
+
+def test_settings_by_name_by_object_and_dotted_mean_the_same():
+    base = PRESETS["dynamics"]("lorenz96", "ncae")
+    dotted = base.with_settings({"rollouts.steps": 30, "snapshots.epochs": 5, "phase": None, "latent_weight": 0.0})
+    rollouts = dataclasses.replace(base.rollouts, steps=30)
+    objects = base.with_settings(
+        {"rollouts": rollouts, "snapshots": Snapshots(epochs=5), "phase": None, "loss": [Reconstruction(), Penalty()]}
+    )
+    assert dotted == objects
+    assert dotted.with_settings({"penalty_weight": 0}).loss == (Reconstruction(),)
+    assert Recipe().with_settings({"rollouts.length": 7}).rollouts == RolloutTraining(length=7)
+    assert Recipe(rollouts=RolloutTraining(every=3), phase=PhaseFit()).timing.every == 3
+    json.dumps(base.to_json())
+
+
+def test_a_recipe_of_ones_own_is_a_preset(lorenz_data):
+    own = Recipe(Snapshots(epochs=2, batch_size=64), [Reconstruction(velocity_weight=0.5), Penalty()])
+    one = romkit.fit("cae", lorenz_data, preset=own)
+    other = romkit.fit("cae", lorenz_data, epochs=2, batch_size=64, velocity_weight=0.5)
+    assert torch.equal(parameters(one), parameters(other))
+    assert one.report["recipe"] == other.report["recipe"]

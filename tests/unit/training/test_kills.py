@@ -17,7 +17,7 @@ saved = os.path.join(folder, "cae-seeds-1-2.safetensors")
 
 
 def run(checkpoint, epochs=1000):
-    settings = {"layers": (2, 36), "batch_size": 100, "compile": False}
+    settings = {"layers": (2, 36), "batch_size": 100, "engine": "torch"}
     return romkit.fit("cae", data, seeds=[1, 2], epochs=epochs, checkpoint=checkpoint, **settings)
 
 

@@ -10,6 +10,7 @@ from benchmarks.optimizers.geometry import Cayley, InvariantMetric
 from romkit.projections import METHODS, Normalization, Signature, architecture, stack
 from romkit.projections.geometry import EuclideanMetric, Fractional, overlap
 from romkit.projections.manifold import BiorthogonalManifold
+from romkit.training import Penalty, Reconstruction
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam, RiemannianAdam
@@ -32,9 +33,7 @@ def problem(method="ncae", seeds=SEEDS):
     kind = METHODS[method]
     sizes = architecture(kind, signature, layers=(2, 4, 6))
     models = [kind(Normalization(signature), torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
-    objective = Objective(
-        stack(models).double(), velocity_weight=1.0, penalty_weight=1e-3, component_weighting=0.0
-    ).double()
+    objective = Objective(stack(models).double(), [Reconstruction(), Penalty()]).double()
     return objective, FlatParameters(objective.projection)
 
 

@@ -1,24 +1,82 @@
-"""Gradients of the future: how a small change of a snapshot changes what the full model makes of it.
-
-They are computed once, before training, and go with the snapshots into the batches, for the gradient-aligned term of
-`romkit.training.field_terms`.
-"""
+"""Loss terms that were tried and are in no preset: given to `romkit.fit` by `loss=[...]`."""
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from romkit import checks
 from romkit.errors import InputError
 from romkit.progress import track
 from romkit.projections import Normalization
 from romkit.solvers.rk4 import step as rk4_step
 from romkit.systems import System
-from romkit.training.field_terms import normalised_field
+from romkit.training import Evaluated, Term
+from romkit.training.loss import carried, normalised_field
 from romkit.training.pipeline import Batch
 
 VALUES = 2**23
 """Numbers in the trajectories that are kept at a time, which bounds the memory."""
+
+
+@dataclass(frozen=True)
+class Invariance(Term):
+    """`weight` times the mean of ‖f(Py) - DP(Py) f(Py)‖², the part of the field that points out of the manifold."""
+
+    weight: float
+    needs_field = True
+
+    def __post_init__(self):
+        checks.not_negative("weight", self.weight)
+
+    def value(self, batch: Evaluated) -> Tensor:
+        f = batch.field(batch.decoded.value)
+        return batch.mean(self.weight * (f - carried(batch, f)).square())
+
+
+@dataclass(frozen=True)
+class Fibre(Term):
+    """`weight` times the mean of ‖Dφ(z) (Dρ(y) - Dρ(Py)) ẏ‖², z = ρ(y).
+
+    How the encoder's derivative changes along the fibre from y to Py. It needs no system.
+    """
+
+    weight: float
+
+    def __post_init__(self):
+        checks.not_negative("weight", self.weight)
+
+    def value(self, batch: Evaluated) -> Tensor:
+        change = batch.encoded.tangent - batch.maps.encode_jvp(batch.decoded.value, batch.dy).tangent
+        return self.weight * batch.mean(batch.maps.decode_jvp(batch.encoded.value, change).tangent.square())
+
+
+@dataclass(frozen=True)
+class FutureGradient(Term):
+    """`weight` times the mean of |gᵀ (y - Py)|², g = DF_τ(y)ᵀ η the gradient of a random future value.
+
+    Errors count by what becomes of them. This is the GAP loss of Otto, Macchio, Rowley (2023), which has no counterpart
+    for velocities. Gradients are computed once, before training.
+
+    Args:
+        weight: of the term.
+        horizon: longest time τ of that future, in the time unit of the system.
+    """
+
+    weight: float
+    horizon: float = 1.0
+    needs_field = True
+
+    def __post_init__(self):
+        checks.not_negative("weight", self.weight)
+        checks.positive("horizon", self.horizon)
+
+    def attach(self, rows: Batch, normalization: Normalization, weights: Tensor, system: System) -> Tensor:
+        return future_gradients(rows, normalization, system, self.horizon, weights, seed=0)
+
+    def value(self, batch: Evaluated) -> Tensor:
+        return self.weight * (batch.extra * (batch.y - batch.decoded.value)).sum(-1).square().mean(-1)
 
 
 def future_gradients(
@@ -55,8 +113,8 @@ def future_gradients(
     parts = list(zip(*(tensor.split(size) for tensor in (rows.y, rows.c, tau, eta)), strict=True))
     gradients = torch.cat([_pull_back(system, normalization, *part, steps) for part in track(parts, "gradients")])
     if not gradients.isfinite().all():
-        fix = "give a shorter one, or gradient_weight=0"
-        raise InputError("gradient_horizon", expected="one with finite gradients", got=repr(horizon), fix=fix)
+        fix = "give a shorter one, or leave the term out"
+        raise InputError("horizon", expected="one with finite gradients", got=repr(horizon), fix=fix)
     return gradients
 
 

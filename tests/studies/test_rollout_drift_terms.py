@@ -1,4 +1,4 @@
-"""Loss terms for fibres and for gradients of the future, and the gradients themselves."""
+"""Terms of the drift study's loss, and the gradients of the future that one of them needs."""
 
 import numpy as np
 import pytest
@@ -9,13 +9,14 @@ import romkit
 from romkit.errors import InputError
 from romkit.projections import Normalization, stack
 from romkit.solvers import RK4
-from romkit.training.field_terms import FieldObjective
-from romkit.training.gradients import future_gradients
+from romkit.training import Penalty, Reconstruction, RolloutTraining
 from romkit.training.loss import Objective, component_weights
 from romkit.training.pipeline import Batch
+from studies.rollout_drift.terms import Fibre, FutureGradient, Invariance, future_gradients
 
-SETTINGS = {"seed": 0, "epochs": 2, "compile": False}
-PLAIN = {"velocity_weight": 1.0, "penalty_weight": 1e-3, "component_weighting": 0.5}
+SETTINGS = {"seed": 0, "epochs": 2, "engine": "torch"}
+PLAIN = (Reconstruction(), Penalty())
+WEIGHTING = 0.5
 
 
 def parameters(model):
@@ -33,10 +34,10 @@ def batch_of(model, data, gradients=False):
     return rows, [tensor.unsqueeze(0) for tensor in rows]
 
 
-def extra(model, batch, **weights):
-    """What the terms add to the loss on positions and velocities."""
+def extra(model, batch, term, system=None):
+    """What a term adds to the loss on positions and velocities."""
     stacked = stack([model])
-    more, plain = (make.double() for make in (FieldObjective(stacked, **PLAIN, **weights), Objective(stacked, **PLAIN)))
+    more, plain = (Objective(stacked, terms, WEIGHTING, system).double() for terms in ((*PLAIN, term), PLAIN))
     with torch.no_grad():
         return (more(*batch) - plain(*batch[:3])).item()
 
@@ -45,7 +46,7 @@ def extra(model, batch, **weights):
 def test_the_fibre_term_is_what_its_formula_says(lorenz_data, method):
     model = romkit.fit(method, lorenz_data, **SETTINGS).double()
     rows, batch = batch_of(model, lorenz_data)
-    weights, errors = component_weights(model.normalization, PLAIN["component_weighting"]), []
+    weights, errors = component_weights(model.normalization, WEIGHTING), []
     for y, dy, c in zip(*rows, strict=True):
         maps = model.at(c)
         z = maps.encode(y)
@@ -53,12 +54,12 @@ def test_the_fibre_term_is_what_its_formula_says(lorenz_data, method):
         errors.append((jacfwd(maps.decode)(z) @ change).square() @ weights)
     wanted = torch.stack(errors).mean().item()
     assert wanted > 1e-8
-    assert extra(model, batch, fibre_weight=3.0) == pytest.approx(3 * wanted, rel=1e-9)
+    assert extra(model, batch, Fibre(3.0)) == pytest.approx(3 * wanted, rel=1e-9)
 
 
 def test_the_fibre_term_of_a_linear_projection_is_zero(lorenz_data):
     model = romkit.fit("pod", lorenz_data, latent_dim=2).double()
-    assert extra(model, batch_of(model, lorenz_data)[1], fibre_weight=3.0) == 0.0
+    assert extra(model, batch_of(model, lorenz_data)[1], Fibre(3.0)) == 0.0
 
 
 def test_the_gradient_term_is_what_its_formula_says(lorenz_data):
@@ -68,7 +69,20 @@ def test_the_gradient_term_is_what_its_formula_says(lorenz_data):
         maps = model.at(c)
         error = y - maps.decode(maps.encode(y))
         wanted = torch.stack([(a @ b) ** 2 for a, b in zip(g, error, strict=True)]).mean().item()
-    assert extra(model, batch, gradient_weight=3.0) == pytest.approx(3 * wanted, rel=1e-9)
+    assert extra(model, batch, FutureGradient(3.0)) == pytest.approx(3 * wanted, rel=1e-9)
+
+
+def test_the_invariance_term_is_what_the_operator_says(lorenz, lorenz_data):
+    model = romkit.fit("ncae", lorenz_data, **SETTINGS).double()
+    _, batch = batch_of(model, lorenz_data)
+    normalization, (y, _, c) = model.normalization, (tensor[0] for tensor in batch)
+    with torch.no_grad():
+        P = model(normalization.denormalise_context(c))
+        x = P(normalization.denormalise(y))
+        f = lorenz.rhs(torch.zeros(()), x, P.context)
+        error = (f - P.jvp(x, f).tangent) / normalization.state_scale
+        wanted = (error.square() @ component_weights(normalization, WEIGHTING)).mean().item()
+    assert extra(model, batch, Invariance(3.0), lorenz) == pytest.approx(3 * wanted, rel=1e-9)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +119,7 @@ def test_gradients_depend_on_the_seed_of_the_data_and_not_on_the_chunks(problem,
     rows, normalization, system = problem
     gradients = lambda seed: future_gradients(rows, normalization, system, 0.3, torch.ones(36), seed)  # noqa: E731
     whole = gradients(0)
-    monkeypatch.setattr("romkit.training.gradients.VALUES", 30 * 36 * 5)  # five snapshots at a time
+    monkeypatch.setattr("studies.rollout_drift.terms.VALUES", 30 * 36 * 5)  # five snapshots at a time
     assert torch.allclose(gradients(0), whole, rtol=1e-12)
     assert not torch.allclose(gradients(1), whole, rtol=0.1)
 
@@ -118,46 +132,50 @@ def test_for_a_short_horizon_the_gradient_term_is_the_reconstruction_error_on_av
     assert (g @ d).square().mean().item() == pytest.approx(d.square().sum().item(), rel=0.1)
 
 
-@pytest.mark.parametrize("term", ["fibre_weight", "gradient_weight"])
-def test_a_weight_of_zero_changes_nothing(lorenz, lorenz_data, term):
+@pytest.mark.parametrize(
+    "term", [Fibre(1.0), Invariance(1.0), FutureGradient(1.0, 0.2)], ids=lambda t: type(t).__name__
+)
+def test_a_term_changes_the_training_and_is_recorded(lorenz, lorenz_data, term):
     plain = romkit.fit("ncae", lorenz_data, **SETTINGS)
-    without = romkit.fit("ncae", lorenz_data, **SETTINGS, **{term: 0.0}, gradient_horizon=3.0)
-    with_it = romkit.fit("ncae", lorenz_data, **SETTINGS, **{term: 1.0}, system=lorenz)
-    assert torch.equal(parameters(plain), parameters(without))
+    with_it = romkit.fit("ncae", lorenz_data, **SETTINGS, loss=[*PLAIN, term], system=lorenz)
     assert not torch.allclose(parameters(plain), parameters(with_it), rtol=0, atol=1e-4)
+    assert with_it.report["recipe"]["loss"][-1]["term"] == type(term).__name__
 
 
 def test_a_seed_with_gradients_means_the_same_alone_and_in_a_stack(lorenz_data):
-    settings = SETTINGS | {"gradient_weight": 1.0, "gradient_horizon": 0.2}
+    settings = SETTINGS | {"loss": [*PLAIN, FutureGradient(1.0, 0.2)]}
     alone = romkit.fit("ncae", lorenz_data, **settings | {"seed": 1})
     stacked = romkit.fit("ncae", lorenz_data, **settings, seeds=[0, 1])
     assert torch.equal(parameters(alone), parameters(romkit.projections.unstack(stacked)[1]))
 
 
 def test_gradients_go_with_the_refinements_and_with_noise(lorenz_data):
-    more = {"gradient_weight": 1.0, "gradient_horizon": 0.2, "fibre_weight": 1.0, "state_noise": 0.01}
-    refined = {"rollout_steps": 2, "rollout_every": 1, "rollout_length": 12, "clock_steps": 1}
+    more = {"loss": [*PLAIN, FutureGradient(1.0, 0.2), Fibre(1.0)], "state_noise": 0.01}
+    refined = {"rollouts": RolloutTraining(steps=2, every=1, length=12), "phase.steps": 1}
     model = romkit.fit("ncae", lorenz_data, **SETTINGS, **more, **refined)
     assert np.isfinite(model.report["rollout_losses"]).all()
-    assert np.isfinite(model.report["clock_errors"]).all()
+    assert np.isfinite(model.report["phase_errors"]).all()
 
 
 def test_fibres_need_no_field(lorenz_data):
     pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
     mine = lorenz_data.assign_attrs(system="mine")
     for data, sizes in ((pendulum, {}), (mine, {"layers": (2, 8, 36)})):
-        assert np.isfinite(romkit.fit("ncae", data, **SETTINGS, **sizes, fibre_weight=1.0).report["losses"]).all()
+        model = romkit.fit("ncae", data, **SETTINGS, **sizes, loss=[*PLAIN, Fibre(1.0)])
+        assert np.isfinite(model.report["losses"]).all()
 
 
 def test_what_the_terms_refuse(lorenz, lorenz_data):
-    for name in ("fibre_weight", "gradient_weight"):
-        with pytest.raises(InputError, match=f"{name}: expected a number that is not negative"):
-            romkit.fit("ncae", lorenz_data, **{name: -1.0})
-    with pytest.raises(InputError, match="gradient_horizon: expected a positive number"):
-        romkit.fit("ncae", lorenz_data, gradient_horizon=0.0)
+    for kind in (Fibre, Invariance, FutureGradient):
+        with pytest.raises(InputError, match="weight: expected a number that is not negative"):
+            kind(-1.0)
+    with pytest.raises(InputError, match="horizon: expected a positive number"):
+        FutureGradient(1.0, 0.0)
     pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
-    with pytest.raises(InputError, match="gradient_weight: expected 0 for a mechanical system"):
-        romkit.fit("ncae", pendulum, gradient_weight=1.0)
+    with pytest.raises(InputError, match="loss: expected terms for a mechanical system"):
+        romkit.fit("ncae", pendulum, loss=[FutureGradient(1.0)])
+    with pytest.raises(InputError, match="loss: expected one term with numbers of its own, got 2"):
+        romkit.fit("ncae", lorenz_data, loss=[FutureGradient(1.0, 0.1), FutureGradient(2.0, 0.1)])
     rows = Batch(torch.full((2, 36), 1e30), torch.zeros(2, 36), torch.zeros(2, 1))
-    with pytest.raises(InputError, match="gradient_horizon: expected one with finite gradients"):
+    with pytest.raises(InputError, match="horizon: expected one with finite gradients"):
         future_gradients(rows, Normalization.from_dataset(lorenz_data), lorenz, 1.0, torch.ones(36), seed=0)

@@ -1,0 +1,188 @@
+"""`romkit.fit`: from a method and a dataset to a trained projection."""
+
+import difflib
+import functools
+import operator
+import os
+from collections.abc import Iterable, Mapping
+
+import torch
+import xarray as xr
+
+from romkit import checks, provenance
+from romkit.data import check_dataset
+from romkit.engine import ENGINES
+from romkit.errors import InputError
+from romkit.presets import PRESETS, sized
+from romkit.projections import METHODS, Normalization, Projection, Signature, stack
+from romkit.projections.architectures import arguments
+from romkit.systems import SYSTEMS, System, system_of
+from romkit.training import Recipe
+from romkit.training.recipe import SETTINGS
+from romkit.training.stack import Run
+
+
+def fit(
+    method: str | type[Projection] | functools.partial,
+    data: xr.Dataset,
+    *,
+    seed: int = 0,
+    seeds: Iterable[int] | None = None,
+    preset: str | Recipe = "quick",
+    system: System | None = None,
+    device: torch.device | str | None = None,
+    engine: str = "auto",
+    checkpoint: str | os.PathLike | None = None,
+    **settings: object,
+) -> Projection:
+    """Train a projection on a dataset.
+
+    Args:
+        method: a name from `romkit.projections.METHODS`, for example "ncae"; a class of projections, of the user's own,
+            say; or one with its sizes, `NcAE.with_sizes(layers=(2, 24, 36))`.
+        data: a dataset in romkit's schema (see `romkit.data.schema`), from a system or the user's own.
+        seed: determines the initial parameters and the order of the data.
+        seeds: trains one model per seed, all at once, and returns them as a stack; replaces `seed`.
+        preset: a name from `romkit.presets.PRESETS`, or a `romkit.training.Recipe`.
+        system: gives the field of the full model, where a loss needs it; by default the system that the data name.
+        device: "cpu" or "cuda"; a GPU is used where there is one.
+        engine: "torch" runs step by step; "compiled" compiles the training step, and captures it as a CUDA graph on a
+            GPU; "auto" decides by the length of the run. Where compiling fails, training goes on without, with a
+            warning. The report says what was done.
+        checkpoint: folder where the run is saved as it goes; a run that was interrupted resumes from there, bit for
+            bit when eager on a CPU. A refinement by rollouts starts again.
+        **settings: values that override the preset (`epochs=2`, `velocity_weight=0`, `rollouts=RolloutTraining(...)`,
+            `loss=[...]`, see `romkit.training.Recipe`) or size the method (`latent_dim=3`, `layers=(3, 12, 36)`, see
+            `romkit.projections.architecture`). Parts of a recipe also take dotted names, `**{"rollouts.steps": 300}`.
+
+    Returns:
+        The projection, in float32 on the CPU, with `report` (recipe, losses, versions, device). With `seeds`, a
+        stack with a leading seed axis: see `romkit.projections.unstack`.
+
+    Raises:
+        InputError: unknown method, preset or setting, or data that cannot be used.
+    """
+    kind, sizes = _method(method)
+    check_dataset(data)
+    numbers = [_seed("seed", seed)] if seeds is None else _seeds(seeds)
+    checks.one_of("engine", engine, ENGINES)
+    device = _device(device)
+    _check_names(kind, settings)
+    normalization = Normalization.from_dataset(data)
+    plan = _recipe(preset, normalization.signature, kind)
+    plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
+    _check_optimizer(plan, engine, checkpoint)
+    system = _system_for(plan, system, data, normalization.signature)
+    sizes = sizes | {name: value for name, value in settings.items() if name not in SETTINGS}
+    sizes = sized(kind, normalization.signature, sizes)
+    models = [kind(normalization, torch.Generator().manual_seed(number), **sizes) for number in numbers]
+    models = Run(plan, data, system, device, engine, checkpoint).train(models, numbers)
+    for model in models:
+        model.report |= {"preset": preset if isinstance(preset, str) else "own", **_provenance(data, plan, device)}
+    return stack(models) if seeds is not None else models[0]
+
+
+def _method(method: object) -> tuple[type[Projection], dict[str, object]]:
+    kind, sizes = method, {}
+    if isinstance(method, functools.partial):
+        kind, sizes = method.func, dict(method.keywords)
+    if isinstance(kind, str):
+        kind = METHODS[checks.one_of("method", kind, METHODS)]
+    if isinstance(kind, type) and issubclass(kind, Projection):
+        return kind, sizes
+    expected = "a name, a class of projections, or one with its sizes"
+    fix = f"give one of {', '.join(METHODS)}, say, or NcAE.with_sizes(layers=(2, 24, 36))"
+    raise InputError("method", expected=expected, got=repr(method)[:60], fix=fix)
+
+
+def _recipe(preset: str | Recipe, signature: Signature, kind: type[Projection]) -> Recipe:
+    if isinstance(preset, Recipe):
+        return preset
+    return PRESETS[checks.one_of("preset", preset, PRESETS)](signature.system, kind.name)
+
+
+def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None:
+    """Every setting must be one of the recipe or of the method."""
+    sizes = {*arguments(kind), "latent_dim", "layers"}
+    for name in settings:
+        if name not in sizes and name not in SETTINGS:
+            near = difflib.get_close_matches(name, [*sizes, *SETTINGS], n=1)
+            plain = ", ".join(setting for setting in SETTINGS if "." not in setting)
+            fix = f"did you mean {near[0]!r}?" if near else f"{kind.name} takes {', '.join(sorted(sizes))}, fit {plain}"
+            raise InputError(name, expected=f"a setting of the training or of {kind.name}", got="none", fix=fix)
+
+
+def _seeds(seeds: Iterable[int]) -> list[int]:
+    try:
+        numbers = [_seed("seeds", seed) for seed in seeds]
+    except TypeError:
+        numbers = []
+    if numbers:
+        return numbers
+    raise InputError("seeds", expected="one or more integers", got=repr(seeds), fix="give seeds=range(3), say")
+
+
+def _seed(name: str, seed: object) -> int:
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if 0 <= number < 2**63 and not isinstance(seed, bool):
+        return number
+    raise InputError(name, expected="an integer from 0 to 2^63 - 1", got=repr(seed), fix="give 0, 1, 2, say")
+
+
+def _device(device: object) -> torch.device:
+    given = ("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
+    try:
+        found = torch.device(given)
+        if found.type in ("cpu", "cuda"):
+            torch.empty(0, device=found)
+            return found
+    except (RuntimeError, TypeError, AssertionError):
+        pass
+    fix = "leave device out, and a GPU is used where there is one"
+    raise InputError("device", expected="'cpu', or 'cuda' where torch finds a GPU", got=repr(device), fix=fix)
+
+
+def _check_optimizer(plan: Recipe, engine: str, checkpoint: object) -> None:
+    """What an optimizer of torch or geoopt cannot do."""
+    if callable(plan.snapshots.optimizer):
+        fix = "leave it out, or give the name of an optimizer"
+        if engine == "compiled":
+            raise InputError("engine", expected="'torch' or 'auto' with an optimizer", got=repr(engine), fix=fix)
+        if checkpoint is not None:
+            raise InputError("checkpoint", expected="none with an optimizer", got=repr(checkpoint), fix=fix)
+
+
+def _system_for(plan: Recipe, system: System | None, data: xr.Dataset, signature: Signature) -> System | None:
+    """The system whose field the losses need: that of the user, or the one that the data name; None if none is."""
+    if not plan.needs_system:
+        return None
+    system = system_of(data) if system is None else system
+    if system is None:
+        fix = "pass system=..., an instance of romkit.systems.System, or use a preset that needs no field"
+        got = repr(data.attrs.get("system"))
+        raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=got, fix=fix)
+    if system.state_size != len(signature.state_names) or system.context_names != signature.context_names:
+        raise InputError(
+            "system",
+            expected=f"one with {len(signature.state_names)} components and the context of the data",
+            got=f"{system.name} with {system.state_size} and {system.context_names}",
+            fix="pass the system that the data come from",
+        )
+    for term in plan.loss:
+        if term.needs_field and system.order != 1:
+            fix = "leave it out of the loss; rollouts take mechanical systems as well"
+            raise InputError("loss", expected="terms for a mechanical system", got=repr(term), fix=fix)
+    return system
+
+
+def _provenance(data: xr.Dataset, plan: Recipe, device: torch.device) -> dict[str, object]:
+    source = {key: data.attrs[key] for key in ("system", "parameters", "split", "seed") if key in data.attrs}
+    return {
+        "recipe": plan.to_json(),
+        "data": {key: value if isinstance(value, str) else int(value) for key, value in source.items()},
+        "device": provenance.device_name(device),
+        "versions": provenance.versions(),
+    }

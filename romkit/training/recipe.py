@@ -1,0 +1,185 @@
+"""A recipe: everything that a training run depends on beside method, data and seed."""
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from romkit import checks
+from romkit.errors import InputError
+from romkit.projections import Normalization
+from romkit.training.loss import LatentVelocity, Penalty, Reconstruction, Term
+from romkit.training.optimizers import OPTIMIZERS, Foreign, Optimizer
+from romkit.training.phase_fit import PhaseFit
+from romkit.training.pipeline import Noise
+from romkit.training.rollouts import RolloutTraining
+from romkit.training.schedules import SCHEDULES
+
+NOISE_UNITS = ("scale", "deviation", "physical")
+
+
+@dataclass(frozen=True)
+class Snapshots:
+    """Training on snapshots.
+
+    Attributes:
+        epochs: passes over the training set.
+        batch_size: snapshots per step; the whole set where it is smaller.
+        learning_rate: highest rate of the schedule.
+        optimizer: a name from `romkit.training.optimizers.OPTIMIZERS`, or what makes an optimizer of torch or geoopt
+            from parameters: `torch.optim.AdamW`, `lambda p: geoopt.optim.RiemannianAdam(p, lr=5e-2)`. The latter have
+            their own learning rate and weight decay, and get the schedule and the clipping.
+        schedule: a name from `romkit.training.schedules.SCHEDULES`. Under noise take "cosine": noise hides from a
+            plateau that the loss still falls, and the rate is lowered too soon.
+        clip: largest norm of a seed's gradient; infinity for no clipping.
+        weight_decay: L2 coefficient.
+        every: take each `every`-th time of the dataset.
+        state_noise, context_noise: standard deviation of Gaussian noise drawn anew for every batch.
+        noise_unit: what they multiply: "scale" (deviation of the states; half the training range of the context),
+            "deviation" (also for the context, as if it were uniform over its range: half of that over √3), or
+            "physical" (the units of states and contexts).
+    """
+
+    epochs: int = 400
+    batch_size: int = 128
+    learning_rate: float = 1e-2
+    optimizer: str | Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer] = "adam"
+    schedule: str = "cosine"
+    clip: float = 10.0
+    weight_decay: float = 0.0
+    every: int = 1
+    state_noise: float = 0.0
+    context_noise: float = 0.0
+    noise_unit: str = "scale"
+
+    def __post_init__(self):
+        for name in ("epochs", "batch_size", "every"):
+            checks.at_least(name, getattr(self, name), 1)
+        checks.positive("learning_rate", self.learning_rate)
+        if self.clip != math.inf:
+            checks.positive("clip", self.clip)
+        for name in ("weight_decay", "state_noise", "context_noise"):
+            checks.not_negative(name, getattr(self, name))
+        if not callable(self.optimizer):
+            checks.one_of("optimizer", self.optimizer, OPTIMIZERS)
+        checks.one_of("schedule", self.schedule, SCHEDULES)
+        checks.one_of("noise_unit", self.noise_unit, NOISE_UNITS)
+
+    def make_optimizer(self) -> Optimizer:
+        """The optimizer with these settings."""
+        if callable(self.optimizer):
+            return Foreign(self.optimizer, self.learning_rate, self.clip)
+        return OPTIMIZERS[self.optimizer](clip=self.clip, weight_decay=self.weight_decay)
+
+    def make_noise(self, normalization: Normalization) -> Noise | None:
+        """The noise in normalised coordinates, None if there is none."""
+        if self.state_noise == 0 and self.context_noise == 0:
+            return None
+        state, context = torch.ones_like(normalization.state_scale), torch.ones_like(normalization.context_scale)
+        state, context = {
+            "scale": (state, context),
+            "deviation": (state, context / math.sqrt(3)),
+            "physical": (1 / normalization.state_scale, 1 / normalization.context_scale),
+        }[self.noise_unit]
+        return Noise(self.state_noise * state, self.context_noise * context)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train: on snapshots, then, where they are set, by rollouts, and then their timing.
+
+    Attributes:
+        snapshots: training on snapshots.
+        loss: its terms, of `romkit.training.loss` or the user's own.
+        component_weighting: of the norm, here and in rollouts: 0 weighs components of one unit by their physical error,
+            as the paper does; 1 by the error relative to their own standard deviation, as NRMSE does.
+        rollouts: refinement by rollouts, which needs the system.
+        phase: refinement of their timing, which needs it as well.
+    """
+
+    snapshots: Snapshots = Snapshots()
+    loss: Sequence[Term] = (Reconstruction(), Penalty())
+    component_weighting: float = 0.0
+    rollouts: RolloutTraining | None = None
+    phase: PhaseFit | None = None
+
+    def __post_init__(self):
+        checks.not_negative("component_weighting", self.component_weighting)
+        for name, kind in PARTS.items():
+            given = getattr(self, name)
+            if not isinstance(given, kind) and (given is not None or name == "snapshots"):
+                fix = f"give {name}=romkit.training.{kind.__name__}(...)"
+                raise InputError(name, expected=kind.__name__, got=type(given).__name__, fix=fix)
+        if not isinstance(self.loss, list | tuple) or not self.loss or not all(isinstance(t, Term) for t in self.loss):
+            fix = "give loss=[romkit.training.Reconstruction(), ...]"
+            raise InputError("loss", expected="a list of terms", got=repr(self.loss), fix=fix)
+        object.__setattr__(self, "loss", tuple(self.loss))
+
+    @property
+    def needs_system(self) -> bool:
+        """Whether training evaluates the field of the full model."""
+        return bool(self.rollouts or self.phase or any(term.needs_field for term in self.loss))
+
+    @property
+    def timing(self) -> PhaseFit | None:
+        """`phase`, along the trajectories of `rollouts` where it names no others."""
+        return self.phase and self.phase.along(self.rollouts or RolloutTraining())
+
+    def with_settings(self, settings: Mapping[str, object]) -> "Recipe":
+        """The recipe with other values: its parts, settings of snapshots, weights of terms, dotted names of parts.
+
+        Parts come first, so that `rollouts=RolloutTraining(...)` and `rollouts.steps=30` may be given together.
+        """
+        recipe = self
+        for name in sorted(settings, key=lambda name: name not in FIELDS):
+            recipe = recipe._with(name, settings[name])
+        return recipe
+
+    def to_json(self) -> dict[str, object]:
+        """Plain values; terms by the names of their classes, an optimizer of the user's by its own."""
+        recipe = dataclasses.asdict(dataclasses.replace(self, loss=(Reconstruction(),), phase=self.timing))
+        if callable(self.snapshots.optimizer):
+            recipe["snapshots"]["optimizer"] = getattr(self.snapshots.optimizer, "__qualname__", "a factory")
+        return recipe | {"loss": [{"term": type(term).__name__, **_fields(term)} for term in self.loss]}
+
+    def _with(self, name: str, value: object) -> "Recipe":
+        part, _, inner = name.rpartition(".")
+        if name in FIELDS:
+            return dataclasses.replace(self, **{name: value})
+        if name in WEIGHTS:
+            return dataclasses.replace(self, loss=_reweighted(self.loss, *WEIGHTS[name], value))
+        part = part or "snapshots"
+        before = getattr(self, part) or PARTS[part]()
+        return dataclasses.replace(self, **{part: dataclasses.replace(before, **{inner: value})})
+
+
+def _reweighted(loss: Sequence[Term], kind: type[Term], name: str, value: object) -> list[Term]:
+    """`loss` with that weight in its term of this kind, which is added if need be, and left out at weight 0."""
+    if not any(isinstance(term, kind) for term in loss):
+        loss = [*loss, kind()]
+    changed = [dataclasses.replace(t, **{name: value}) if isinstance(t, kind) else t for t in loss]
+    return [term for term in changed if not (isinstance(term, kind) and getattr(term, "weight", 1) == 0)]
+
+
+def _fields(term: Term) -> dict[str, object]:
+    return dataclasses.asdict(term) if dataclasses.is_dataclass(term) else {}
+
+
+PARTS = {"snapshots": Snapshots, "rollouts": RolloutTraining, "phase": PhaseFit}
+FIELDS = tuple(each.name for each in dataclasses.fields(Recipe))
+WEIGHTS = {
+    "velocity_weight": (Reconstruction, "velocity_weight"),
+    "penalty_weight": (Penalty, "weight"),
+    "latent_weight": (LatentVelocity, "weight"),
+}
+"""Weights of common terms by the names that `romkit.fit` takes."""
+
+SETTINGS = (
+    *FIELDS,
+    *WEIGHTS,
+    *(each.name for each in dataclasses.fields(Snapshots)),
+    *(f"{part}.{each.name}" for part, kind in PARTS.items() for each in dataclasses.fields(kind)),
+)
+"""Every name that `Recipe.with_settings` takes."""

@@ -1,0 +1,128 @@
+"""Training models from start to end, in stacks of seeds: on snapshots, by rollouts, and their timing."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import xarray as xr
+
+from romkit.engine.threads import one_thread
+from romkit.engine.training_step import compiled_or_eager
+from romkit.projections import Projection, stack, unstack
+from romkit.systems import System
+from romkit.training.checkpoint import Checkpoint, digest
+from romkit.training.loop import train
+from romkit.training.loss import Objective, attached
+from romkit.training.phase_fit import phase_fit
+from romkit.training.pipeline import AnyBatch, Batch
+from romkit.training.recipe import Recipe
+from romkit.training.rollouts import refine
+
+CACHE_ROWS = 10_000
+"""Rows (seeds x batch size) of a step that still fit the cache of a CPU core."""
+
+LONG_RUN = 10_000_000
+"""Rows (steps x seeds x batch size) from which compiling the step pays for the 20 to 30 s that it takes with Adam.
+
+By the times in benchmarks/training a row takes an NcAE 2.5 us less on Lorenz-96 and 4 us less on the pendulum, so 20 s
+are back after 8 million rows and 28 s after 7 million. The number decides alone, never a clock: compiled and eager
+training differ by rounding, and a seed must mean the same everywhere.
+"""
+
+Reports = list[dict[str, object]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a training depends on beside models and seeds.
+
+    Attributes:
+        plan: settings.
+        data: what is trained on.
+        system: the full model, where the plan needs it.
+        device: where.
+        engine: one of `romkit.engine.ENGINES`.
+        checkpoint: folder for the run.
+    """
+
+    plan: Recipe
+    data: xr.Dataset
+    system: System | None
+    device: torch.device
+    engine: str
+    checkpoint: str | os.PathLike | None
+
+    def train(self, models: Sequence[Projection], seeds: Sequence[int]) -> list[Projection]:
+        """The trained models, on the CPU, each with a report of how it went.
+
+        Args:
+            models: one per seed, alike but for their parameters.
+            seeds: seed s determines the order of its data, whatever its neighbours are.
+        """
+        rows = Batch.from_dataset(self.data, models[0].normalization, self.plan.snapshots.every)
+        for model in models:
+            model.initialise(rows.y)
+        with one_thread():
+            rows = attached(rows, self.plan.loss, models[0].normalization, self.plan.component_weighting, self.system)
+        rows = rows._make(tensor.to(self.device) for tensor in rows)
+        trained = []
+        for chunk in self._chunks(len(seeds)):
+            stacked, numbers = stack(models[chunk]).to(self.device), seeds[chunk]
+            reports = [{"seed": seed} for seed in numbers]
+            if any(parameter.requires_grad for parameter in stacked.parameters()):  # POD and its like have none
+                objective = Objective(stacked, self.plan.loss, self.plan.component_weighting, self.system)
+                objective = objective.to(self.device)
+                for stage in (self._on_snapshots, self._by_rollouts, self._timing):
+                    reports = [a | b for a, b in zip(reports, stage(objective, rows, numbers), strict=True)]
+            stacked.report = {"seeds": [{"diverged": False} | report for report in reports]}
+            trained += unstack(stacked.cpu())
+        return trained
+
+    def _chunks(self, count: int) -> Iterator[slice]:
+        """Stacks that fit the cache of a CPU; one stack of all seeds on a GPU."""
+        size = count if self.device.type == "cuda" else max(1, CACHE_ROWS // self.plan.snapshots.batch_size)
+        return (slice(start, start + size) for start in range(0, count, size))
+
+    def _on_snapshots(self, objective: Objective, rows: AnyBatch, seeds: Sequence[int]) -> Reports:
+        plan, checkpoint = self.plan.snapshots, None
+        if self.checkpoint is not None:
+            checkpoint = self._checkpoint(Path(self.checkpoint), objective.projection, rows, seeds)
+        compiled = self._compiled(plan.epochs * len(rows.y) * len(seeds) >= LONG_RUN and not callable(plan.optimizer))
+        with one_thread():
+            history, compiled = compiled_or_eager(
+                lambda fast: train(objective, rows, plan, seeds, compiled=fast, checkpoint=checkpoint), compiled
+            )
+        shared = {"seconds": history.seconds, "seeds_in_stack": len(seeds)}
+        shared |= {"compiled": compiled, "captured": compiled and rows.y.is_cuda}
+        columns = zip(history.alive.tolist(), history.losses.T.tolist(), strict=True)
+        return [{"diverged": not alive, "losses": losses, **shared} for alive, losses in columns]
+
+    def _by_rollouts(self, objective: Objective, rows: AnyBatch, seeds: Sequence[int]) -> Reports:
+        if self.plan.rollouts is None:
+            return [{}] * len(seeds)
+        common = (objective, rows, self.data, self.system, self.plan.rollouts, seeds, self.plan.snapshots.batch_size)
+        with one_thread():
+            return compiled_or_eager(lambda fast: refine(*common, compiled=fast), self._compiled(True))[0]
+
+    def _timing(self, objective: Objective, rows: AnyBatch, seeds: Sequence[int]) -> Reports:
+        if self.plan.phase is None:
+            return [{}] * len(seeds)
+        common = (objective, rows, self.data, self.system, self.plan.timing, seeds)
+        with one_thread():
+            return compiled_or_eager(lambda fast: phase_fit(*common, compiled=fast), self._compiled(True))[0]
+
+    def _compiled(self, pays: bool) -> bool:
+        return self.engine == "compiled" or (self.engine == "auto" and pays and shutil.which("c++") is not None)
+
+    def _checkpoint(self, folder: Path, stacked: Projection, rows: AnyBatch, seeds: Sequence[int]) -> Checkpoint:
+        identity = {
+            "method": stacked.name,
+            "config": stacked.config,
+            "recipe": self.plan.to_json(),
+            "seeds": list(seeds),
+            "data": digest(rows),
+        }
+        return Checkpoint(folder / f"{stacked.name}-seeds-{seeds[0]}-{seeds[-1]}.safetensors", identity)
