@@ -17,11 +17,12 @@ from romkit.integrators import (
     NeuralODE,
     PetrovGalerkin,
     Reencoded,
+    Scaling,
     SINDy,
     encoded_samples,
     galerkin_samples,
 )
-from romkit.integrators.sindy import Library, Scaling, Terms
+from romkit.integrators.sindy import Library, Terms
 from romkit.metrics import reconstruction_rmse
 from romkit.projections import Operator, Projection
 from romkit.solvers import RK4
@@ -146,7 +147,7 @@ def _sindy(task: Drift, model: Projection, data: xr.Dataset) -> LatentDynamics:
     samples = encoded_samples(model, thinned)
     if "spread" in settings:
         around = {name: settings.pop(name) for name in ("spread", "copies")}
-        samples += galerkin_samples(model, thinned, system.field, **around)
+        samples += galerkin_samples(model, thinned, system.problem, **around)
     if "switch" in settings:
         settings["context_library"] = _either_side(settings.pop("switch"), samples.parameters)
     return SINDy(**settings).fit_samples(samples.scaled())
@@ -154,7 +155,7 @@ def _sindy(task: Drift, model: Projection, data: xr.Dataset) -> LatentDynamics:
 
 def _either_side(switch: float, parameters: Scaling) -> Library:
     """Context terms that let an equation change where the one parameter passes a value; polynomials cannot jump."""
-    (shift,), (scale,) = parameters.shift, parameters.scale
+    shift, scale = parameters.shift.item(), parameters.scale.item()
     after = lambda c: (shift + scale * c[..., 0] > switch).to(c)  # noqa: E731
     return Terms({"1": lambda c: torch.ones_like(c[..., 0]), f"[{parameters.names[0]} > {switch:g}]": after})
 

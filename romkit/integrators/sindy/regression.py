@@ -10,7 +10,7 @@ import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -39,9 +39,8 @@ Solve = Callable[[Tensor, Tensor], Tensor]
 """(mask, ridge) -> solution, each (..., m, K): least squares in the masked columns, ridge 0 where there is none."""
 
 
-@dataclass(frozen=True)
-class Thresholding:
-    """Settings of `stlsq`; see `romkit.integrators.SINDy`."""
+class Thresholding(Protocol):
+    """Settings of `stlsq`: those of `romkit.integrators.SINDy`."""
 
     threshold: float
     alpha: float

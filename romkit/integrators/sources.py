@@ -20,8 +20,8 @@ from romkit.errors import InputError
 from romkit.integrators.base import LatentField
 from romkit.integrators.differentiation import differentiate
 from romkit.integrators.galerkin import Galerkin
-from romkit.integrators.sindy.samples import LatentSamples
-from romkit.integrators.sindy.scaling import Scaling
+from romkit.integrators.samples import LatentSamples
+from romkit.integrators.scaling import Scaling
 from romkit.problem import ConstantPath, Problem
 from romkit.types import OperatorPath, ProjectionOperator
 
@@ -121,7 +121,9 @@ def galerkin_samples(
         parts = tuple(_variable(several, name, P) for name in ("state", "velocity")[: task.order])
         scattered = [_scattered(part, spread, generator) for part in task.split(task.encode(P, parts))]
         rate = dynamics.latent_rate(task)(T0, task.join(*scattered))
-    return _samples(several, *scattered, rate, source=source, keep=_regular(rate))
+    exists = rate.isfinite().all(-1)
+    samples = _samples(several, *scattered, torch.where(exists.unsqueeze(-1), rate, 0.0), source=source)
+    return samples.only(exists.flatten(-2).reshape(-1, len(samples)).all(0))
 
 
 def _operator(projection: ProjectionFamily, data: xr.Dataset) -> ProjectionOperator:
@@ -142,26 +144,11 @@ def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
     return z + spread * deviation * torch.randn(z.shape, generator=generator, dtype=z.dtype).to(z)
 
 
-def _samples(data: xr.Dataset, *values: Tensor, source: str, keep: Tensor | slice = slice(None)) -> LatentSamples:
-    """Of z and ż, or of z, ż and z̈, each (..., C, T, m); `keep` says which of the C T samples."""
+def _samples(data: xr.Dataset, *values: Tensor, source: str) -> LatentSamples:
+    """Of z and ż, or of z, ż and z̈, each (..., C, T, m)."""
     make = LatentSamples.first_order if len(values) == 2 else LatentSamples.second_order
-    rows = [*(value.flatten(-3, -2) for value in values), _context(data, values[0])]
-    return make(*(row[..., keep, :] for row in rows), **_labels(data, source))
-
-
-def _regular(rate: Tensor) -> Tensor:
-    """(C T,) where the rates (..., C, T, m) of all problems are finite."""
-    rows = rate.isfinite().all(-1).flatten(-2)
-    return rows.reshape(-1, rows.shape[-1]).all(0)
-
-
-def _context(data: xr.Dataset, z: Tensor) -> Tensor:
-    """(N, p), one row per snapshot."""
-    c = torch.from_numpy(context_matrix(data)).to(z)
-    return c.repeat_interleave(data.sizes["time"], 0)
-
-
-def _labels(data: xr.Dataset, source: str) -> dict[str, object]:
     transient = data.attrs.get("transient")
     discarded = "" if transient is None else f", transient of {float(transient):g} discarded"
-    return {"parameters": Scaling.of_context(data), "source": source + discarded}
+    times, parameters = data["time"].values.astype("float64"), Scaling.of_context(data)
+    context = torch.from_numpy(context_matrix(data)).to(values[0])
+    return make(*values, context, times=times, parameters=parameters, source=source + discarded)
