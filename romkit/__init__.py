@@ -15,8 +15,8 @@ os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 from romkit import data, integrators, metrics, projections, solvers, systems, training
 from romkit.follow import follow
 from romkit.forecast import forecast
-from romkit.projections import load, save
 from romkit.rollout import rollout
+from romkit.saving import load, save
 from romkit.score import score
 from romkit.simulate import simulate
 from romkit.training import fit

@@ -29,7 +29,8 @@ def info(
     """  # noqa: D301, typer keeps the lines after \b as they are
     from romkit.cli import describe
     from romkit.data import open_dataset
-    from romkit.projections import load, pretrained
+    from romkit.projections import pretrained
+    from romkit.saving import load
     from romkit.systems import SYSTEMS
 
     if name is None:
