@@ -58,10 +58,11 @@ def _facts(members: xr.Dataset) -> dict[str, str]:
     attrs, span = members.attrs, float(members["time"][-1] - members["time"][0])
     count = members.sizes["trajectory"] * members.sizes["seed"]
     together = f" ({count} trajectories at once)" if count > 1 else ""
-    full, reduced = (1e3 * attrs[f"seconds_{model}_model"] / span for model in ("full", "reduced"))
+    seconds = {model: attrs.get(f"seconds_computing_{model}_model") for model in ("full", "reduced")}
+    known = [f"{model} model {1e3 * value / span:.3g} ms" for model, value in seconds.items() if value is not None]
     per = selection.unit(members["time"], "{}") or "time unit"
     return {
         "idempotency error": f"{attrs['idempotency_error']:.1e}, the largest norm of P(P(x)) - P(x) along the run",
-        "cost": f"full model {full:.3g} ms, reduced model {reduced:.3g} ms per {per}{together}",
+        "cost": f"{', '.join(known)} per {per}{together}",
         "device": str(attrs["device"]),
     }

@@ -76,12 +76,18 @@ class LearnedField(LatentField):
         latent_dim: m.
         context_names: of the parameters that it depends on; one without any holds at every context.
         source: what it was fitted to, in words.
+        samples: to how many samples.
     """
 
     order: int
     latent_dim: int
     context_names: tuple[str, ...]
     source: str
+    samples: int
+
+    def details(self) -> list[str]:
+        """The law in lines of text, with what is known of its errors."""
+        return [repr(self)]
 
     @abc.abstractmethod
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:

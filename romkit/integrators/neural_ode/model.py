@@ -95,13 +95,16 @@ class NeuralODEModel(LearnedField):
         layers[-1] = weight * rate, bias * rate.squeeze(-2)
         return layers
 
-    def __repr__(self) -> str:
+    def details(self) -> list[str]:
+        """Widths of the network, and its errors on the training data, the largest of a stack."""
         widths = " -> ".join(str(weight.shape[-2]) for weight, _ in self.layers) + f" -> {self.latent_dim}"
-        names = ", ".join(self.context.names) or "none"
         errors = f"velocity {self.velocity_error.max():.1e}, trajectory {self.trajectory_error.max():.1e}"
-        stack = "".join(f"stack of {size}, " for size in self.rate.shape[:-1])
-        facts = f"{stack}order {self.order}, {widths}, context {names}; training errors: {errors}; "
-        return f"NeuralODEModel({facts}{self.samples} samples; {self.source})"
+        return ["".join(f"stack of {size}, " for size in self.rate.shape[:-1]) + widths, f"training errors: {errors}"]
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.context.names) or "none"
+        facts = f"order {self.order}, context {names}; {'; '.join(self.details())}; {self.samples} samples"
+        return f"NeuralODEModel({facts}; {self.source})"
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -83,6 +83,14 @@ class SINDyModel(LearnedField):
             for name, column in zip(latents, columns, strict=True)
         ]
 
+    def details(self) -> list[str]:
+        """Each equation with its residual, and what scaled variables mean."""
+        if self.coefficients.ndim > 2:
+            return [line for k in range(len(self)) for line in (f"law {k} of the stack", *self[k].details())]
+        rows = zip(self.equations(), self.residual.tolist(), strict=True)
+        definitions = self.basis.variables.definitions + self.basis.context.definitions
+        return [*(f"{equation}   (residual {residual:.1e})" for equation, residual in rows), *definitions]
+
     def to_pysindy(self) -> object:
         """A fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes its control input.
 
