@@ -83,8 +83,8 @@ def read_data(data: str) -> "xr.Dataset":
 
 def load_model(path: str) -> "Projection":
     """The projection in a file, or one that ships."""
-    from romkit import load
     from romkit.projections import Projection
+    from romkit.saving import load
 
     if isinstance(model := load(path), Projection):
         return model
@@ -93,8 +93,8 @@ def load_model(path: str) -> "Projection":
 
 def load_law(path: str) -> "LearnedField":
     """The law in a file."""
-    from romkit import load
     from romkit.integrators import LearnedField
+    from romkit.saving import load
 
     if isinstance(law := load(path), LearnedField):
         return law

@@ -149,7 +149,7 @@ def _states(given: dict[str, object]) -> list[Tensor]:
 
 
 def _times(value: object, z: Tensor) -> Tensor:
-    times = torch.tensor(np.array(value, dtype=np.float64))
+    times = torch.from_numpy(np.asarray(value, dtype=np.float64).copy())
     if times.ndim != 1 or z.ndim < 3 or z.shape[-2] != len(times):
         expected, got = "one per latent state of a trajectory, with z (..., C, T, m)", f"{tuple(times.shape)}"
         raise InputError("times", expected=expected, got=f"shape {got} for z {tuple(z.shape)}", fix="match the axes")

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
@@ -53,7 +54,7 @@ class Scaling:
         """Of the context to [-1, 1] over its training range, or over the values in the dataset where none is given."""
         names = context_names(data)
         ranges = [data[name].attrs.get("training_range", (data[name].min(), data[name].max())) for name in names]
-        low, high = torch.tensor([[float(end) for end in ends] for ends in ranges]).double().reshape(-1, 2).unbind(-1)
+        low, high = torch.tensor(np.array(ranges, dtype=np.float64).reshape(-1, 2)).unbind(-1)
         scale = (high - low) / 2
         return cls(names, (low + high) / 2, torch.where(scale > 0, scale, 1.0))
 

@@ -18,7 +18,6 @@ from romkit import checks
 from romkit.data import DIMS, context_matrix
 from romkit.errors import InputError
 from romkit.integrators.base import LatentField
-from romkit.integrators.differentiation import differentiate
 from romkit.integrators.galerkin import Galerkin
 from romkit.integrators.samples import LatentSamples
 from romkit.integrators.scaling import Scaling
@@ -68,7 +67,7 @@ def differentiated_samples(
         projection: trained on such data.
         data: in romkit's schema, with evenly spaced times.
         order: 2 for an equation of second order, else 1.
-        window: of `romkit.integrators.differentiation`; longer for noisy data.
+        window: of `differentiate`; longer for noisy data.
         degree: of the polynomial in the window; lower for noisy data.
 
     Raises:
@@ -83,6 +82,41 @@ def differentiated_samples(
     rates = [differentiate(z, times, order=k, window=window, degree=degree) for k in range(1, order + 1)]
     source = f"encoded data, rates by differentiation (window {window}, degree {degree})"
     return _samples(data, z, *rates, source=source)
+
+
+def differentiate(x: Tensor, times: Tensor, *, order: int = 1, window: int = 5, degree: int = 4) -> Tensor:
+    """The derivative of x (..., T, k) by time, from a polynomial through the neighbours of each sample.
+
+    Exact for polynomials of this degree. The defaults are central differences of order four; for noisy data take a
+    longer window and a lower degree.
+
+    Args:
+        x: samples at evenly spaced times.
+        times: (T,).
+        order: 1 or 2, of the derivative.
+        window: samples the polynomial is fitted to, an odd number above the degree.
+        degree: of the polynomial, at least `order`.
+
+    Raises:
+        InputError: uneven times, fewer samples than the window, or settings that do not fit each other.
+
+    Source: Savitzky, Golay (1964); scipy.signal.savgol_filter.
+    """
+    from scipy.signal import savgol_filter  # slow to import, and seldom needed
+
+    checks.at_least("order", order, 1)
+    checks.at_least("degree", degree, order)
+    if checks.at_least("window", window, degree + 1) % 2 == 0:
+        raise InputError("window", expected="an odd number", got=window, fix=f"take {window + 1}")
+    if x.shape[-2] < window:
+        raise InputError("x", expected=f"at least {window} times", got=x.shape[-2], fix="shorten the window")
+    steps = times.diff()
+    dt = steps.mean().item()
+    if not bool(((steps - dt).abs() <= 1e-6 * abs(dt)).all()):
+        got = f"steps from {steps.min().item():g} to {steps.max().item():g}"
+        raise InputError("times", expected="evenly spaced times", got=got, fix="interpolate to an even grid first")
+    rates = savgol_filter(x.double().cpu().numpy(), window, degree, deriv=order, delta=dt, axis=-2, mode="interp")
+    return torch.from_numpy(rates).to(x)
 
 
 def galerkin_samples(

@@ -8,11 +8,13 @@ import romkit
 
 ROOT = Path(romkit.__file__).parent
 LAYERS = (
-    {"errors", "checks", "types", "broadcast", "progress", "provenance", "files"},
+    {"errors", "checks", "types", "problem", "broadcast", "progress", "provenance", "files", "sealed"},
     {"engine"},
     {"data", "solvers"},
     {"systems", "projections", "integrators", "metrics"},
     {"training", "testing"},
+    {"simulate", "reduced", "score", "contexts", "saving"},
+    {"follow", "forecast"},
     {"rollout"},
     {"plotting"},
     {"cli"},

@@ -44,14 +44,6 @@ class Basis:
         """Names of the context factors."""
         return self.context_library.names(self.context.symbols)
 
-    @property
-    def powers(self) -> tuple[tuple[int, ...], ...] | None:
-        """The powers of variables and context in each of the K terms; None where terms are no monomials."""
-        latent, context = self.library.powers(len(self.variables)), self.context_library.powers(len(self.context))
-        if latent is None or context is None:
-            return None
-        return tuple(a + b for a, b in itertools.product(latent, context))
-
     def terms(self, z: Tensor, c: Tensor) -> list[Tensor]:
         """The K terms at z (..., d) and c (..., p), each (...); leading axes broadcast as in torch."""
         return [a * b for a, b in itertools.product(self.library(self.variables.on(z)(z)), self.context_terms(c))]

@@ -41,10 +41,6 @@ class Library(abc.ABC):
 
         return write
 
-    def powers(self, variables: int) -> list[tuple[int, ...]] | None:
-        """The powers of each variable in the K terms, which saves sums over repeated products; None if no monomials."""
-        return None
-
     def __add__(self, other: "Library") -> "Library":
         return Sum(self, other)
 
@@ -77,9 +73,6 @@ class Polynomial(Library):
             *rest, last = monomial
             found[monomial] = found[tuple(rest)] * variables[last] if rest else variables[last]
         return list(found.values())
-
-    def powers(self, variables: int) -> list[tuple[int, ...]]:
-        return [tuple(m.count(k) for k in range(variables)) for m in _monomials(self.degree, variables)]
 
     def writer(self, variables: int, out: Tensor) -> Callable[[Tensor], None]:
         linear = variables if self.degree > 0 else 0
@@ -195,10 +188,6 @@ class Some(Library):
     def __call__(self, x: Tensor) -> list[Tensor]:
         terms = self.library(x)
         return [terms[k] for k in self.keep]
-
-    def powers(self, variables: int) -> list[tuple[int, ...]] | None:
-        powers = self.library.powers(variables)
-        return powers and [powers[k] for k in self.keep]
 
 
 def distinct(library: Library, variables: Sequence[str]) -> Library:

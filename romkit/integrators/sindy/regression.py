@@ -1,9 +1,8 @@
 """Sequentially thresholded least squares for a batch of problems, from sums over the samples.
 
-The samples enter once, chunk by chunk, through the Gram matrix of the terms and the targets, of which each product is
-summed once (see `products`); what follows works on matrices of the size of the library. Where the library is too
-ill-conditioned for its square, the triangular factor of a QR decomposition, built chunk by chunk as well, takes the
-place of the Gram matrix.
+The samples enter once, chunk by chunk, through the Gram matrix of the terms and the targets; what follows works on
+matrices of the size of the library. Where the library is too ill-conditioned for its square, the triangular factor of a
+QR decomposition, built chunk by chunk as well, takes the place of the Gram matrix.
 """
 
 import functools
@@ -17,7 +16,6 @@ from torch import Tensor
 
 from romkit.errors import InputError
 from romkit.integrators.sindy.basis import Basis
-from romkit.integrators.sindy.products import Products, distinct_products, every_product
 
 GRAM_ERROR = 3e-8
 """Rounding error expected of a coefficient, ε κ² max(1, |ξ|), above which QR replaces the Gram matrix.
@@ -63,13 +61,6 @@ class Design:
         """K + m: terms and targets."""
         return len(self.basis.names) + self.targets.shape[-1]
 
-    @functools.cached_property
-    def products(self) -> Products:
-        """Where to find the sum over each product of two of the K + m rows."""
-        powers = self.basis.powers
-        found = every_product(self.size) if powers is None else distinct_products(powers, self.targets.shape[-1])
-        return found.to(self.targets.device)
-
     def writer(self, out: Tensor) -> Callable[[slice, slice], None]:
         """What writes the terms of some problems and samples, and below them the targets, into out (S, K + m, n)."""
         terms, targets = out.split([len(self.basis.names), self.targets.shape[-1]], dim=-2)
@@ -110,26 +101,23 @@ class Fit(NamedTuple):
 
 def gram(design: Design, start: int, stop: int) -> Tensor:
     """(S, K + m, K + m) sum over samples start ... stop of the products of all terms and targets."""
-    K, few = design.size, design.products.few
+    K = design.size
     size, length = design.chunk_shape(stop - start)
     rows = design.targets.new_zeros((size, _padded(K), length), dtype=torch.float64)
-    factors = rows.new_zeros((size, _padded(len(few)), length))
-    sums = rows.new_zeros((len(design.targets), _padded(K), _padded(len(few))))
+    sums = rows.new_zeros((len(design.targets), _padded(K), _padded(K)))
 
     @functools.cache  # the same memory for all chunks: fresh memory would cost more than the arithmetic
-    def buffers(S: int, n: int) -> tuple[Callable[[slice, slice], None], Tensor, Tensor]:
-        a, b = rows[:S, :, :n], factors[:S, :, :n]
-        return design.writer(a[:, :K]), a, b
+    def buffers(S: int, n: int) -> tuple[Callable[[slice, slice], None], Tensor]:
+        return design.writer(rows[:S, :K, :n]), rows[:S, :, :n]
 
     for problems, samples in design.chunks(start, stop):
-        write, a, b = buffers(len(sums[problems]), samples.stop - samples.start)
+        write, a = buffers(len(sums[problems]), samples.stop - samples.start)
         write(problems, samples)
-        torch.index_select(a, -2, few, out=b[:, : len(few)])
-        sums[problems].baddbmm_(a, b.mT)
+        sums[problems].baddbmm_(a, a.mT)
     if not bool(sums.sum().isfinite()):
         fix = "lower the degree or scale the latents"
         raise InputError("library", expected="finite terms", got="an overflow or NaN", fix=fix)
-    return sums[:, design.products.row, design.products.column]
+    return sums[:, :K, :K]
 
 
 def _padded(rows: int) -> int:

@@ -19,7 +19,6 @@ from romkit.integrators import (
     galerkin_samples,
 )
 from romkit.integrators.sindy import Fourier, Polynomial, Terms
-from romkit.integrators.sindy.products import distinct_products
 from romkit.integrators.sindy.regression import gram
 from tests.unit.integrators.sindy_problems import PROBLEMS, problem, pysindy_coefficients
 
@@ -203,7 +202,7 @@ def test_terms_written_in_place_are_those_of_a_call(library, variables):
 
 @pytest.mark.parametrize("library", [Polynomial(3), Polynomial(1) + Fourier(1), Polynomial(2) + Polynomial(1)])
 def test_the_gram_matrix_has_the_products_of_all_terms(library):
-    """Three chunks and a rest, scaled variables, three problems; each product of monomials is summed once."""
+    """Three chunks and a rest, scaled variables, three problems."""
     draw = torch.Generator().manual_seed(0)
     z, c = (torch.randn(3, 17_000, k, dtype=torch.float64, generator=draw) for k in (2, 1))
     settings = SINDy(library=library, context_degree=2)
@@ -211,15 +210,6 @@ def test_the_gram_matrix_has_the_products_of_all_terms(library):
     _, rate = design.basis.scaled(z, z.sin())
     rows = torch.stack([*design.basis.terms(z, c), *rate.unbind(-1)], dim=-2)
     assert torch.allclose(gram(design, 0, 17_000), rows @ rows.mT, rtol=1e-10, atol=1e-7)
-
-
-def test_few_columns_have_all_products_of_monomials():
-    powers = Polynomial(3).powers(3)
-    products, cubic = distinct_products(tuple(powers), 3), np.array(powers)
-    assert len(products.few) == 10
-    assert {20, 21, 22} <= set(products.few.tolist())
-    found = cubic[products.row[:20, :20]] + cubic[products.few[products.column[:20, :20]]]
-    assert (found == cubic[:, None] + cubic).all()
 
 
 def test_libraries_of_sines_and_of_your_own():
