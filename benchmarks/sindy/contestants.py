@@ -9,7 +9,7 @@ from benchmarks.sindy.problem import DT, Problem
 from romkit.integrators import SINDy
 
 SETTINGS = {"threshold": 0.1, "alpha": 0.05}
-ROMKIT, PYSINDY, STLSQ = "romkit, SINDy.fit_samples", "pysindy, SINDy.fit", "pysindy, STLSQ.fit alone"
+ROMKIT, PYSINDY, STLSQ = "romkit, SINDy.fit", "pysindy, SINDy.fit", "pysindy, STLSQ.fit alone"
 
 Fit = Callable[[], np.ndarray]
 

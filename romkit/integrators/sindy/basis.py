@@ -46,22 +46,14 @@ class Basis:
 
     def terms(self, z: Tensor, c: Tensor) -> list[Tensor]:
         """The K terms at z (..., d) and c (..., p), each (...); leading axes broadcast as in torch."""
-        return [a * b for a, b in itertools.product(self.library(self.variables.on(z)(z)), self.context_terms(c))]
+        return self.terms_of_scaled(self.variables.on(z)(z), c)
 
-    def writer(self, out: Tensor) -> Callable[[Tensor, Tensor], None]:
-        """What writes the K terms at scaled z (..., n, d) and c (..., n, p) into the rows of out (..., K, n)."""
-        d = len(self.variables)
+    def terms_of_scaled(self, z: Tensor, c: Tensor) -> list[Tensor]:
+        """The same for variables that are scaled already."""
+        latent = self.library(z)
         if self.context_names == [CONSTANT]:
-            write = self.library.writer(d, out)
-            return lambda z, c: write(z)
-        latent = out.new_empty((*out.shape[:-2], len(self.latent_names), out.shape[-1]))
-        write, grid = self.library.writer(d, latent), out.unflatten(-2, (len(self.latent_names), -1))
-
-        def write_products(z: Tensor, c: Tensor) -> None:
-            write(z)
-            torch.mul(latent.unsqueeze(-2), torch.stack(self.context_terms(c), dim=-2).unsqueeze(-3), out=grid)
-
-        return write_products
+            return latent
+        return [a * b for a, b in itertools.product(latent, self.context_terms(c))]
 
     def context_terms(self, c: Tensor) -> list[Tensor]:
         """The context factors at c (..., p) in physical units."""

@@ -5,7 +5,6 @@ matrices of the size of the library. Where the library is too ill-conditioned fo
 QR decomposition, built chunk by chunk as well, takes the place of the Gram matrix.
 """
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -61,18 +60,13 @@ class Design:
         """K + m: terms and targets."""
         return len(self.basis.names) + self.targets.shape[-1]
 
-    def writer(self, out: Tensor) -> Callable[[slice, slice], None]:
-        """What writes the terms of some problems and samples, and below them the targets, into out (S, K + m, n)."""
-        terms, targets = out.split([len(self.basis.names), self.targets.shape[-1]], dim=-2)
-        write_terms = self.basis.writer(terms)
-
-        def write(problems: slice, samples: slice) -> None:
-            context = self.context[problems] if len(self.context) > 1 else self.context
-            z, c, y = (x[:, samples].double() for x in (self.inputs[problems], context, self.targets[problems]))
-            write_terms(z, c)
-            targets.copy_(y.mT)
-
-        return write
+    def write(self, out: Tensor, problems: slice, samples: slice) -> None:
+        """Write the terms of some problems and samples, and below them the targets, into out (S, K + m, n)."""
+        context = self.context[problems] if len(self.context) > 1 else self.context
+        z, c, y = (x[:, samples].double() for x in (self.inputs[problems], context, self.targets[problems]))
+        columns = z.mT.contiguous().mT  # each column contiguous, which is how the terms read it
+        for row, values in zip(out.unbind(-2), (*self.basis.terms_of_scaled(columns, c), *y.unbind(-1)), strict=True):
+            row.copy_(values)
 
     def chunk_shape(self, samples: int) -> tuple[int, int]:
         """Problems and samples of a piece whose rows stay in cache, of so many samples in all."""
@@ -105,14 +99,9 @@ def gram(design: Design, start: int, stop: int) -> Tensor:
     size, length = design.chunk_shape(stop - start)
     rows = design.targets.new_zeros((size, _padded(K), length), dtype=torch.float64)
     sums = rows.new_zeros((len(design.targets), _padded(K), _padded(K)))
-
-    @functools.cache  # the same memory for all chunks: fresh memory would cost more than the arithmetic
-    def buffers(S: int, n: int) -> tuple[Callable[[slice, slice], None], Tensor]:
-        return design.writer(rows[:S, :K, :n]), rows[:S, :, :n]
-
     for problems, samples in design.chunks(start, stop):
-        write, a = buffers(len(sums[problems]), samples.stop - samples.start)
-        write(problems, samples)
+        a = rows[: len(sums[problems]), :, : samples.stop - samples.start]
+        design.write(a[:, :K], problems, samples)
         sums[problems].baddbmm_(a, a.mT)
     if not bool(sums.sum().isfinite()):
         fix = "lower the degree or scale the latents"
@@ -132,7 +121,7 @@ def triangular(design: Design, problem: int, weights: Tensor | None = None) -> T
     for start in range(0, N, buffer.shape[-1]):
         samples = slice(start, min(start + buffer.shape[-1], N))
         block = buffer[..., : samples.stop - start]
-        design.writer(block)(alone, samples)
+        design.write(block, alone, samples)
         block = block[0].mT
         if weights is not None:
             block = block * weights[samples, None].sqrt()

@@ -187,19 +187,6 @@ def test_pysindy_predicts_the_same(name):
         assert np.allclose(theirs[:, : ours.shape[-1]], samples.inputs[:, ours.shape[-1] :])
 
 
-@pytest.mark.parametrize(
-    ("library", "variables"),
-    [(Polynomial(0), 2), (Polynomial(1), 3), (Polynomial(5), 1), (Polynomial(4), 3), (Polynomial(1) + Fourier(2), 2)],
-)
-def test_terms_written_in_place_are_those_of_a_call(library, variables):
-    x = torch.randn(2, 7, variables, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    out = torch.zeros(2, len(library.names("abc"[:variables])), 7, dtype=torch.float64)
-    write = library.writer(variables, out)
-    write(x + 1)
-    write(x)
-    assert torch.allclose(out, torch.stack(library(x), dim=-2), rtol=1e-14)
-
-
 @pytest.mark.parametrize("library", [Polynomial(3), Polynomial(1) + Fourier(1), Polynomial(2) + Polynomial(1)])
 def test_the_gram_matrix_has_the_products_of_all_terms(library):
     """Three chunks and a rest, scaled variables, three problems."""
