@@ -11,7 +11,10 @@ from romkit.cli.options import ContextCommand, context_values, load_law, load_mo
 from romkit.errors import InputError
 
 if TYPE_CHECKING:
+    import xarray as xr
+
     from romkit.integrators import LatentDynamics
+    from romkit.systems import System
 
 
 @app.command(cls=ContextCommand)
@@ -57,13 +60,8 @@ def rollout(
     decoded. Of a dataset, all trajectories are followed at their contexts.
     Writes rollout-SYSTEM.nc (all trajectories) and rollout-SYSTEM.png to the --out folder.
     """  # noqa: D301, typer keeps the lines after \b as they are
-    from romkit.systems import SYSTEMS
-
-    is_file = source not in SYSTEMS and (Path(source).suffix != "" or Path(source).exists())
-    truth = read_data(source) if is_file else system_named(source)
-    context = context_values(ctx, () if is_file else truth.context_names)
-    if is_file and model is None:
-        raise InputError("--model", expected="a model for these data", got="none", fix="add --model MODEL")
+    truth = _truth(source, model)
+    context = context_values(ctx, getattr(truth, "context_names", ()))
 
     import romkit
     from romkit.cli.summary import summarise
@@ -77,6 +75,17 @@ def rollout(
     print(summarise(run))
     print(f"\nwrote {save_dataset(run, target)}")
     print(f"wrote {save_figure(plot_rollout(run), target.with_suffix('.png'))}")
+
+
+def _truth(source: str, model: str | None) -> "System | xr.Dataset":
+    """The system of that name, or the dataset in that file."""
+    from romkit.systems import SYSTEMS
+
+    if source in SYSTEMS or not (Path(source).suffix or Path(source).exists()):
+        return system_named(source)
+    if model is None:
+        raise InputError("--model", expected="a model for these data", got="none", fix="add --model MODEL")
+    return read_data(source)
 
 
 def _dynamics(name: str) -> "LatentDynamics":
