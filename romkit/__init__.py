@@ -16,8 +16,8 @@ from romkit import data, integrators, metrics, presets, projections, solvers, sy
 from romkit.fit import fit
 from romkit.follow import follow
 from romkit.forecast import forecast
-from romkit.projections import load, save
 from romkit.rollout import rollout
+from romkit.saving import load, save
 from romkit.score import score
 from romkit.simulate import simulate
 

@@ -28,3 +28,7 @@ class FileError(RomkitError, OSError):
 
 class DivergenceWarning(UserWarning):
     """Some members of a training stack or a rollout diverged; the others are unaffected."""
+
+
+class FitWarning(UserWarning):
+    """A law that explains too little of what it was fitted to."""

@@ -66,6 +66,7 @@ def existing(path: str | os.PathLike) -> Path:
 def reason(error: BaseException) -> str:
     """What an exception of another library says, on one line of bearable length."""
     text = " ".join((getattr(error, "strerror", None) or str(error)).split())
+    text = "".join(c if c.isprintable() else "?" for c in text)  # control characters would reach a terminal
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 

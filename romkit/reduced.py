@@ -11,7 +11,7 @@ from romkit import provenance
 from romkit.data import Contexts
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
-from romkit.integrators import DYNAMICS, Galerkin, LatentDynamics
+from romkit.integrators import DYNAMICS, Estimator, Galerkin, LatentDynamics
 from romkit.problem import PROBLEMS, ConstantPath, Parts, Problem
 from romkit.projections import MovingPath, Operator, Projection
 from romkit.solvers import Solution, Solver, Status
@@ -122,6 +122,9 @@ def _trained_dynamics(projection: Projection) -> LatentDynamics:
 def _checked(dynamics: object) -> LatentDynamics:
     if isinstance(dynamics, LatentDynamics):
         return dynamics
+    if isinstance(dynamics, Estimator):
+        fix = "give the result of its fit(projection, data)"
+        raise InputError("dynamics", expected="a fitted law", got=f"settings, {dynamics!r}", fix=fix)
     got = f"{dynamics!r}" if isinstance(dynamics, str) else getattr(dynamics, "__name__", type(dynamics).__name__)
     fix = "give an instance, romkit.integrators.Galerkin() say, or what the fit of SINDy or NeuralODE returned"
     raise InputError("dynamics", expected="latent dynamics", got=got, fix=fix)

@@ -1,13 +1,13 @@
 """What a training is made of once presets are looked up; studies put it into the keys of their tasks."""
 
-import dataclasses
 import inspect
 from collections.abc import Mapping
 
 import romkit
-from romkit.projections import METHODS, Signature, architecture
+from romkit.presets import PRESETS, sized
+from romkit.projections import METHODS, Signature
 from romkit.systems import System
-from romkit.training.recipes import SETTINGS, recipe
+from romkit.training.recipe import SETTINGS
 
 
 def resolved(method: str, system: System, settings: Mapping[str, object]) -> dict[str, object]:
@@ -26,5 +26,5 @@ def resolved(method: str, system: System, settings: Mapping[str, object]) -> dic
     own = inspect.signature(romkit.fit).parameters
     overrides = {name: value for name, value in settings.items() if name in SETTINGS}
     sizes = {name: value for name, value in settings.items() if name not in SETTINGS and name not in own}
-    plan = recipe(settings.get("preset", own["preset"].default), system.name, method, overrides)
-    return {"recipe": dataclasses.asdict(plan), "architecture": architecture(METHODS[method], signature, **sizes)}
+    plan = PRESETS[settings.get("preset", own["preset"].default)](system.name, method).with_settings(overrides)
+    return {"recipe": plan.to_json(), "architecture": sized(METHODS[method], signature, sizes)}

@@ -6,7 +6,7 @@ import numpy as np
 import pysindy
 
 from benchmarks.sindy.problem import DT, Problem
-from romkit.integrators.sindy import SINDy
+from romkit.integrators import SINDy
 
 SETTINGS = {"threshold": 0.1, "alpha": 0.05}
 ROMKIT, PYSINDY, STLSQ = "romkit, SINDy.fit", "pysindy, SINDy.fit", "pysindy, STLSQ.fit alone"
@@ -22,7 +22,7 @@ def make_contestants(problem: Problem, degree: int) -> dict[str, Fit]:
 
     def romkit() -> np.ndarray:
         z, dz = (x[0] if single else x for x in problem)
-        found = SINDy(degree=degree, **SETTINGS).fit(z, dz).coefficients.numpy()
+        found = SINDy(degree=degree, **SETTINGS).fit_samples(z, dz).coefficients.numpy()
         return found[None] if single else found
 
     def whole() -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from romkit.errors import DivergenceWarning, RomkitError
+from romkit.errors import DivergenceWarning, FitWarning, RomkitError
 
 UsageError = typer.BadParameter.__base__
 """A missing argument, an unknown command or option: what typer itself finds wrong."""
@@ -21,7 +21,7 @@ class OneLineErrors(TyperGroup):
 
     def main(self, *args: object, standalone_mode: bool = True, **extra: object) -> None:
         with warnings.catch_warnings():
-            _show_divergence_on_one_line()
+            _show_warnings_on_one_line()
             try:
                 code = super().main(*args, standalone_mode=False, **extra)
             except UsageError as error:
@@ -37,11 +37,11 @@ def _refuse(reason: str) -> int:
     return BAD_INPUT
 
 
-def _show_divergence_on_one_line() -> None:
+def _show_warnings_on_one_line() -> None:
     show = warnings.showwarning
 
     def show_on_one_line(message: Warning, category: type[Warning], *where: object, **more: object) -> None:
-        if issubclass(category, DivergenceWarning):
+        if issubclass(category, DivergenceWarning | FitWarning):
             print(f"romkit: warning: {message}", file=sys.stderr)
         else:
             show(message, category, *where, **more)
@@ -69,6 +69,7 @@ def romkit(
     romkit info                            what there is: systems, methods, models
     romkit rollout lorenz96 --F 3.15       a full and a reduced model side by side
     romkit fit ncae lorenz96               train a projection
+    romkit law sindy MODEL DATA            fit latent dynamics to data
     romkit dataset lorenz96 --split test   simulate a dataset
     romkit study                           reproduce what was measured
 

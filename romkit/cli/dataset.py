@@ -35,7 +35,7 @@ def dataset(
     Writes a netCDF file that `romkit fit`, romkit.data.open_dataset and xarray read.
     """  # noqa: D301, typer keeps the lines after \b as they are
     full_model = system_named(system)
-    context = context_values(ctx, full_model)
+    context = context_values(ctx, full_model.context_names)
     split = split or (None if context else "train")
     target = writable(out or Path("runs") / f"{system}-{split or 'contexts'}.nc")
 

@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from romkit import provenance
-from romkit.integrators import DYNAMICS
+from romkit.integrators import DYNAMICS, LAWS, LearnedField
 from romkit.presets import PRESETS
 from romkit.projections import METHODS, Projection, pretrained
 from romkit.systems import SYSTEMS, System
@@ -30,6 +30,7 @@ def describe_everything() -> str:
         "systems": [(name, f"{s.state_size} components", _context(s)) for name, s in _systems().items()],
         "methods": [(name, _first_line(method)) for name, method in METHODS.items()],
         "dynamics": [(name, _first_line(dynamics)) for name, dynamics in DYNAMICS.items()],
+        "laws": [(name, _first_line(law)) for name, law in LAWS.items()],
         "presets": [(name, _first_line(preset)) for name, preset in PRESETS.items()],
         "pretrained models": [(name,) for name in pretrained()],
         "versions": list(provenance.versions().items()),
@@ -95,6 +96,16 @@ def describe_model(projection: Projection) -> str:
     lines = [table(facts.items(), indent="")]
     lines += [f"seed {report['seed']}\n{table(_training(report))}" for report in reports if "seed" in report]
     return "\n\n".join(lines)
+
+
+def describe_law(law: LearnedField) -> str:
+    """What it is, what it was fitted to, and its equations with residuals or its network with errors."""
+    facts = {
+        "law": f"{type(law).__name__}, order {law.order}, {law.latent_dim} latent",
+        "context": ", ".join(law.context_names) or "none",
+        "source": f"{law.samples} samples: {law.source}",
+    }
+    return "\n".join([table(facts.items(), indent=""), "", *law.details()])
 
 
 def _training(report: Mapping[str, object]) -> list[tuple[str, str]]:

@@ -1,16 +1,13 @@
 """`romkit fit`: train a projection and write it to a file."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from romkit import checks
 from romkit.cli.app import app
-from romkit.cli.options import settings, system_named, writable
-
-if TYPE_CHECKING:
-    import xarray as xr
+from romkit.cli.options import read_data, settings, writable
 
 
 @app.command()
@@ -63,18 +60,7 @@ def fit(
     checks.one_of("preset", preset, romkit.presets.PRESETS)
     target = writable(out or Path("runs") / f"{method}-{Path(data).stem}.safetensors")
     projection = romkit.fit(
-        method, _read(data), seed=seed, preset=preset, device=device, checkpoint=checkpoint, **overrides
+        method, read_data(data), seed=seed, preset=preset, device=device, checkpoint=checkpoint, **overrides
     )
     print(describe_model(projection))
     print(f"\nwrote {romkit.save(projection, target)}")
-
-
-def _read(data: str) -> "xr.Dataset":
-    from romkit.data import open_dataset
-    from romkit.systems import SYSTEMS
-
-    if data in SYSTEMS:
-        return system_named(data).dataset("train")
-    if not Path(data).suffix and not Path(data).exists():
-        checks.one_of("data", data, SYSTEMS)
-    return open_dataset(data)

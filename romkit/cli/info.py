@@ -14,7 +14,9 @@ def info(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", help="A dataset file, a model file, a pretrained model or a system.", show_default=False
+            metavar="NAME",
+            help="A dataset, a model, a law (files), a pretrained model or a system.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -29,7 +31,8 @@ def info(
     """  # noqa: D301, typer keeps the lines after \b as they are
     from romkit.cli import describe
     from romkit.data import open_dataset
-    from romkit.projections import load, pretrained
+    from romkit.projections import Projection, pretrained
+    from romkit.saving import load
     from romkit.systems import SYSTEMS
 
     if name is None:
@@ -37,7 +40,8 @@ def info(
     elif name in SYSTEMS:
         print(describe.describe_system(SYSTEMS[name]()))
     elif name in pretrained() or Path(name).suffix == ".safetensors":
-        print(describe.describe_model(load(name)))
+        model = load(name)
+        print(describe.describe_model(model) if isinstance(model, Projection) else describe.describe_law(model))
     else:
         if not Path(name).suffix and not Path(name).exists():
             checks.one_of("name", name, [*SYSTEMS, *pretrained()])

@@ -12,6 +12,10 @@ from romkit import checks
 from romkit.errors import FileError, InputError
 
 if TYPE_CHECKING:
+    import xarray as xr
+
+    from romkit.integrators import LearnedField
+    from romkit.projections import Projection
     from romkit.systems import System
 
 _CONTEXT = "romkit.context"
@@ -42,14 +46,14 @@ class ContextCommand(TyperCommand):
         return super().parse_args(ctx, kept)
 
 
-def context_values(ctx: typer.Context, system: "System") -> dict[str, object]:
-    """The context parameters on the command line, as the keyword arguments that Python takes.
+def context_values(ctx: typer.Context, names: Iterable[str]) -> dict[str, object]:
+    """The context parameters with these names on the command line, as the keyword arguments that Python takes.
 
     Raises:
-        InputError: an option that is neither the command's nor a parameter of the system, or not a number.
+        InputError: an option that is neither the command's nor one of the parameters, or not a number.
     """
     own = [option for parameter in ctx.command.params for option in parameter.opts if option.startswith("--")]
-    known = [*(f"--{name}" for name in system.context_names), *own]
+    known = [*(f"--{name}" for name in names), *own]
     values = {}
     for option, texts in ctx.meta[_CONTEXT].items():
         checks.one_of("option", option, known)
@@ -65,11 +69,43 @@ def system_named(name: str) -> "System":
     return SYSTEMS[checks.one_of("system", name, SYSTEMS)]()
 
 
+def read_data(data: str) -> "xr.Dataset":
+    """The dataset in a netCDF file, or the training set of a system."""
+    from romkit.data import open_dataset
+    from romkit.systems import SYSTEMS
+
+    if data in SYSTEMS:
+        return system_named(data).dataset("train")
+    if not Path(data).suffix and not Path(data).exists():
+        checks.one_of("data", data, SYSTEMS)
+    return open_dataset(data)
+
+
+def load_model(path: str) -> "Projection":
+    """The projection in a file, or one that ships."""
+    from romkit.projections import Projection
+    from romkit.saving import load
+
+    if isinstance(model := load(path), Projection):
+        return model
+    raise FileError(path, problem="holds a law, not a projection", fix="give a file by romkit fit")
+
+
+def load_law(path: str) -> "LearnedField":
+    """The law in a file."""
+    from romkit.integrators import LearnedField
+    from romkit.saving import load
+
+    if isinstance(law := load(path), LearnedField):
+        return law
+    raise FileError(path, problem="holds a projection, not a law", fix="give a file by romkit law")
+
+
 def settings(pairs: Iterable[str]) -> dict[str, object]:
-    """`name=value` of `--set` as keyword arguments: numbers, sizes like 2,18,36, `none`, or text.
+    """`name=value` of `--set` as keyword arguments: numbers, sizes like 2,18,36, `none`, true, false, or text.
 
     Raises:
-        InputError: no `=`. Names and values are checked by `romkit.fit`.
+        InputError: no `=`. Names and values are checked by what takes them.
     """
     values = {}
     for pair in pairs:
@@ -99,6 +135,8 @@ def _number(option: str, text: str) -> float:
 
 
 def _value(text: str) -> object:
+    if text in ("true", "false"):
+        return text == "true"
     if "," in text:
         return tuple(_value(part) for part in text.split(",") if part)
     for kind in (int, float):

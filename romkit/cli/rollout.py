@@ -1,20 +1,32 @@
 """`romkit rollout`: the full and the reduced model from one initial state, as numbers, a file and a picture."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from romkit import checks
 from romkit.cli.app import app
-from romkit.cli.options import ContextCommand, context_values, system_named, writable
+from romkit.cli.options import ContextCommand, context_values, load_law, load_model, read_data, system_named, writable
+from romkit.errors import InputError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from romkit.integrators import LatentDynamics
+    from romkit.systems import System
 
 
 @app.command(cls=ContextCommand)
 def rollout(
     ctx: typer.Context,
-    system: Annotated[
-        str, typer.Argument(metavar="SYSTEM", help="Name of a system; `romkit info` lists them.", show_default=False)
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SYSTEM",
+            help="Name of a system (`romkit info` lists them), or a dataset file, whose trajectories are the truth.",
+            show_default=False,
+        ),
     ],
     model: Annotated[
         str | None,
@@ -24,7 +36,9 @@ def rollout(
     dt: Annotated[float | None, typer.Option(help="Output interval, and step of the reduced model.")] = None,
     dynamics: Annotated[
         str | None,
-        typer.Option(help="How the latent state moves: galerkin, petrov-galerkin or lspg; as in training by default."),
+        typer.Option(
+            help="galerkin, petrov-galerkin, lspg, or a .safetensors file by `romkit law`; as in training by default."
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs"),
 ) -> None:
@@ -40,23 +54,43 @@ def rollout(
       romkit rollout pendulum --l1 0.4 --l2 0.5 --l3 0.6 --l4 0.5 --duration 1
       romkit rollout lorenz96 --F 3.15 --dynamics petrov-galerkin
       romkit rollout lorenz96 --F 3.15 --model runs/pod-lorenz96.safetensors
+      romkit rollout my.nc --model my.safetensors --dynamics law.safetensors
 
     Prints the normalised error over time (NRMSE) beside that of the projection alone: the full model, encoded and
-    decoded. Writes rollout-SYSTEM.nc (all trajectories) and rollout-SYSTEM.png to the --out folder.
+    decoded. Of a dataset, all trajectories are followed at their contexts.
+    Writes rollout-SYSTEM.nc (all trajectories) and rollout-SYSTEM.png to the --out folder.
     """  # noqa: D301, typer keeps the lines after \b as they are
-    full_model = system_named(system)
-    context = context_values(ctx, full_model)
+    truth = _truth(source, model)
+    context = context_values(ctx, getattr(truth, "context_names", ()))
 
     import romkit
     from romkit.cli.summary import summarise
     from romkit.data import save_dataset
-    from romkit.integrators import DYNAMICS
     from romkit.plotting import plot_rollout, save_figure
 
-    latent = DYNAMICS[checks.one_of("dynamics", dynamics, DYNAMICS)]() if dynamics else None
-    target = writable(out / f"rollout-{system}.nc")
-    projection = romkit.load(model or f"ncae-{system}")
-    run = romkit.rollout(full_model, projection, duration=duration, dt=dt, dynamics=latent, **context)
+    latent = _dynamics(dynamics) if dynamics else None
+    target = writable(out / f"rollout-{Path(source).stem}.nc")
+    projection = load_model(model or f"ncae-{source}")
+    run = romkit.rollout(truth, projection, duration=duration, dt=dt, dynamics=latent, **context)
     print(summarise(run))
     print(f"\nwrote {save_dataset(run, target)}")
     print(f"wrote {save_figure(plot_rollout(run), target.with_suffix('.png'))}")
+
+
+def _truth(source: str, model: str | None) -> "System | xr.Dataset":
+    """The system of that name, or the dataset in that file."""
+    from romkit.systems import SYSTEMS
+
+    if source in SYSTEMS or not (Path(source).suffix or Path(source).exists()):
+        return system_named(source)
+    if model is None:
+        raise InputError("--model", expected="a model for these data", got="none", fix="add --model MODEL")
+    return read_data(source)
+
+
+def _dynamics(name: str) -> "LatentDynamics":
+    from romkit.integrators import DYNAMICS
+
+    if Path(name).suffix == ".safetensors":
+        return load_law(name)
+    return DYNAMICS[checks.one_of("dynamics", name, DYNAMICS)]()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from romkit import checks
 from romkit.errors import InputError
 from romkit.problem import Parts, Problem
 from romkit.solvers import RK4, Solution, Solver
@@ -68,17 +69,43 @@ class LatentField(LatentDynamics):
 
 
 class LearnedField(LatentField):
-    """A latent field that was fitted to data and does not look at the full-order one.
+    """A latent field that was fitted to data and does not look at the full-order one: a law.
 
     Attributes:
         order: 1 if it gives ż, 2 if it gives z̈.
+        latent_dim: m.
+        context_names: of the parameters that it depends on; one without any holds at every context.
+        source: what it was fitted to, in words.
+        samples: to how many samples.
     """
 
     order: int
+    latent_dim: int
+    context_names: tuple[str, ...]
+    source: str
+    samples: int
+
+    def details(self) -> list[str]:
+        """The law in lines of text, with what is known of its errors."""
+        return [repr(self)]
 
     @abc.abstractmethod
+    def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+        """w (..., order · m) -> the highest latent rate (..., m) at a context c (..., p) in physical units."""
+
     def at(self, P: ProjectionOperator) -> Callable[[Tensor], Tensor]:
-        """w -> the highest latent rate at the context of P."""
+        """w -> the highest latent rate at the context of P.
+
+        Raises:
+            InputError: P has another number of latent coordinates or of context parameters.
+        """
+        if P.latent_dim != self.latent_dim:
+            expected, fix = f"{self.latent_dim} latent coordinates", "use the one that the law was fitted on"
+            raise InputError("projection", expected=expected, got=str(P.latent_dim), fix=fix)
+        c = P.context if self.context_names else P.context[..., :0]
+        names = ", ".join(self.context_names)
+        checks.last_axis("projection's context", c.shape, len(self.context_names), f"({names})")
+        return self.right_hand_side(c)
 
     def latent_rate(self, problem: Problem) -> LatentRate:
         if problem.order != self.order:

@@ -3,12 +3,12 @@
 from romkit.projections.architectures import architecture
 from romkit.projections.base import EncoderDecoder, Operator, Projection
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
-from romkit.projections.methods import METHODS
+from romkit.projections.methods import METHODS, method_named
 from romkit.projections.normalization import Normalization, Signature
 from romkit.projections.path import MovingPath
 from romkit.projections.pod import POD
 from romkit.projections.stacking import stack, unstack
-from romkit.projections.storage import load, pretrained, save
+from romkit.projections.storage import pretrained
 from romkit.projections.unconstrained import AE, ContextAE, FilmAE
 
 __all__ = [
@@ -30,9 +30,8 @@ __all__ = [
     "SlopeNcAE",
     "SoftNcAE",
     "architecture",
-    "load",
+    "method_named",
     "pretrained",
-    "save",
     "stack",
     "unstack",
 ]

@@ -8,4 +8,13 @@ from romkit.projections.unconstrained import AE, ContextAE, FilmAE
 METHODS: dict[str, type[Projection]] = {
     method.name: method for method in (POD, AE, ContextAE, FilmAE, CAE, ContextCAE, SoftNcAE, NcAE, BiasNcAE, SlopeNcAE)
 }
-"""Every method by the name that `romkit.fit` takes. A method of the user's own, once added, can be saved and loaded."""
+"""The methods that ship with romkit, by the name that `romkit.fit` takes."""
+
+
+def method_named(name: str) -> type[Projection] | None:
+    """The class of a method: one that ships, or the newest of the user's own with this name; None without any."""
+    found, classes = METHODS.get(name), [Projection]
+    for cls in classes:  # which grows: the classes below follow in the order of their definition
+        classes += cls.__subclasses__()
+        found = cls if name not in METHODS and cls.__dict__.get("name") == name else found
+    return found

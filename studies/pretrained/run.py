@@ -18,7 +18,7 @@ import xarray as xr
 import romkit
 from romkit.files import atomic
 from romkit.metrics import nrmse, reconstruction_rmse
-from romkit.projections import Projection, save, unstack
+from romkit.projections import Projection, unstack
 from romkit.systems import Lorenz96, Pendulum, System
 
 HERE = Path(__file__).parent
@@ -86,7 +86,7 @@ def main(names: list[str]) -> None:
     for name in names or list(MODELS):
         model = MODELS[name]
         best, errors = train(model)
-        path = save(best, SHIPPED / f"ncae-{name}.safetensors")
+        path = romkit.save(best, SHIPPED / f"ncae-{name}.safetensors")
         record(name, {"validation_nrmse": errors, **measure(model, best)})
         print(f"{path.name}: {json.dumps(json.loads(RESULTS.read_text())[name], indent=1)}")
 

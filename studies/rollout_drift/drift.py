@@ -18,11 +18,12 @@ from romkit.integrators import (
     NeuralODE,
     PetrovGalerkin,
     Reencoded,
+    Scaling,
     SINDy,
     encoded_samples,
     galerkin_samples,
 )
-from romkit.integrators.sindy import Library, Scaling, Terms
+from romkit.integrators.sindy import Library, Terms
 from romkit.metrics import reconstruction_rmse
 from romkit.problem import ConstantPath, Parts, Problem
 from romkit.projections import Projection
@@ -158,7 +159,7 @@ def _sindy(task: Drift, model: Projection, data: xr.Dataset) -> LatentDynamics:
 
 def _either_side(switch: float, parameters: Scaling) -> Library:
     """Context terms that let an equation change where the one parameter passes a value; polynomials cannot jump."""
-    (shift,), (scale,) = parameters.shift, parameters.scale
+    shift, scale = parameters.shift.item(), parameters.scale.item()
     after = lambda c: (shift + scale * c[..., 0] > switch).to(c)  # noqa: E731
     return Terms({"1": lambda c: torch.ones_like(c[..., 0]), f"[{parameters.names[0]} > {switch:g}]": after})
 

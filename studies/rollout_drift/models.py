@@ -9,7 +9,7 @@ from pathlib import Path
 
 import romkit
 from romkit import provenance
-from romkit.projections import Projection, save
+from romkit.projections import Projection
 from studies.recipes import resolved
 from studies.rollout_drift.data import Settings, make_system, training_set
 
@@ -59,5 +59,5 @@ def trained(model: Model) -> Projection:
         stacked = romkit.fit(model.method, data, seeds=model.seeds, **dict(model.settings))
         stacked.report["training_cpu_seconds"] = time.process_time() - started
         CACHE.mkdir(parents=True, exist_ok=True)
-        save(stacked, path)
+        romkit.save(stacked, path)
     return romkit.load(path).double()

@@ -16,7 +16,8 @@ from romkit.systems import SYSTEMS, Lorenz96
 @pytest.fixture(autouse=True)
 def _quick_systems(monkeypatch, tmp_path):
     """Lorenz96 with a short transient, in an empty folder."""
-    monkeypatch.setitem(SYSTEMS, "lorenz96", lambda: Lorenz96(transient=2.0, duration=0.5, horizon=1.0))
+    quick = {"transient": 2.0, "duration": 0.5, "horizon": 1.0}
+    monkeypatch.setitem(SYSTEMS, "lorenz96", lambda **given: Lorenz96(**quick | given))
     monkeypatch.chdir(tmp_path)
 
 
@@ -122,7 +123,7 @@ def test_info_describes_files_and_systems(model, data_file):
     assert "indices modulo n" in romkit_command("info", "lorenz96").stdout
 
 
-@pytest.mark.parametrize("command", ["rollout", "fit", "dataset", "info"])
+@pytest.mark.parametrize("command", ["rollout", "fit", "law", "dataset", "info"])
 def test_help_has_an_example(command):
     result = romkit_command(command, "--help")
     assert result.exit_code == 0
@@ -155,6 +156,14 @@ def test_help_has_an_example(command):
         ("fit ncae lorenz96 --set epoch=2", "epoch: "),
         ("fit ncae lorenz96 --preset slow", "preset: "),
         ("fit ncae lorenz96 --device abacus", "device: "),
+        ("law sindi m.safetensors lorenz96", "did you mean 'sindy'?"),
+        ("law sindy nowhere.safetensors lorenz96", "no such file"),
+        ("law sindy ncae-lorenz96 nowhere.nc", "no such file"),
+        ("law sindy ncae-lorenz96 lorenz96 --set degre=3", "did you mean 'degree'?"),
+        ("law sindy ncae-lorenz96 lorenz96 --set degree=three", "degree: expected an integer"),
+        ("law sindy ncae-lorenz96 lorenz96 --set library=cubic", "library: expected a Library"),
+        ("law neural-ode ncae-lorenz96 lorenz96 --set hidden=0", "hidden: expected"),
+        ("rollout nowhere.nc --model ncae-lorenz96", "no such file"),
         ("info nowhere.nc", "no such file"),
         ("info lorenz", "did you mean 'lorenz96'?"),
         ("frobnicate", "No such command"),
@@ -188,3 +197,53 @@ def test_the_installed_command_keeps_stdout_clean():
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("romkit: nowhere.nc: no such file")
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [
+        ("sindy", ["degree=5", "threshold=0.001"]),
+        ("neural-ode", ["hidden=8,", "regression_steps=20", "shooting_steps=2"]),
+    ],
+)
+def test_law_fits_and_rollout_and_info_read_it(kind, settings, model, data_file):
+    pairs = [word for pair in settings for word in ("--set", pair)]
+    result = romkit_command("law", kind, model, data_file, *pairs, "--out", "law.safetensors")
+    assert result.exit_code == 0, result.stderr
+    assert "wrote law.safetensors" in result.stdout
+    text = romkit_command("info", "law.safetensors").stdout
+    assert text == result.stdout.partition("\n\nwrote")[0] + "\n"
+    assert "residual" in text if kind == "sindy" else "training errors" in text
+    for words in ("context  F", "encoded data", "samples"):
+        assert words in text
+    common = ("--model", model, "--dynamics", "law.safetensors")
+    assert romkit_command("rollout", "lorenz96", "--F", "3.15", "--duration", "0.1", *common).exit_code == 0
+    law = romkit.load("law.safetensors")
+    assert open_dataset("runs/rollout-lorenz96.nc").attrs["dynamics"] == type(law).__name__
+    result = romkit_command("rollout", data_file, *common)
+    assert result.exit_code == 0, result.stderr
+    assert "wrote runs/rollout-lorenz.nc" in result.stdout
+    assert open_dataset("runs/rollout-lorenz.nc").sizes["trajectory"] == 3
+
+
+def test_a_rollout_of_measurements_without_a_system(lorenz_data, model):
+    data = lorenz_data[["state", "velocity"]]
+    data.attrs = {}
+    save_dataset(data, "own.nc")
+    words = ("--set", "hidden=8,8", "--set", "regression_steps=20", "--set", "shooting_steps=2")
+    assert romkit_command("law", "neural-ode", model, "own.nc", *words).exit_code == 0
+    result = romkit_command("rollout", "own.nc", "--model", model, "--dynamics", "runs/neural-ode-own.safetensors")
+    assert result.exit_code == 0
+    assert "full model" not in result.stdout
+    assert Path("runs/rollout-own.png").exists()
+
+
+def test_files_of_the_wrong_kind_are_refused(model, data_file):
+    law = romkit.integrators.SINDy(degree=5, threshold=0.001).fit(romkit.load(model), open_dataset(data_file))
+    romkit.save(law, "law.safetensors")
+    assert "holds a law, not a projection" in refusal("rollout", data_file, "--model", "law.safetensors")
+    assert "holds a projection, not a law" in refusal("rollout", data_file, "--model", model, "--dynamics", model)
+    assert "duration: expected nothing beside a dataset" in refusal(
+        "rollout", data_file, "--model", model, "--dynamics", "law.safetensors", "--duration", "3"
+    )
+    assert "option: expected one of" in refusal("rollout", data_file, "--F", "3", "--model", model)

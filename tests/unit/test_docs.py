@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import xarray as xr
 
 import romkit
 
@@ -29,7 +30,8 @@ def small(monkeypatch, tmp_path):
     fit, rollout = romkit.fit, romkit.rollout
     monkeypatch.setattr(romkit.systems, "Lorenz96", lorenz)
     monkeypatch.setattr(romkit, "fit", lambda *args, **more: fit(*args, **more | {"epochs": 2}))
-    monkeypatch.setattr(romkit, "rollout", lambda *args, **more: rollout(*args, **more | {"duration": 0.5}))
+    short = lambda source: {} if isinstance(source, xr.Dataset) else {"duration": 0.5}  # noqa: E731
+    monkeypatch.setattr(romkit, "rollout", lambda source, *args, **more: rollout(source, *args, **more | short(source)))
     monkeypatch.chdir(tmp_path)
     before = dict(romkit.projections.METHODS)
     yield

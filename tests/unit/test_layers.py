@@ -8,12 +8,12 @@ import romkit
 
 ROOT = Path(romkit.__file__).parent
 LAYERS = (
-    {"errors", "checks", "types", "problem", "broadcast", "progress", "provenance", "files"},
+    {"errors", "checks", "types", "problem", "broadcast", "progress", "provenance", "files", "sealed"},
     {"engine"},
     {"data", "solvers"},
     {"systems", "projections", "integrators", "metrics"},
     {"training", "testing"},
-    {"presets", "reduced"},
+    {"presets", "reduced", "saving"},
     {"fit", "simulate", "follow", "score"},
     {"rollout", "forecast"},
     {"plotting"},

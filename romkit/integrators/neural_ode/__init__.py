@@ -1,7 +1,7 @@
 """A neural ODE as latent dynamics: a small network for the latent field, the black box beside Galerkin and SINDy.
 
-model = NeuralODE().fit(ncae, data)
-run = romkit.rollout(system, ncae, dynamics=model, F=3.15)
+law = NeuralODE().fit(ncae, data)
+run = romkit.rollout(system, ncae, dynamics=law, F=3.15)
 """
 
 from romkit.integrators.neural_ode.estimator import NeuralODE

@@ -6,26 +6,26 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
-import xarray as xr
 from torch import Tensor
 
 from romkit import checks
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
-from romkit.integrators.neural_ode.losses import Shooting, regression_error
+from romkit.integrators.estimator import Estimator
 from romkit.integrators.neural_ode.model import NeuralODEModel
-from romkit.integrators.neural_ode.network import clip, random_layer
-from romkit.integrators.neural_ode.paths import Paths, choose_strides, make_paths
-from romkit.integrators.sindy import LatentSamples, differentiated_samples, encoded_samples
-from romkit.integrators.sindy.latent_data import ProjectionFamily
+from romkit.integrators.neural_ode.shooting import Paths, Shooting, choose_strides, make_paths, regression_error
+from romkit.integrators.samples import LatentSamples
 from romkit.progress import track
+
+CLIP = 1.0
+"""Largest norm of a field's gradient."""
 
 TEST_BATCH = 1024
 """Samples, or segments, by which the errors of a fitted field are measured."""
 
 
 @dataclass(frozen=True)
-class NeuralODE:
+class NeuralODE(Estimator):
     """Settings of a fit; `fit` returns the latent field: a tanh network for ż = g(z, c) or z̈ = g(z, ż, c).
 
     Training has two stages, both by Adam with a cosine schedule: regression on the latent velocities of the data (fast,
@@ -44,6 +44,8 @@ class NeuralODE:
         batch_size: samples, or segments, per update.
         learning_rate: highest rate of each stage.
 
+    Samples have to be whole trajectories of constant context: arrays z (C, T, m) with `times` (T,).
+
     Source: Chen, Rubanova, Bettencourt, Duvenaud (2018), Neural ordinary differential equations; multiple shooting
     of Bock & Plitt (1984), with the encoded data as the starts of all segments.
     """
@@ -58,9 +60,10 @@ class NeuralODE:
     learning_rate: float = 5e-3
 
     def __post_init__(self):
-        if not self.hidden or any(type(width) is not int or width < 1 for width in self.hidden):
+        hidden = self.hidden
+        if not isinstance(hidden, tuple) or not hidden or any(type(width) is not int or width < 1 for width in hidden):
             fix = "give hidden=(32, 32), say"
-            raise InputError("hidden", expected="one or more positive integers", got=repr(self.hidden), fix=fix)
+            raise InputError("hidden", expected="one or more positive integers", got=repr(hidden), fix=fix)
         if self.step is not None:
             checks.positive("step", self.step)
         for name, minimum in (("segment", 1), ("batch_size", 1), ("regression_steps", 0), ("shooting_steps", 0)):
@@ -68,23 +71,8 @@ class NeuralODE:
         checks.not_negative("noise", self.noise)
         checks.positive("learning_rate", self.learning_rate)
 
-    def fit(self, projection: ProjectionFamily, data: xr.Dataset, *, seed: int = 0) -> NeuralODEModel:
-        """The latent field of a projection on a dataset; of second order where that has a variable `acceleration`.
-
-        Args:
-            projection: trained on such data; a stack of seeds trains a stack of fields at once.
-            data: in romkit's schema; without `velocity`, latent velocities come from differentiation in time.
-            seed: of the initial weights, the batches and the noise, the same for all fields of a stack.
-
-        Raises:
-            InputError: times that are not equally spaced, or trajectories shorter than a segment.
-        """
-        samples = (encoded_samples if "velocity" in data else differentiated_samples)(projection, data)
-        return self.fit_samples(samples, torch.tensor(data["time"].values), seed=seed)
-
-    def fit_samples(self, samples: LatentSamples, times: Tensor, *, seed: int = 0) -> NeuralODEModel:
-        """The latent field of samples that are whole trajectories one after the other, each at `times` (T,)."""
-        paths = make_paths(samples, times)
+    def _fit(self, samples: LatentSamples, seed: int) -> NeuralODEModel:
+        paths = make_paths(samples)
         draw = torch.Generator().manual_seed(seed)
         shoot = Shooting(paths, choose_strides(paths, self.segment, self.step), self.segment)
         field = _initial_field(self.hidden, samples, paths, draw)
@@ -107,7 +95,7 @@ class NeuralODE:
             optimizer.param_groups[0]["lr"] = self.learning_rate * (1 + math.cos(math.pi * k / steps)) / 2
             optimizer.zero_grad()
             errors().sum().backward()
-            clip([parameter.grad for parameter in parameters])
+            _clip([parameter.grad for parameter in parameters])
             optimizer.step()
 
 
@@ -122,12 +110,35 @@ def _initial_field(
     if samples.order == 2:
         shift[:, m:], scale[:, m:] = 0.0, w[..., m:].square().mean((1, 2)).sqrt()
     rate = rates.square().mean((1, 2)).sqrt()
-    layers = tuple(random_layer(S, *pair, draw, w) for pair in pairwise(sizes))
+    layers = tuple(_random_layer(S, *pair, draw, w) for pair in pairwise(sizes))
     unknown = torch.full((S,), torch.nan, dtype=w.dtype)
     return NeuralODEModel(
-        layers, shift, _nonzero(scale), _nonzero(rate), samples.parameters, samples.order, unknown, unknown
+        layers=layers,
+        shift=shift,
+        scale=_nonzero(scale),
+        rate=_nonzero(rate),
+        context=samples.parameters,
+        order=samples.order,
+        source=samples.source,
+        samples=len(samples),
+        velocity_error=unknown,
+        trajectory_error=unknown,
     )
 
 
 def _nonzero(scale: Tensor) -> Tensor:
     return torch.where(scale > 0, scale, 1.0)
+
+
+def _random_layer(S: int, inputs: int, outputs: int, draw: torch.Generator, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Uniform in ±1 / √inputs, as torch.nn.Linear, and the same for each of the S fields."""
+    values = (2 * torch.rand(inputs + 1, outputs, generator=draw, dtype=like.dtype) - 1) / math.sqrt(inputs)
+    weight, bias = (part.expand(S, *part.shape).clone().requires_grad_() for part in (values[:-1], values[-1]))
+    return weight, bias
+
+
+def _clip(gradients: list[Tensor]) -> None:
+    """Scales the gradients (S, ...) of each field to a norm of at most CLIP."""
+    norm = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()
+    for g in gradients:
+        g.mul_((CLIP / norm.clamp(min=CLIP)).view(-1, *(1,) * (g.ndim - 1)))

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from romkit import checks
 from romkit.broadcast import align, matmul
-from romkit.errors import InputError
 from romkit.integrators.base import LearnedField
-from romkit.integrators.neural_ode.network import Layers, affine
-from romkit.integrators.sindy import Scaling
-from romkit.types import Field, ProjectionOperator
+from romkit.integrators.scaling import Scaling
+from romkit.types import Field
+
+Layers = tuple[tuple[Tensor, Tensor], ...]
+"""Weights (..., inputs, outputs) and biases (..., outputs); the leading axis, if any, is the stack."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,6 +28,8 @@ class NeuralODEModel(LearnedField):
         rate: (..., m) root mean square of ż, or of z̈, over the training data.
         context: names and scaling of the context.
         order: 1 or 2.
+        source: what it was fitted to, in words.
+        samples: how many samples.
         velocity_error: (...) root mean square error of the rates of the training data, in units of `rate`.
         trajectory_error: (...) root mean square error along a segment, in units of `scale`.
     """
@@ -38,19 +40,20 @@ class NeuralODEModel(LearnedField):
     rate: Tensor
     context: Scaling
     order: int
+    source: str
+    samples: int
     velocity_error: Tensor
     trajectory_error: Tensor
 
-    def at(self, P: ProjectionOperator) -> Callable[[Tensor], Tensor]:
-        """w (..., d) -> ż or z̈ (..., m) at the context of P."""
-        if P.latent_dim != self.rate.shape[-1]:
-            expected, fix = f"{self.rate.shape[-1]} latent coordinates", "use the one that the field was fitted on"
-            raise InputError("projection", expected=expected, got=str(P.latent_dim), fix=fix)
-        p = len(self.context.names)
-        checks.last_axis("context", P.context.shape, p, f"({', '.join(self.context.names)})")
-        return self.network(P.context)
+    @property
+    def latent_dim(self) -> int:
+        return self.rate.shape[-1]
 
-    def network(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+    @property
+    def context_names(self) -> tuple[str, ...]:
+        return self.context.names
+
+    def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
         """w (..., d) -> ż or z̈ (..., m) at a context c (..., p) in physical units."""
         d = self.scale.shape[-1]
         (first, offset), *rest = self._scaled(c)
@@ -68,7 +71,7 @@ class NeuralODEModel(LearnedField):
 
     def motion(self, c: Tensor) -> Field:
         """ẇ (..., d) of w = z or (z, ż) at a context c (..., p)."""
-        g = self.network(c)
+        g = self.right_hand_side(c)
         if self.order == 1:
             return lambda t, w: g(w)
         return lambda t, w: torch.cat([w.chunk(2, dim=-1)[1], g(w)], dim=-1)
@@ -92,8 +95,21 @@ class NeuralODEModel(LearnedField):
         layers[-1] = weight * rate, bias * rate.squeeze(-2)
         return layers
 
-    def __repr__(self) -> str:
-        widths = " -> ".join(str(weight.shape[-2]) for weight, _ in self.layers) + f" -> {self.rate.shape[-1]}"
-        names = ", ".join(self.context.names) or "none"
+    def details(self) -> list[str]:
+        """Widths of the network, and its errors on the training data, the largest of a stack."""
+        widths = " -> ".join(str(weight.shape[-2]) for weight, _ in self.layers) + f" -> {self.latent_dim}"
         errors = f"velocity {self.velocity_error.max():.1e}, trajectory {self.trajectory_error.max():.1e}"
-        return f"NeuralODEModel(order {self.order}, {widths}, context {names}; training errors: {errors})"
+        return ["".join(f"stack of {size}, " for size in self.rate.shape[:-1]) + widths, f"training errors: {errors}"]
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.context.names) or "none"
+        facts = f"order {self.order}, context {names}; {'; '.join(self.details())}; {self.samples} samples"
+        return f"NeuralODEModel({facts}; {self.source})"
+
+
+def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """x W + b along the last axis of x, for one layer or one per seed; b may have axes of x as well."""
+    if x.ndim == weight.ndim == 3 and len(x) == len(weight):
+        return torch.baddbmm(bias if bias.ndim == 3 else bias.unsqueeze(1), x, weight)
+    y = matmul(x, weight)
+    return y + align(bias, y)

@@ -9,18 +9,17 @@ import torch
 from torch import Tensor
 
 from romkit.broadcast import align
-from romkit.errors import InputError
-from romkit.integrators.sindy.library import CONSTANT, Library, distinct, product_names
-from romkit.integrators.sindy.scaling import Scaling
+from romkit.integrators.scaling import Scaling
+from romkit.integrators.sindy.library import CONSTANT, Library, product_names
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Basis:
     """θ(z, c): each latent term times each context term, the context term running faster.
 
     Attributes:
-        library: terms of the scaled variables, which are z, or z and ż.
-        context_library: terms of the scaled context.
+        library: terms of the scaled variables, which are z, or z and ż; no two of one name.
+        context_library: terms of the scaled context; no two of one name.
         variables: names and scaling of the variables.
         context: names and scaling of the context.
     """
@@ -38,46 +37,27 @@ class Basis:
     @functools.cached_property
     def latent_names(self) -> list[str]:
         """Names of the latent factors."""
-        return list(dict.fromkeys(self.library.names(self.variables.symbols)))
+        return self.library.names(self.variables.symbols)
 
     @functools.cached_property
     def context_names(self) -> list[str]:
         """Names of the context factors."""
-        return list(dict.fromkeys(self.context_library.names(self.context.symbols)))
-
-    @functools.cached_property
-    def powers(self) -> tuple[tuple[int, ...], ...] | None:
-        """The powers of variables and context in each of the K terms; None where terms are no monomials."""
-        latent, context = self._latent.powers(len(self.variables)), self._context.powers(len(self.context))
-        if latent is None or context is None:
-            return None
-        return tuple(a + b for a, b in itertools.product(latent, context))
+        return self.context_library.names(self.context.symbols)
 
     def terms(self, z: Tensor, c: Tensor) -> list[Tensor]:
         """The K terms at z (..., d) and c (..., p), each (...); leading axes broadcast as in torch."""
-        latent = self._latent(self.variables.on(z)(z))
+        return self.terms_of_scaled(self.variables.on(z)(z), c)
+
+    def terms_of_scaled(self, z: Tensor, c: Tensor) -> list[Tensor]:
+        """The same for variables that are scaled already."""
+        latent = self.library(z)
         if self.context_names == [CONSTANT]:
             return latent
         return [a * b for a, b in itertools.product(latent, self.context_terms(c))]
 
-    def writer(self, out: Tensor) -> Callable[[Tensor, Tensor], None]:
-        """What writes the K terms at scaled z (..., n, d) and c (..., n, p) into the rows of out (..., K, n)."""
-        d = len(self.variables)
-        if self.context_names == [CONSTANT]:
-            write = self._latent.writer(d, out)
-            return lambda z, c: write(z)
-        latent = out.new_empty((*out.shape[:-2], len(self.latent_names), out.shape[-1]))
-        write, grid = self._latent.writer(d, latent), out.unflatten(-2, (len(self.latent_names), -1))
-
-        def write_products(z: Tensor, c: Tensor) -> None:
-            write(z)
-            torch.mul(latent.unsqueeze(-2), torch.stack(self.context_terms(c), dim=-2).unsqueeze(-3), out=grid)
-
-        return write_products
-
     def context_terms(self, c: Tensor) -> list[Tensor]:
         """The context factors at c (..., p) in physical units."""
-        return self._context(self.context.on(c)(c))
+        return self.context_library(self.context.on(c)(c))
 
     def scaled(self, z: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
         """z (..., N, d) and ż or z̈ (..., N, m) as they enter the equation: scaled, in float64."""
@@ -103,7 +83,7 @@ class Basis:
         scaled = self.variables.on(c)
 
         def g(z: Tensor) -> Tensor:
-            theta = torch.stack(self._latent(scaled(z)), dim=-1).unsqueeze(-2)
+            theta = torch.stack(self.library(scaled(z)), dim=-1).unsqueeze(-2)
             extra = (1,) * max(0, z.ndim + 1 - weights.ndim) if weights.ndim > 2 else ()
             return (theta @ weights.reshape(*weights.shape[:-2], *extra, *weights.shape[-2:])).squeeze(-2)
 
@@ -117,25 +97,6 @@ class Basis:
         grid = coefficients.to(c).reshape(*lead, *missing, -1, context.shape[-1], m)
         return torch.einsum("...kcm,...c->...km", grid, context)
 
-    def check_context(self, argument: str, c: Tensor) -> None:
-        """Raise InputError unless c (..., p) has the parameters of this basis."""
-        p = len(self.context)
-        if c.shape[-1:] != (p,):
-            raise InputError(
-                argument,
-                expected=f"{p} context parameters ({', '.join(self.context.names)}) on the last axis",
-                got=f"shape {tuple(c.shape)}",
-                fix="use the context that the equation was fitted with",
-            )
-
-    @functools.cached_property
-    def _latent(self) -> Library:
-        return distinct(self.library, self.variables.symbols)
-
-    @functools.cached_property
-    def _context(self) -> Library:
-        return distinct(self.context_library, self.context.symbols)
-
     def _rate_scale(self, values: Tensor) -> Tensor:
         """Factors (..., m) for rates (..., m)."""
-        return align(values.new_tensor(self.variables.scale)[..., : values.shape[-1]], values)
+        return align(self.variables.scale.to(values)[..., : values.shape[-1]], values)

@@ -55,16 +55,7 @@ class SINDyEnsemble:
 
         Attributes of the result that describe a fit are those of the members: the largest condition and residual.
         """
-        return self._aggregate("median", self.members.coefficients.quantile(0.5, dim=0), inclusion)
-
-    def mean(self, *, inclusion: float = 0.0) -> SINDyModel:
-        """Mean of each coefficient; the rest as in `median`."""
-        return self._aggregate("mean", self.members.coefficients.mean(0), inclusion)
-
-    def __len__(self) -> int:
-        return len(self.members)
-
-    def _aggregate(self, how: str, coefficients: Tensor, inclusion: float) -> SINDyModel:
+        coefficients = self.members.coefficients.quantile(0.5, dim=0)
         return replace(
             self.members,
             basis=self.members.basis[0],
@@ -72,5 +63,8 @@ class SINDyEnsemble:
             condition=self.members.condition.amax(0),
             converged=self.members.converged.all(0),
             residual=self.members.residual.amax(0),
-            source=f"{how} of {self.members.source}",
+            source=f"median of {self.members.source}",
         )
+
+    def __len__(self) -> int:
+        return len(self.members)

@@ -1,26 +1,27 @@
 """SINDy: sparse identification of the equation that drives a latent space."""
 
-from collections.abc import Callable, Sequence
+import warnings
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from romkit import checks
-from romkit.errors import InputError
-from romkit.integrators.base import LearnedField
+from romkit.errors import FitWarning, InputError
+from romkit.integrators.estimator import Estimator
+from romkit.integrators.samples import LatentSamples
 from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.ensemble import SINDyEnsemble, bootstrap
-from romkit.integrators.sindy.library import Library, Polynomial
+from romkit.integrators.sindy.library import Library, Polynomial, distinct
 from romkit.integrators.sindy.model import SINDyModel
-from romkit.integrators.sindy.regression import Design, Thresholding, gram, regress
-from romkit.integrators.sindy.samples import LatentSamples
-from romkit.types import ProjectionOperator
+from romkit.integrators.sindy.regression import Design, Fit, gram, regress
+
+EXPLAINED = 0.9
+"""Share of the variance of a rate that an equation should explain; one that explains less warns."""
 
 
 @dataclass(frozen=True)
-class SINDy(LearnedField):
+class SINDy(Estimator):
     """Settings of a fit; `fit` returns the equation. Candidate terms are products of latent and context terms.
 
     Minimises ‖ż - Θ(z, c) ξ‖² + α ‖ξ‖², dropping coefficients below the threshold until the support settles, and then
@@ -36,6 +37,9 @@ class SINDy(LearnedField):
         normalize_columns: whether α and threshold act on terms divided by their norm over the samples.
         unbias: whether the coefficients that stay are fitted again without α.
         max_iter: most rounds of thresholding.
+
+    `fit(projection, data)` scales the latents; `fit_samples` takes samples as they are. Both warn (`FitWarning`) of an
+    equation that explains less than 90 % of the variance of its rate; `residual` of the result has the numbers.
 
     Good values: data scaled so that coefficients are of order 1, threshold a tenth of the smallest one that matters.
     Source: Brunton, Proctor, Kutz (2016); context as a parameter: section "parametric" there, and Champion et al.
@@ -58,40 +62,17 @@ class SINDy(LearnedField):
         checks.not_negative("threshold", self.threshold)
         checks.not_negative("alpha", self.alpha)
         checks.at_least("max_iter", self.max_iter, 1)
+        for name in ("library", "context_library"):
+            given = getattr(self, name)
+            if not isinstance(given, Library | None):
+                fix = "give romkit.integrators.sindy.Polynomial(3), say"
+                raise InputError(name, expected="a Library", got=repr(given)[:80], fix=fix)
 
-    def fit(
-        self,
-        z: Tensor | np.ndarray,
-        zdot: Tensor | np.ndarray,
-        context: Tensor | np.ndarray | None = None,
-        *,
-        names: Sequence[str] | None = None,
-        context_names: Sequence[str] | None = None,
-    ) -> SINDyModel:
-        """The equation ż = g(z; c) of given samples.
-
-        Args:
-            z: (..., N, m); leading axes are problems, each with an equation of its own.
-            zdot: (..., N, m).
-            context: (..., N, p), the context of each sample, which enters as it is given.
-            names: of the latent coordinates, z0, z1, ... by default.
-            context_names: c0, c1, ... by default.
-
-        Returns:
-            The equation, in float64 and on the device of z.
-
-        Raises:
-            InputError: shapes that do not match, fewer samples than terms, or values that are not finite.
-        """
-        return self.fit_samples(LatentSamples.first_order(z, zdot, context, names=names, parameters=context_names))
-
-    def fit_samples(self, samples: LatentSamples) -> SINDyModel:
-        """The equation of samples by `encoded_samples`, `galerkin_samples`, ..., of first or second order."""
+    def _fit(self, samples: LatentSamples, seed: int) -> SINDyModel:
         design = self._design(samples)
-        found = regress(design, gram(design, 0, len(samples)), self._thresholding)
-        lead = samples.targets.shape[:-2]
-        parts = {name: value.reshape((*lead, *value.shape[1:])) for name, value in found._asdict().items()}
-        return SINDyModel(basis=design.basis, order=samples.order, source=samples.source, samples=len(samples), **parts)
+        model = _model(samples, design.basis, regress(design, gram(design, 0, len(samples)), self))
+        _warn_of_poor_fit(model, samples.targets)
+        return model
 
     def fit_ensemble(
         self, samples: LatentSamples, *, models: int = 100, blocks: int = 100, seed: int = 0
@@ -116,20 +97,12 @@ class SINDy(LearnedField):
         draw = bootstrap(len(samples), models, blocks, seed, samples.targets.device)
         sums = torch.stack([gram(design, start, stop) for start, stop in draw.bounds])
         grams = torch.einsum("bj,j...->b...", draw.counts, sums)
-        found = regress(design, grams, self._thresholding, draw.sample_weights())
-        lead = (models, *samples.targets.shape[:-2])
-        parts = {name: value.reshape((*lead, *value.shape[2:])) for name, value in found._asdict().items()}
-        source = f"{models} bootstrap samples of {blocks} blocks: {samples.source}"
+        found = regress(design, grams, self, draw.sample_weights())
         basis = replace(design.basis, variables=design.basis.variables.repeated(models))
-        return SINDyEnsemble(SINDyModel(basis=basis, order=samples.order, source=source, samples=len(samples), **parts))
-
-    def at(self, P: ProjectionOperator) -> Callable[[Tensor], Tensor]:
-        fix = "give the result of its fit"
-        raise InputError("dynamics", expected="a fitted equation", got="settings, SINDy(...)", fix=fix)
-
-    @property
-    def _thresholding(self) -> Thresholding:
-        return Thresholding(self.threshold, self.alpha, self.max_iter, self.unbias, self.normalize_columns)
+        members = _model(samples, basis, found, models)
+        return SINDyEnsemble(
+            replace(members, source=f"{models} bootstrap samples of {blocks} blocks: {samples.source}")
+        )
 
     def _design(self, samples: LatentSamples) -> Design:
         basis = self._basis(samples)
@@ -148,9 +121,29 @@ class SINDy(LearnedField):
         return Design(basis, *(_one_axis(x) for x in (inputs, context, targets)))
 
     def _basis(self, samples: LatentSamples) -> Basis:
-        library = self.library or Polynomial(self.degree)
-        context_library = self.context_library or Polynomial(self.context_degree)
-        return Basis(library, context_library, samples.variables, samples.parameters)
+        library = distinct(self.library or Polynomial(self.degree), samples.variables.symbols)
+        context = distinct(self.context_library or Polynomial(self.context_degree), samples.parameters.symbols)
+        return Basis(library, context, samples.variables, samples.parameters)
+
+
+def _model(samples: LatentSamples, basis: Basis, found: Fit, *members: int) -> SINDyModel:
+    """What was found for the members of an ensemble, if any, and for the problems of the samples."""
+    lead, flat = (*members, *samples.targets.shape[:-2]), 1 + len(members)
+    parts = {name: value.reshape((*lead, *value.shape[flat:])) for name, value in found._asdict().items()}
+    return SINDyModel(basis=basis, order=samples.order, source=samples.source, samples=len(samples), **parts)
+
+
+def _warn_of_poor_fit(model: SINDyModel, targets: Tensor) -> None:
+    """Warn where an equation explains less than `EXPLAINED` of the variance of its rate."""
+    targets = targets.double()
+    variance, square = targets.var(-2, correction=0), targets.square().mean(-2)
+    unexplained = torch.where(variance > 0, model.residual.square() * square / variance, 0.0).nan_to_num(nan=1.0)
+    poor = unexplained > 1 - EXPLAINED
+    if bool(poor.any()):
+        found = f"{int(poor.sum())} of {poor.numel()} equations explain less than {EXPLAINED:.0%} of the variance"
+        worst = f"of the rate, the worst {max(0.0, 1 - float(unexplained.max())):.0%}"
+        fix = "raise the degree, lower the threshold, or scale the samples"
+        warnings.warn(f"SINDy: {found} {worst}; {fix}", FitWarning, stacklevel=4)
 
 
 def _one_axis(x: Tensor) -> Tensor:

@@ -30,21 +30,6 @@ class Library(abc.ABC):
     def __call__(self, x: Tensor) -> list[Tensor]:
         """The K terms at x (..., d), each (...)."""
 
-    def writer(self, variables: int, out: Tensor) -> Callable[[Tensor], None]:
-        """What writes the K terms at x (..., n, d) into the rows of out (..., K, n); override where that saves time."""
-        rows = out.unbind(-2)
-
-        def write(x: Tensor) -> None:
-            columns = x.mT.contiguous().mT  # each column contiguous, which is how the terms read it
-            for row, term in zip(rows, self(columns), strict=True):
-                row.copy_(term)
-
-        return write
-
-    def powers(self, variables: int) -> list[tuple[int, ...]] | None:
-        """The powers of each variable in the K terms, which saves sums over repeated products; None if no monomials."""
-        return None
-
     def __add__(self, other: "Library") -> "Library":
         return Sum(self, other)
 
@@ -77,22 +62,6 @@ class Polynomial(Library):
             *rest, last = monomial
             found[monomial] = found[tuple(rest)] * variables[last] if rest else variables[last]
         return list(found.values())
-
-    def powers(self, variables: int) -> list[tuple[int, ...]]:
-        return [tuple(m.count(k) for k in range(variables)) for m in _monomials(self.degree, variables)]
-
-    def writer(self, variables: int, out: Tensor) -> Callable[[Tensor], None]:
-        linear = variables if self.degree > 0 else 0
-        out.select(-2, 0).fill_(1.0)
-        first = out.narrow(-2, 1, linear)
-        blocks = [[out.narrow(-2, *rows) for rows in block] for block in _products(self.degree, variables)]
-
-        def write(x: Tensor) -> None:
-            first.copy_(x.mT.narrow(-2, 0, linear))
-            for factor, lower, higher in blocks:
-                torch.mul(factor, lower, out=higher)
-
-        return write
 
 
 @dataclass(frozen=True)
@@ -196,10 +165,6 @@ class Some(Library):
         terms = self.library(x)
         return [terms[k] for k in self.keep]
 
-    def powers(self, variables: int) -> list[tuple[int, ...]] | None:
-        powers = self.library.powers(variables)
-        return powers and [powers[k] for k in self.keep]
-
 
 def distinct(library: Library, variables: Sequence[str]) -> Library:
     """The library, or where names repeat its first term of each name."""
@@ -220,18 +185,6 @@ def product_names(first: Sequence[str], second: Sequence[str]) -> list[str]:
 def _monomials(degree: int, variables: int) -> list[tuple[int, ...]]:
     """Each as the sorted indices of its factors, so that all but the last factor is a monomial before it."""
     return [m for d in range(degree + 1) for m in itertools.combinations_with_replacement(range(variables), d)]
-
-
-@functools.lru_cache
-def _products(degree: int, variables: int) -> list[tuple[tuple[int, int], ...]]:
-    """All monomials of degree 2 and more, in blocks: a variable, times those of one degree less without earlier ones.
-
-    Each block as three ranges of monomials (first, how many): the variable, those of one degree less, the products.
-    """
-    monomials = _monomials(degree, variables)
-    starts = [k for k, m in enumerate(monomials) if len(m) > 1 and m[0] == m[-1]]
-    blocks = [(k, end - k, monomials[k]) for k, end in itertools.pairwise([*starts, len(monomials)])]
-    return [((1 + m[0], 1), (monomials.index(m[1:]), count), (k, count)) for k, count, m in blocks]
 
 
 def _monomial_name(factors: list[str]) -> str:

@@ -3,18 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import torch
 from torch import Tensor
 
-from romkit.broadcast import align
-from romkit.data import context_array
+from romkit import checks
 from romkit.errors import InputError
 from romkit.integrators.base import LearnedField
 from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.export import to_pysindy
-from romkit.integrators.sindy.library import Polynomial
-from romkit.integrators.sindy.scaling import Scaling
-from romkit.types import ProjectionOperator
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,6 +41,14 @@ class SINDyModel(LearnedField):
     residual: Tensor
 
     @property
+    def latent_dim(self) -> int:
+        return self.coefficients.shape[-1]
+
+    @property
+    def context_names(self) -> tuple[str, ...]:
+        return self.basis.context.names
+
+    @property
     def terms(self) -> list[str]:
         """Names of the candidate terms, one per row of `coefficients`."""
         return self.basis.names
@@ -55,30 +58,20 @@ class SINDyModel(LearnedField):
         """(..., terms, latent) which terms the equation has."""
         return self.coefficients != 0
 
+    def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+        """w = z or (z, ż) -> ż or z̈ (..., m) at a context c (..., p), whose terms are evaluated once, here."""
+        return self.basis.at(self.coefficients, c)
+
     def predict(self, z: Tensor, context: Tensor | None = None) -> Tensor:
         """The right-hand side (..., m) at z (..., m), or (z, ż) (..., 2m), and context (..., p) in physical units.
 
         Leading axes of the context match those of z from the left; samples of a stack are (problems, N, m).
         """
-        self._check_variables(z)
-        c = z.new_empty((*z.shape[:-1], 0)) if context is None else align(context.to(z), z)
-        self.basis.check_context("context", c)
-        theta = torch.stack([term.expand(z.shape[:-1]) for term in self.basis.terms(z, c)], dim=-1)
-        return self.basis.rate(theta @ self.coefficients.to(theta))
-
-    def at(self, P: ProjectionOperator) -> Callable[[Tensor], Tensor]:
-        """w = z or (z, ż) -> ż or z̈ (..., m) at the context of P."""
-        m = self.coefficients.shape[-1]
-        if P.latent_dim != m:
-            raise InputError(
-                "projection",
-                expected=f"{m} latent coordinates",
-                got=str(P.latent_dim),
-                fix="use the one it was fitted on",
-            )
-        c = P.context if self.basis.context.names else P.context[..., :0]
-        self.basis.check_context("projection's context", c)
-        return self.basis.at(self.coefficients, c)
+        variables, parameters = self.basis.variables.names, self.context_names
+        checks.last_axis("z", z.shape, len(variables), f"({', '.join(variables)})")
+        c = z.new_empty(0) if context is None else context.to(z)
+        checks.last_axis("context", c.shape, len(parameters), f"({', '.join(parameters)})")
+        return self.right_hand_side(c)(z)
 
     def equations(self, digits: int = 4) -> list[str]:
         """One formula per latent, like `z0' = 1.000 z1 - 0.5000 z0 F`, with this many significant digits."""
@@ -90,21 +83,13 @@ class SINDyModel(LearnedField):
             for name, column in zip(latents, columns, strict=True)
         ]
 
-    def fixed(self, **context: float) -> "SINDyModel":
-        """The equation of one context given by name, `model.fixed(F=3.15)`, with the context's terms evaluated.
-
-        Raises:
-            InputError: a name is missing or unknown, or a value is not one finite number.
-        """
-        self._check_single("fixed")
-        c = torch.from_numpy(context_array(self.basis.context.names, context))
-        if c.ndim > 1:
-            names = ", ".join(context)
-            raise InputError(names, expected="one number", got=f"shape {tuple(c.shape[:-1])}", fix="give one context")
-        basis = replace(self.basis, context_library=Polynomial(0), context=Scaling.none(()))
-        where = ", ".join(f"{name} = {value:g}" for name, value in context.items())
-        coefficients = self.basis.folded(self.coefficients, c.to(self.coefficients))
-        return replace(self, basis=basis, coefficients=coefficients, source=f"{self.source}; at {where}")
+    def details(self) -> list[str]:
+        """Each equation with its residual, and what scaled variables mean."""
+        if self.coefficients.ndim > 2:
+            return [line for k in range(len(self)) for line in (f"law {k} of the stack", *self[k].details())]
+        rows = zip(self.equations(), self.residual.tolist(), strict=True)
+        definitions = self.basis.variables.definitions + self.basis.context.definitions
+        return [*(f"{equation}   (residual {residual:.1e})" for equation, residual in rows), *definitions]
 
     def to_pysindy(self) -> object:
         """A fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes its control input.
@@ -141,15 +126,6 @@ class SINDyModel(LearnedField):
             unsettled,
         ]
         return "\n  ".join(line for line in lines if line)
-
-    def _check_variables(self, z: Tensor) -> None:
-        if z.shape[-1:] != (len(self.basis.variables),):
-            raise InputError(
-                "z",
-                expected=f"({', '.join(self.basis.variables.names)}) on the last axis",
-                got=f"shape {tuple(z.shape)}",
-                fix="give all variables of the equation",
-            )
 
     def _check_single(self, what: str) -> None:
         if self.coefficients.ndim > 2:

@@ -1,23 +1,20 @@
 """Sequentially thresholded least squares for a batch of problems, from sums over the samples.
 
-The samples enter once, chunk by chunk, through the Gram matrix of the terms and the targets, of which each product is
-summed once (see `products`); what follows works on matrices of the size of the library. Where the library is too
-ill-conditioned for its square, the triangular factor of a QR decomposition, built chunk by chunk as well, takes the
-place of the Gram matrix.
+The samples enter once, chunk by chunk, through the Gram matrix of the terms and the targets; what follows works on
+matrices of the size of the library. Where the library is too ill-conditioned for its square, the triangular factor of a
+QR decomposition, built chunk by chunk as well, takes the place of the Gram matrix.
 """
 
-import functools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from romkit.errors import InputError
 from romkit.integrators.sindy.basis import Basis
-from romkit.integrators.sindy.products import Products, distinct_products, every_product
 
 GRAM_ERROR = 3e-8
 """Rounding error expected of a coefficient, ε κ² max(1, |ξ|), above which QR replaces the Gram matrix.
@@ -39,9 +36,8 @@ Solve = Callable[[Tensor, Tensor], Tensor]
 """(mask, ridge) -> solution, each (..., m, K): least squares in the masked columns, ridge 0 where there is none."""
 
 
-@dataclass(frozen=True)
-class Thresholding:
-    """Settings of `stlsq`; see `romkit.integrators.SINDy`."""
+class Thresholding(Protocol):
+    """Settings of `stlsq`: those of `romkit.integrators.SINDy`."""
 
     threshold: float
     alpha: float
@@ -64,25 +60,13 @@ class Design:
         """K + m: terms and targets."""
         return len(self.basis.names) + self.targets.shape[-1]
 
-    @functools.cached_property
-    def products(self) -> Products:
-        """Where to find the sum over each product of two of the K + m rows."""
-        powers = self.basis.powers
-        found = every_product(self.size) if powers is None else distinct_products(powers, self.targets.shape[-1])
-        return found.to(self.targets.device)
-
-    def writer(self, out: Tensor) -> Callable[[slice, slice], None]:
-        """What writes the terms of some problems and samples, and below them the targets, into out (S, K + m, n)."""
-        terms, targets = out.split([len(self.basis.names), self.targets.shape[-1]], dim=-2)
-        write_terms = self.basis.writer(terms)
-
-        def write(problems: slice, samples: slice) -> None:
-            context = self.context[problems] if len(self.context) > 1 else self.context
-            z, c, y = (x[:, samples].double() for x in (self.inputs[problems], context, self.targets[problems]))
-            write_terms(z, c)
-            targets.copy_(y.mT)
-
-        return write
+    def write(self, out: Tensor, problems: slice, samples: slice) -> None:
+        """Write the terms of some problems and samples, and below them the targets, into out (S, K + m, n)."""
+        context = self.context[problems] if len(self.context) > 1 else self.context
+        z, c, y = (x[:, samples].double() for x in (self.inputs[problems], context, self.targets[problems]))
+        columns = z.mT.contiguous().mT  # each column contiguous, which is how the terms read it
+        for row, values in zip(out.unbind(-2), (*self.basis.terms_of_scaled(columns, c), *y.unbind(-1)), strict=True):
+            row.copy_(values)
 
     def chunk_shape(self, samples: int) -> tuple[int, int]:
         """Problems and samples of a piece whose rows stay in cache, of so many samples in all."""
@@ -111,26 +95,18 @@ class Fit(NamedTuple):
 
 def gram(design: Design, start: int, stop: int) -> Tensor:
     """(S, K + m, K + m) sum over samples start ... stop of the products of all terms and targets."""
-    K, few = design.size, design.products.few
+    K = design.size
     size, length = design.chunk_shape(stop - start)
     rows = design.targets.new_zeros((size, _padded(K), length), dtype=torch.float64)
-    factors = rows.new_zeros((size, _padded(len(few)), length))
-    sums = rows.new_zeros((len(design.targets), _padded(K), _padded(len(few))))
-
-    @functools.cache  # the same memory for all chunks: fresh memory would cost more than the arithmetic
-    def buffers(S: int, n: int) -> tuple[Callable[[slice, slice], None], Tensor, Tensor]:
-        a, b = rows[:S, :, :n], factors[:S, :, :n]
-        return design.writer(a[:, :K]), a, b
-
+    sums = rows.new_zeros((len(design.targets), _padded(K), _padded(K)))
     for problems, samples in design.chunks(start, stop):
-        write, a, b = buffers(len(sums[problems]), samples.stop - samples.start)
-        write(problems, samples)
-        torch.index_select(a, -2, few, out=b[:, : len(few)])
-        sums[problems].baddbmm_(a, b.mT)
+        a = rows[: len(sums[problems]), :, : samples.stop - samples.start]
+        design.write(a[:, :K], problems, samples)
+        sums[problems].baddbmm_(a, a.mT)
     if not bool(sums.sum().isfinite()):
         fix = "lower the degree or scale the latents"
         raise InputError("library", expected="finite terms", got="an overflow or NaN", fix=fix)
-    return sums[:, design.products.row, design.products.column]
+    return sums[:, :K, :K]
 
 
 def _padded(rows: int) -> int:
@@ -145,7 +121,7 @@ def triangular(design: Design, problem: int, weights: Tensor | None = None) -> T
     for start in range(0, N, buffer.shape[-1]):
         samples = slice(start, min(start + buffer.shape[-1], N))
         block = buffer[..., : samples.stop - start]
-        design.writer(block)(alone, samples)
+        design.write(block, alone, samples)
         block = block[0].mT
         if weights is not None:
             block = block * weights[samples, None].sqrt()

@@ -7,7 +7,7 @@ import pysindy
 import torch
 
 import romkit
-from romkit.integrators.sindy import LatentSamples, SINDyModel, encoded_samples
+from romkit.integrators import LatentSamples, SINDyModel, encoded_samples
 from romkit.solvers import RK4
 
 
@@ -84,7 +84,7 @@ def pysindy_coefficients(samples: LatentSamples, model: SINDyModel, *, degree=3,
     oracle = pysindy.SINDy(optimizer=pysindy.STLSQ(threshold=threshold, alpha=alpha), feature_library=library)
     m = samples.targets.shape[-1]
     rate = torch.cat([samples.inputs[:, m:], samples.targets], dim=-1).numpy()  # (ż, z̈) for second order
-    shift, scale = np.array(model.basis.context.shift), np.array(model.basis.context.scale)
+    shift, scale = model.basis.context.shift.numpy(), model.basis.context.scale.numpy()
     c = (samples.context.numpy() - shift) / scale
     oracle.fit(samples.inputs.numpy(), t=1.0, x_dot=rate, u=c if p else None)
     return oracle.coefficients()[-m:][:, _order(oracle, model, d, p)].T
@@ -96,7 +96,7 @@ def _order(oracle, model, d, p):
     z, scaled = z[:, :d], c[:, :p]
     theirs = np.asarray(oracle.feature_library.transform(np.hstack([z, scaled])))
     scaling = model.basis.context
-    physical = torch.from_numpy(scaled * np.array(scaling.scale) + np.array(scaling.shift))
+    physical = torch.from_numpy(scaled * scaling.scale.numpy() + scaling.shift.numpy())
     ours = torch.stack([t.expand(40) for t in model.basis.terms(torch.from_numpy(z), physical)], dim=-1).numpy()
     distance = np.abs(ours[:, :, None] - theirs[:, None, :]).max(0)
     assert distance.min(1).max() < 1e-9

@@ -4,44 +4,43 @@ import pytest
 import torch
 
 from romkit.errors import InputError
-from romkit.integrators.neural_ode import NeuralODE
-from romkit.integrators.sindy import LatentSamples
+from romkit.integrators import NeuralODE
 
 SETTINGS = NeuralODE(hidden=(16,), segment=4, regression_steps=800, shooting_steps=50)
 TIMES = torch.linspace(0, 4, 41, dtype=torch.float64)
 
 
 def spirals(rate):
-    """z (8 x 41, 2) and ż of eight trajectories of ż = (-0.1 z₀ - rate z₁, rate z₀ - 0.1 z₁)."""
+    """z (8, 41, 2) and ż of eight trajectories of ż = (-0.1 z₀ - rate z₁, rate z₀ - 0.1 z₁)."""
     start = torch.linspace(0.5, 1.5, 8, dtype=torch.float64).unsqueeze(-1)
     radius, angle = start * torch.exp(-0.1 * TIMES), rate * TIMES.expand(8, -1)
     z = torch.stack([radius * angle.cos(), radius * angle.sin()], dim=-1)
     zdot = torch.stack([-0.1 * z[..., 0] - rate * z[..., 1], rate * z[..., 0] - 0.1 * z[..., 1]], dim=-1)
-    return z.reshape(-1, 2), zdot.reshape(-1, 2)
+    return z, zdot
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    return SETTINGS.fit_samples(LatentSamples.first_order(*spirals(1.3)), TIMES)
+    return SETTINGS.fit_samples(*spirals(1.3), times=TIMES)
 
 
 def test_it_learns_a_linear_field(fitted):
     assert fitted.velocity_error.item() < 0.05
     assert fitted.trajectory_error.item() < 0.05
     z, zdot = spirals(1.3)
-    g = fitted.at(z.new_zeros(0))
+    g = fitted.right_hand_side(z.new_zeros(0))
     assert (g(z) - zdot).square().mean().sqrt() < 0.05 * zdot.square().mean().sqrt()
 
 
 def test_it_is_deterministic(fitted):
-    again = SETTINGS.fit_samples(LatentSamples.first_order(*spirals(1.3)), TIMES)
+    again = SETTINGS.fit_samples(*spirals(1.3), times=TIMES)
     z, _ = spirals(1.3)
-    assert torch.equal(again.at(z.new_zeros(0))(z), fitted.at(z.new_zeros(0))(z))
+    assert torch.equal(again.right_hand_side(z.new_zeros(0))(z), fitted.right_hand_side(z.new_zeros(0))(z))
 
 
 def test_a_stack_fits_each_on_its_own(fitted):
     both = [torch.stack(parts) for parts in zip(spirals(1.3), spirals(0.7), strict=True)]
-    stacked = SETTINGS.fit_samples(LatentSamples.first_order(*both), TIMES)
+    stacked = SETTINGS.fit_samples(*both, times=TIMES)
     assert stacked.velocity_error.shape == (2,)
     assert stacked.velocity_error[0].item() == pytest.approx(fitted.velocity_error.item(), rel=1e-6)
 
@@ -49,4 +48,4 @@ def test_a_stack_fits_each_on_its_own(fitted):
 def test_segments_longer_than_the_data_are_refused():
     z, zdot = spirals(1.3)
     with pytest.raises(InputError, match="segment"):
-        NeuralODE(segment=100).fit_samples(LatentSamples.first_order(z, zdot), TIMES)
+        NeuralODE(segment=100).fit_samples(z, zdot, times=TIMES)

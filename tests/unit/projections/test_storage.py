@@ -1,4 +1,4 @@
-"""`romkit.projections.save` and `load`: the same projection comes back, or an error."""
+"""`romkit.save` and `load` of projections: the same projection comes back, or an error."""
 
 import json
 import multiprocessing
@@ -10,6 +10,7 @@ import safetensors.torch
 import torch
 
 import romkit
+from romkit import load, save, sealed
 from romkit.errors import FileError, InputError
 from romkit.projections import (
     CAE,
@@ -20,8 +21,7 @@ from romkit.projections import (
     Projection,
     Signature,
     architecture,
-    load,
-    save,
+    method_named,
     stack,
     storage,
     unstack,
@@ -140,32 +140,43 @@ class Own(Projection):
         raise NotImplementedError
 
 
-def test_a_method_of_the_users_own(tmp_path, monkeypatch):
+def test_a_method_of_the_users_own(tmp_path):
     model = Own(Normalization(TINY), torch.Generator(), latent_dim=1)
-    with pytest.raises(InputError, match=r"romkit.projections.METHODS\['own'\] = Own, before loading too"):
-        save(model, tmp_path / "a")
-    monkeypatch.setitem(METHODS, "own", Own)
     before = torch.get_rng_state()
     assert_same(model, load(save(model, tmp_path / "a")))
+    both = stack([model, model])
+    assert_same(both, load(save(both, tmp_path / "stack")))
     assert torch.equal(before, torch.get_rng_state())
     with pytest.raises(InputError, match=r"projection.config: expected arguments that rebuild it, .*latent_dim"):
         save(Own(Normalization(TINY), torch.Generator(), latent_dim=1, complete=False), tmp_path / "b")
-    monkeypatch.delitem(METHODS, "own")
-    with pytest.raises(FileError, match="unknown method 'own'; import what adds it"):
-        load(tmp_path / "a")
     assert not (tmp_path / "b").exists()
+    with pytest.raises(FileError, match="unknown method 'nobody'; import the module that defines it first"):
+        load(rewritten(tmp_path / "a", method="nobody"))
+
+
+def test_the_newest_class_of_a_name_is_found():
+    def define():
+        class Redefined(Own):
+            name = "redefined"
+
+        return Redefined
+
+    first, second = define(), define()
+    assert method_named("redefined") is second is not first
+    assert method_named("ncae") is NcAE
+    assert method_named("nobody") is None
 
 
 def test_a_name_that_belongs_to_another_method(tmp_path):
     class Mine(NcAE):
         pass
 
-    with pytest.raises(InputError, match="its name belongs to another"):
+    with pytest.raises(InputError, match=r"got 'ncae', which is another's; set Mine.name"):
         save(build(Mine), tmp_path / "a")
 
 
 def test_what_cannot_be_saved(tmp_path):
-    with pytest.raises(InputError, match=r"got str; call save\(projection, path\)"):
+    with pytest.raises(InputError, match=r"got str; call save\(model, path\)"):
         save("a", tmp_path / "a")
     model = build(CAE)
     model.report = {"loss": torch.ones(2)}
@@ -209,19 +220,19 @@ def test_every_truncation_is_noticed(tiny):
         assert noticed(path, model)
 
 
-def rewritten(path, **changes):
-    """The file with another header, its digest made to fit."""
-    header, tensors = storage._read(path)
-    header |= changes
-    digest = storage._sha256(header, tensors)
-    path.write_bytes(safetensors.torch.save(tensors, {"romkit": json.dumps(header | {"sha256": digest})}))
+def rewritten(path, tensors=(), **changes):
+    """The file with another header, and other tensors, its digest made to fit."""
+    header, content = sealed.read(path)
+    header, content = header | changes, content | dict(tensors)
+    digest = sealed._sha256(header, content)
+    path.write_bytes(safetensors.torch.save(content, {"romkit": json.dumps(header | {"sha256": digest})}))
     return path
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 2}, "is of format 2, this romkit reads 1; update romkit"),
+        ({"format": 3}, "is of format 3, this romkit reads 2; update romkit"),
         ({"config": {"size": 3}}, "does not fit CAE as it is here .*size.*; load it with romkit 0.1.0"),
         ({"config": {"layers": [2, 2]}}, "does not fit CAE as it is here .*size mismatch"),
     ],
@@ -230,6 +241,53 @@ def test_a_file_of_another_version(tiny, changes, message):
     with pytest.raises(FileError, match=message) as caught:
         load(rewritten(tiny[0], **changes))
     assert "\n" not in str(caught.value)
+
+
+NAN, COMPLEX = torch.full((2, 1), torch.nan), torch.ones(2, 1, dtype=torch.complex64)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"tensors": {"biases.0.b": NAN}}, "holds NaN or infinity in biases.0.b"),
+        ({"tensors": {"biases.0.b": COMPLEX}}, "holds a tensor biases.0.b of torch.complex64"),
+        ({"tensors": {"normalization.state_scale": -torch.ones(2)}}, "state_scale is not positive"),
+        ({"tensors": {"normalization.state_std": torch.zeros(2)}}, "state_std is not positive"),
+        ({"seeds": 10**8}, "size mismatch"),
+        ({"seeds": 0}, "seeds is 0"),
+        ({"seeds": True}, "seeds is True"),
+        ({"config": {"layers": [10**7, 10**7]}}, "size mismatch"),
+        ({"config": {"layers": [1, 10**9, 2]}}, "does not fit CAE"),
+        ({"config": 3}, "does not fit CAE"),
+        ({"method": ["cae"]}, "unknown method"),
+        ({"method": "a\x1b[31m"}, "holds control characters in 'a.x1b"),
+        ({"report": {"\x07": 1}}, "holds control characters"),
+        ({"signature": {"system": "a"}}, "does not fit CAE"),
+        ({"law": {}}, "holds a law of the unknown kind {}"),
+    ],
+)
+def test_a_forged_file_is_refused_before_it_costs_memory(tiny, changes, message):
+    with pytest.raises(FileError, match=message) as caught:
+        load(rewritten(tiny[0], **changes))
+    assert str(caught.value).isprintable()
+
+
+def test_a_header_that_is_nested_too_deep(tiny):
+    deep = json.dumps({"sha256": "", "format": 2})[:-1] + ', "report": ' + 100_000 * "[" + 100_000 * "]" + "}"
+    tiny[0].write_bytes(safetensors.torch.save({"a": torch.ones(2)}, {"romkit": deep}))
+    with pytest.raises(FileError, match="no romkit header, or a damaged one"):
+        load(tiny[0])
+
+
+def test_what_would_be_refused_is_not_saved(tiny, tmp_path):
+    model = tiny[1]
+    model.report = {"note": "a\x1b[31m"}
+    with pytest.raises(InputError, match="control characters"):
+        save(model, tmp_path / "a")
+    model.report = {}
+    model.normalization.state_shift[0] = torch.nan
+    with pytest.raises(InputError, match=r"NaN or infinity in normalization\.state_shift"):
+        save(model, tmp_path / "a")
 
 
 def test_a_safetensors_file_of_others(tmp_path):

@@ -18,10 +18,9 @@ from romkit import checks
 from romkit.data import DIMS, context_matrix
 from romkit.errors import InputError
 from romkit.integrators.base import LatentField
-from romkit.integrators.differentiation import differentiate
 from romkit.integrators.galerkin import Galerkin
-from romkit.integrators.sindy.samples import LatentSamples
-from romkit.integrators.sindy.scaling import Scaling
+from romkit.integrators.samples import LatentSamples
+from romkit.integrators.scaling import Scaling
 from romkit.problem import ConstantPath, Problem
 from romkit.types import OperatorPath, ProjectionOperator
 
@@ -68,7 +67,7 @@ def differentiated_samples(
         projection: trained on such data.
         data: in romkit's schema, with evenly spaced times.
         order: 2 for an equation of second order, else 1.
-        window: of `romkit.integrators.differentiation`; longer for noisy data.
+        window: of `differentiate`; longer for noisy data.
         degree: of the polynomial in the window; lower for noisy data.
 
     Raises:
@@ -83,6 +82,41 @@ def differentiated_samples(
     rates = [differentiate(z, times, order=k, window=window, degree=degree) for k in range(1, order + 1)]
     source = f"encoded data, rates by differentiation (window {window}, degree {degree})"
     return _samples(data, z, *rates, source=source)
+
+
+def differentiate(x: Tensor, times: Tensor, *, order: int = 1, window: int = 5, degree: int = 4) -> Tensor:
+    """The derivative of x (..., T, k) by time, from a polynomial through the neighbours of each sample.
+
+    Exact for polynomials of this degree. The defaults are central differences of order four; for noisy data take a
+    longer window and a lower degree.
+
+    Args:
+        x: samples at evenly spaced times.
+        times: (T,).
+        order: 1 or 2, of the derivative.
+        window: samples the polynomial is fitted to, an odd number above the degree.
+        degree: of the polynomial, at least `order`.
+
+    Raises:
+        InputError: uneven times, fewer samples than the window, or settings that do not fit each other.
+
+    Source: Savitzky, Golay (1964); scipy.signal.savgol_filter.
+    """
+    from scipy.signal import savgol_filter  # slow to import, and seldom needed
+
+    checks.at_least("order", order, 1)
+    checks.at_least("degree", degree, order)
+    if checks.at_least("window", window, degree + 1) % 2 == 0:
+        raise InputError("window", expected="an odd number", got=window, fix=f"take {window + 1}")
+    if x.shape[-2] < window:
+        raise InputError("x", expected=f"at least {window} times", got=x.shape[-2], fix="shorten the window")
+    steps = times.diff()
+    dt = steps.mean().item()
+    if not bool(((steps - dt).abs() <= 1e-6 * abs(dt)).all()):
+        got = f"steps from {steps.min().item():g} to {steps.max().item():g}"
+        raise InputError("times", expected="evenly spaced times", got=got, fix="interpolate to an even grid first")
+    rates = savgol_filter(x.double().cpu().numpy(), window, degree, deriv=order, delta=dt, axis=-2, mode="interp")
+    return torch.from_numpy(rates).to(x)
 
 
 def galerkin_samples(
@@ -121,7 +155,9 @@ def galerkin_samples(
         parts = tuple(_variable(several, name, P) for name in ("state", "velocity")[: task.order])
         scattered = [_scattered(part, spread, generator) for part in task.split(task.encode(P, parts))]
         rate = dynamics.latent_rate(task)(T0, task.join(*scattered))
-    return _samples(several, *scattered, rate, source=source, keep=_regular(rate))
+    exists = rate.isfinite().all(-1)
+    samples = _samples(several, *scattered, torch.where(exists.unsqueeze(-1), rate, 0.0), source=source)
+    return samples.only(exists.flatten(-2).reshape(-1, len(samples)).all(0))
 
 
 def _operator(projection: ProjectionFamily, data: xr.Dataset) -> ProjectionOperator:
@@ -142,26 +178,11 @@ def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
     return z + spread * deviation * torch.randn(z.shape, generator=generator, dtype=z.dtype).to(z)
 
 
-def _samples(data: xr.Dataset, *values: Tensor, source: str, keep: Tensor | slice = slice(None)) -> LatentSamples:
-    """Of z and ż, or of z, ż and z̈, each (..., C, T, m); `keep` says which of the C T samples."""
+def _samples(data: xr.Dataset, *values: Tensor, source: str) -> LatentSamples:
+    """Of z and ż, or of z, ż and z̈, each (..., C, T, m)."""
     make = LatentSamples.first_order if len(values) == 2 else LatentSamples.second_order
-    rows = [*(value.flatten(-3, -2) for value in values), _context(data, values[0])]
-    return make(*(row[..., keep, :] for row in rows), **_labels(data, source))
-
-
-def _regular(rate: Tensor) -> Tensor:
-    """(C T,) where the rates (..., C, T, m) of all problems are finite."""
-    rows = rate.isfinite().all(-1).flatten(-2)
-    return rows.reshape(-1, rows.shape[-1]).all(0)
-
-
-def _context(data: xr.Dataset, z: Tensor) -> Tensor:
-    """(N, p), one row per snapshot."""
-    c = torch.from_numpy(context_matrix(data)).to(z)
-    return c.repeat_interleave(data.sizes["time"], 0)
-
-
-def _labels(data: xr.Dataset, source: str) -> dict[str, object]:
     transient = data.attrs.get("transient")
     discarded = "" if transient is None else f", transient of {float(transient):g} discarded"
-    return {"parameters": Scaling.of_context(data), "source": source + discarded}
+    times, parameters = data["time"].values.astype("float64"), Scaling.of_context(data)
+    context = torch.from_numpy(context_matrix(data)).to(values[0])
+    return make(*values, context, times=times, parameters=parameters, source=source + discarded)

@@ -1,0 +1,52 @@
+"""What learned dynamics have in common before they are fitted: settings with one `fit`."""
+
+import abc
+
+import xarray as xr
+
+from romkit.data import check_states
+from romkit.integrators.base import LearnedField
+from romkit.integrators.samples import LatentSamples
+from romkit.integrators.sources import ProjectionFamily, differentiated_samples, encoded_samples
+
+
+class Estimator(abc.ABC):
+    """Settings of a fit; `fit` returns the law, which `romkit.rollout`, `follow` and `forecast` take as dynamics."""
+
+    def fit(self, projection: ProjectionFamily, data: xr.Dataset, *, seed: int = 0) -> LearnedField:
+        """The law of a projection on a dataset, of second order where that has a variable `acceleration`.
+
+        Args:
+            projection: trained on such data; a stack of seeds gives a stack of laws.
+            data: in romkit's schema; without `velocity`, rates come from differentiation in time, and `source` of the
+                law says so.
+            seed: of whatever is random in the fit, the same for all laws of a stack.
+
+        Raises:
+            InputError: data of another shape than the projection's, or times that cannot be used.
+        """
+        check_states(data)
+        samples = (encoded_samples if "velocity" in data else differentiated_samples)(projection, data)
+        return self.fit_samples(samples.scaled(), seed=seed)
+
+    def fit_samples(
+        self, samples: object, zdot: object = None, context: object = None, *, seed: int = 0, **labels: object
+    ) -> LearnedField:
+        """The law of samples, scaled only if they are (`LatentSamples.scaled`).
+
+        Args:
+            samples: `LatentSamples`; or z, with `zdot`, `context` and labels as in `LatentSamples.first_order`.
+            zdot: ż where z is given.
+            context: of each z.
+            seed: as in `fit`.
+            **labels: `names`, `parameters`, `times`, `source`.
+
+        Raises:
+            InputError: shapes that do not match, values that are not finite, or too few samples.
+        """
+        if not isinstance(samples, LatentSamples):
+            samples = LatentSamples.first_order(samples, zdot, context, **labels)
+        return self._fit(samples, seed)
+
+    @abc.abstractmethod
+    def _fit(self, samples: LatentSamples, seed: int) -> LearnedField: ...

@@ -1,0 +1,173 @@
+"""What a law is fitted to: latent states with their rates, the context of each, and where they came from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit.errors import InputError
+from romkit.integrators.scaling import Scaling
+
+
+@dataclass(frozen=True, eq=False)
+class LatentSamples:
+    """N samples of ż = g(z; c), or of z̈ = g(z, ż; c). `a + b` joins the samples of both.
+
+    Leading axes are problems, each with a law of its own.
+
+    Attributes:
+        inputs: z (..., N, m), or (z, ż) (..., N, 2m).
+        targets: ż or z̈ (..., N, m).
+        context: (..., N, p) in physical units; an axis of size 1 where problems share it.
+        variables: names of the inputs and how they enter the terms.
+        parameters: names of the context parameters and how they enter the terms.
+        source: where the samples came from, in words.
+        times: (T,) where the samples are whole trajectories, one after the other, at these times; else None.
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    context: Tensor
+    variables: Scaling
+    parameters: Scaling
+    source: str
+    times: Tensor | None = None
+
+    @classmethod
+    def first_order(cls, z: object, zdot: object, context: object = None, **labels: object) -> "LatentSamples":
+        """Samples of ż = g(z; c), from tensors or arrays.
+
+        Args:
+            z: (..., N, m); or trajectories (..., C, T, m), with `times`.
+            zdot: the same.
+            context: (..., N, p), or (N, p) for all problems; with `times` (..., C, T, p), or (C, p).
+            **labels: `names` of the latent coordinates, z0, z1, ... by default; `parameters`, names of the context
+                parameters or their Scaling, c0, c1, ... by default; `times` (T,); and `source`, in words.
+
+        Raises:
+            InputError: shapes that do not match, or values that are not finite.
+        """
+        return cls._checked({"z": z, "zdot": zdot}, context, **labels)
+
+    @classmethod
+    def second_order(
+        cls, z: object, dz: object, ddz: object, context: object = None, **labels: object
+    ) -> "LatentSamples":
+        """Samples of z̈ = g(z, ż; c), each of z, dz, ddz (..., N, m); the rest as in `first_order`."""
+        return cls._checked({"z": z, "dz": dz, "ddz": ddz}, context, **labels)
+
+    @property
+    def order(self) -> int:
+        """1 for ż = g(z; c), 2 for z̈ = g(z, ż; c)."""
+        return self.inputs.shape[-1] // self.targets.shape[-1]
+
+    def scaled(self) -> "LatentSamples":
+        """The same samples, whose latent coordinates enter the terms with mean 0 and standard deviation 1.
+
+        Where latents are far from zero or of very different size, this is what makes one threshold fit all terms. Each
+        problem of a stack is scaled by its own samples.
+        """
+        m = self.targets.shape[-1]
+        scaling = Scaling.standard(self.variables.names, self.inputs[..., :m], rates=m * (self.order - 1))
+        return replace(self, variables=scaling)
+
+    def only(self, rows: Tensor) -> "LatentSamples":
+        """Some of the samples, by a mask (N,), which are trajectories no more."""
+        parts = {part: getattr(self, part)[..., rows, :] for part in ("inputs", "targets", "context")}
+        return replace(self, **parts, times=None)
+
+    def __len__(self) -> int:
+        return self.targets.shape[-2]
+
+    def __add__(self, other: "LatentSamples") -> "LatentSamples":
+        if not (self.variables.equals(other.variables) and self.parameters.equals(other.parameters)):
+            mine, theirs = ((*each.variables.symbols, *each.parameters.symbols) for each in (self, other))
+            fix = "join samples of one projection, and scale them afterwards"
+            raise InputError("samples", expected=f"{mine} with the same scaling", got=str(theirs), fix=fix)
+        source = self.source if other.source == self.source else f"{self.source}; and {other.source}"
+        pairs = {part: (getattr(self, part), getattr(other, part)) for part in ("inputs", "targets", "context")}
+        joined = {part: torch.cat(pair, dim=-2) for part, pair in pairs.items()}
+        return replace(self, **joined, source=source, times=None)
+
+    def __repr__(self) -> str:
+        return f"LatentSamples({len(self)} samples of {', '.join(self.variables.names)}; {self.source})"
+
+    @classmethod
+    def _checked(
+        cls,
+        given: dict[str, object],
+        context: object,
+        *,
+        names: Sequence[str] | None = None,
+        parameters: Scaling | Sequence[str] | None = None,
+        times: object = None,
+        source: str = "given latent states and rates",
+    ) -> "LatentSamples":
+        z, *rates = _states(given)
+        times = None if times is None else _times(times, z)
+        c = _context(context, z, trajectories=times is not None)
+        if times is not None:
+            z, *rates = (x.flatten(-3, -2) for x in (z, *rates))
+        names = tuple(f"z{k}" for k in range(z.shape[-1])) if names is None else tuple(names)
+        if len(names) != z.shape[-1]:
+            expected = f"{z.shape[-1]} names, one per latent"
+            raise InputError("names", expected=expected, got=str(names), fix="name each latent")
+        if not isinstance(parameters, Scaling):
+            parameters = Scaling.none([f"c{k}" for k in range(c.shape[-1])] if parameters is None else parameters)
+        if len(parameters) != c.shape[-1]:
+            expected = f"{len(parameters)} parameters ({', '.join(parameters.names)}) on the last axis"
+            raise InputError("context", expected=expected, got=f"{c.shape[-1]}", fix="name every parameter once")
+        if set(names) & set(parameters.names):
+            raise InputError("names", expected="names unlike the context's", got=str(names), fix="rename the latents")
+        variables = Scaling.none(names + tuple(f"{name}'" for name in names) * (len(rates) - 1))
+        return cls(torch.cat([z, *rates[:-1]], dim=-1), rates[-1], c, variables, parameters, source, times)
+
+
+def _tensor(argument: str, value: object) -> Tensor:
+    """A floating-point tensor (..., N, k) of finite numbers."""
+    tensor = value if torch.is_tensor(value) else torch.from_numpy(np.asarray(value, dtype=np.float64))
+    tensor = tensor.detach() if tensor.is_floating_point() else tensor.double()
+    if tensor.ndim < 2:
+        expected, got = "shape (..., samples, components)", f"shape {tuple(tensor.shape)}"
+        raise InputError(argument, expected=expected, got=got, fix="add the axis")
+    if not bool(tensor.sum().isfinite()):  # NaN and infinity survive a sum, which is the cheapest look at all
+        raise InputError(argument, expected="finite numbers", got="NaN or infinity", fix="drop those samples")
+    return tensor
+
+
+def _states(given: dict[str, object]) -> list[Tensor]:
+    """Named tensors of one shape."""
+    tensors = {name: _tensor(name, value) for name, value in given.items()}
+    z = tensors["z"]
+    for name, tensor in tensors.items():
+        if tensor.shape != z.shape:
+            expected, got = f"shape {tuple(z.shape)}, as z", f"shape {tuple(tensor.shape)}"
+            raise InputError(name, expected=expected, got=got, fix="give one rate for each latent state")
+    return [tensor.to(z.device) for tensor in tensors.values()]
+
+
+def _times(value: object, z: Tensor) -> Tensor:
+    times = torch.from_numpy(np.asarray(value, dtype=np.float64).copy())
+    if times.ndim != 1 or z.ndim < 3 or z.shape[-2] != len(times):
+        expected, got = "one per latent state of a trajectory, with z (..., C, T, m)", f"{tuple(times.shape)}"
+        raise InputError("times", expected=expected, got=f"shape {got} for z {tuple(z.shape)}", fix="match the axes")
+    return times
+
+
+def _context(value: object, z: Tensor, *, trajectories: bool) -> Tensor:
+    """(..., N, p) with as many axes as the samples, leading ones of size 1 where problems share it."""
+    *lead, N, _ = z.flatten(-3, -2).shape if trajectories else z.shape
+    if value is None:
+        return z.new_empty((*(1 for _ in lead), N, 0))
+    c = given = _tensor("context", value).to(z.device)
+    if trajectories:
+        c = c.repeat_interleave(z.shape[-2], 0) if c.ndim == 2 else c.flatten(-3, -2)
+    shared = c.reshape((1,) * len(lead) + tuple(c.shape)) if c.ndim == 2 else c
+    fits = shared.ndim == len(lead) + 2 and shared.shape[-2] == N
+    if not fits or any(own not in (1, size) for own, size in zip(shared.shape[:-2], lead, strict=True)):
+        expected = f"the context of each of {N} samples" + (f", or of each problem {tuple(lead)} too" if lead else "")
+        fix = "give the context of every sample, parameters on the last axis"
+        raise InputError("context", expected=expected, got=f"shape {tuple(given.shape)}", fix=fix)
+    return shared

@@ -1,0 +1,48 @@
+"""`romkit.save` and `romkit.load`: projections and laws as files that are whole, as they were written, or refused."""
+
+import os
+from pathlib import Path
+
+from romkit import sealed
+from romkit.errors import InputError
+from romkit.integrators import LearnedField
+from romkit.integrators import storage as laws
+from romkit.projections import Projection
+from romkit.projections import storage as projections
+
+
+def save(model: Projection | LearnedField, path: str | os.PathLike) -> Path:
+    """Write a projection or a fitted law, or a stack of them, to one file: all of it, or nothing at all.
+
+    Args:
+        model: a projection, with its `report`; or what the fit of SINDy or NeuralODE returned.
+        path: the file, in the safetensors format; an earlier one is replaced once the new one is complete.
+
+    Returns:
+        The path. `load` gives back the same: outputs are equal bit by bit.
+
+    Raises:
+        InputError: `config` does not rebuild the projection, or a law with functions of your own (`Terms`).
+        FileError: the file cannot be written.
+    """
+    if isinstance(model, Projection):
+        return sealed.write(path, "projection", *projections.packed(model))
+    if isinstance(model, LearnedField):
+        return sealed.write(path, "law", *laws.packed(model))
+    got, fix = type(model).__name__, "call save(model, path)"
+    raise InputError("model", expected="a projection or a fitted law", got=got, fix=fix)
+
+
+def load(path: str | os.PathLike) -> Projection | LearnedField:
+    """Read what `save` wrote, or a projection that ships with romkit, by its name: `load("ncae-lorenz96")`.
+
+    Returns:
+        The projection or the law on the CPU, in the precision that it was saved in, with its seed axis if it was a
+        stack.
+
+    Raises:
+        FileError: neither a file nor a name in `pretrained()`; damaged, altered, or with content that cannot be used;
+            or a projection of a class that is not imported.
+    """
+    header, tensors = sealed.read(projections.find(path))
+    return (laws if "law" in header else projections).unpacked(path, header, tensors)

@@ -1,0 +1,128 @@
+"""Sealed files: tensors with a JSON header, as safetensors, under a SHA-256 of all of it. Nothing is unpickled."""
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from romkit.errors import FileError, InputError
+from romkit.files import atomic, reason
+
+FORMAT = 2
+"""Version of the header; a reader refuses every other."""
+
+DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+DTYPES |= {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+
+Header = dict[str, object]
+Tensors = dict[str, Tensor]
+
+
+def plain(what: str, header: Header) -> Header:
+    """The header as it is read back: lists for tuples, nothing but JSON.
+
+    Raises:
+        InputError: an entry of what is saved holds something else.
+    """
+    for key, value in header.items():
+        try:
+            header = header | {key: json.loads(json.dumps(value))}
+        except (TypeError, ValueError, RecursionError) as error:
+            fix = "convert tensors and arrays by .tolist()"
+            raise InputError(f"{what}.{key}", expected="plain values", got=reason(error), fix=fix) from error
+    return header
+
+
+def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) -> Path:
+    """Write header and tensors to one file, all of it or nothing; an earlier one is replaced once it is complete.
+
+    Args:
+        path: the file.
+        what: is saved, for errors.
+        header: JSON.
+        tensors: on any device, finite.
+
+    Raises:
+        InputError: what `read` would refuse.
+        FileError: the file cannot be written.
+    """
+    sealed = {"format": FORMAT, "romkit": importlib.metadata.version("romkit")} | plain(what, header)
+    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    if fault := _fault(sealed, content):
+        raise InputError(what, expected="finite numbers and plain text", got=fault, fix="mend it before saving")
+    sealed["sha256"] = _sha256(sealed, content)
+    data = safetensors.torch.save(content, {"romkit": json.dumps(sealed)})
+    with atomic(path) as temporary:
+        temporary.write_bytes(data)
+    return Path(path).expanduser()
+
+
+def read(file: Path) -> tuple[Header, Tensors]:
+    """Header and tensors, verified: as they were written, finite, real, and without control characters in any text.
+
+    Raises:
+        FileError: not safetensors, truncated, altered, of another format, or with content that `write` refuses.
+    """
+    try:
+        with safetensors.safe_open(file, framework="pt") as stored:
+            metadata = stored.metadata() or {}
+            tensors = {name: stored.get_tensor(name).clone() for name in stored.keys()}  # noqa: SIM118, not a dict
+    except Exception as error:  # safetensors and torch raise many kinds on a damaged header
+        problem = f"is not a complete safetensors file ({reason(error)})"
+        raise FileError(file, problem=problem, fix="restore it from a copy, or save it again") from error
+    try:
+        header = json.loads(metadata["romkit"])
+        digest = header.pop("sha256")
+        changed = digest != _sha256(header, tensors)
+        fault = _fault(header, tensors)
+    except (KeyError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        fix = "give a file by romkit.save, restored from a copy if this is one"
+        raise FileError(file, problem="has no romkit header, or a damaged one", fix=fix) from error
+    if header.get("format") != FORMAT:
+        problem = f"is of format {header.get('format')!r:.20}, this romkit reads {FORMAT}"
+        raise FileError(file, problem=problem, fix="update romkit, or restore the file from a copy")
+    if changed:
+        problem, fix = "has changed since romkit wrote it (checksum)", "restore it from a copy, or save it again"
+        raise FileError(file, problem=problem, fix=fix)
+    if fault:
+        raise FileError(file, problem=f"holds {fault}", fix="do not trust it; save it again from its source")
+    return header, tensors
+
+
+def _fault(header: Header, tensors: Tensors) -> str:
+    """What must not be used, in words; nothing where all is well."""
+    for text in _texts([header, list(tensors)]):
+        # A terminal obeys control characters, and text in files of others ends up on terminals.
+        if any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text):
+            return f"control characters in {text!a:.40}"
+    for name, tensor in tensors.items():
+        if tensor.dtype not in DTYPES:
+            return f"a tensor {name} of {tensor.dtype}"
+        if not bool(tensor.isfinite().all()):
+            return f"NaN or infinity in {name}"
+    return ""
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every string in plain values, those that are keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from _texts(part)
+
+
+def _sha256(header: Header, tensors: Tensors) -> str:
+    digest = hashlib.sha256(json.dumps(header).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()

@@ -1,0 +1,252 @@
+"""Learned dynamics as a user meets them: fitted to data, rolled out on data without equations, saved and loaded."""
+
+import json
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+import xarray as xr
+
+import romkit
+from romkit import sealed
+from romkit.errors import FileError, FitWarning, InputError
+from romkit.integrators import LAWS, NeuralODE, SINDy, encoded_samples
+from romkit.integrators.sindy import Fourier, Polynomial, Terms
+from romkit.integrators.sindy.library import Some
+
+QUICK = NeuralODE(hidden=(8,), segment=4, regression_steps=200, shooting_steps=5)
+CUBIC = SINDy(degree=3, threshold=0.01)
+
+
+@pytest.fixture(scope="module")
+def own():
+    """Measurements of a spiral in three coordinates, at three speeds, far from zero: no system, no velocities."""
+    time, speed = np.linspace(0, 6, 301), np.array([0.9, 1.0, 1.1])
+    angle, radius = 2 * speed[:, None] * time, np.exp(-0.05 * time)
+    flat = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=-1)
+    state = 20 + 3 * np.concatenate([flat, flat @ [[1.0], [0.5]]], axis=-1)
+    coords = {"time": ("time", time), "speed": ("trajectory", speed)}
+    return xr.Dataset({"state": (("trajectory", "time", "component"), state)}, coords)
+
+
+@pytest.fixture(scope="module")
+def pod(own):
+    return romkit.fit("pod", own.assign(velocity=own.state.differentiate("time")), latent_dim=2)
+
+
+@pytest.fixture(scope="module", params=[CUBIC, QUICK], ids=LAWS)
+def law(request, pod, own):
+    return request.param.fit(pod, own, seed=3)
+
+
+def test_data_without_velocities_are_differentiated_and_the_law_says_so(law, own):
+    assert "rates by differentiation" in law.source
+    assert law.samples == own.state.sizes["trajectory"] * own.state.sizes["time"]
+    assert (law.order, law.latent_dim, law.context_names) == (1, 2, ("speed",))
+
+
+def test_latents_are_scaled_by_default(pod, own):
+    law = CUBIC.fit(pod, own)
+    assert law.basis.variables.symbols == ("δz0", "δz1")
+    assert float(law.residual.max()) < 0.01  # as small as the threshold of the terms
+    scaled = encoded_samples(pod, own.assign(velocity=own.state.differentiate("time"))).scaled()
+    assert torch.allclose(law.basis.variables.scale, scaled.variables.scale)
+
+
+def test_a_poor_fit_warns(pod, own):
+    with pytest.warns(FitWarning, match=r"2 of 2 equations explain less than 90% .* raise the degree"):
+        SINDy(degree=0).fit(pod, own)
+    z = torch.linspace(1, 2, 99, dtype=torch.float64)[:, None]
+    with pytest.warns(FitWarning, match="1 of 1 equations"):  # which a constant explains to 0.6 %, but not its variance
+        SINDy(degree=0).fit_samples(z, 100 + z.square().sin())
+
+
+def test_a_rollout_on_data_without_a_system(law, pod, own):
+    run = romkit.rollout(own, pod, dynamics=law)
+    assert (run.status.values == 0).all()
+    assert run.sizes["trajectory"] == 3
+    assert float(run.nrmse.isel(time=20).max()) < 0.3
+    assert run.attrs["dynamics"] == type(law).__name__
+
+
+def test_a_forecast_from_full_and_latent_states(law, pod, own):
+    x = own.state.values[1, 0]
+    start = pod.double()(speed=1.0).encode(torch.from_numpy(x)).detach().numpy()
+    runs = [
+        romkit.forecast(pod, dynamics=law, initial_state=state, duration=1, dt=0.02, speed=1.0) for state in (x, start)
+    ]
+    assert runs[0].state.shape == (51, 3)
+    assert np.allclose(runs[0].state, runs[1].state, atol=1e-5)
+    assert np.abs(runs[0].state.values[:20] - own.state.values[1, :20]).max() < 1.0
+
+
+def test_arrays_and_data_give_one_law(pod, own):
+    z = pod.double()(own).encode(torch.from_numpy(own.state.values)).detach()
+    zdot = torch.from_numpy(np.gradient(z.numpy(), own.time.values, axis=1))
+    c = own.speed.values[:, None]
+    for estimator in (CUBIC, QUICK):
+        law = estimator.fit_samples(z, zdot, c, times=own.time.values, parameters=["speed"])
+        assert (law.samples, law.context_names) == (903, ("speed",))
+    with pytest.raises(InputError, match="samples: expected whole trajectories with their times"):
+        QUICK.fit_samples(z[0], zdot[0])
+    with pytest.raises(InputError, match="times: expected one per latent state"):
+        QUICK.fit_samples(z[0], zdot[0], times=own.time.values)
+    moving = c[:, None] + 0.1 * own.time.values[:, None]
+    with pytest.raises(InputError, match="context: expected one for each trajectory, got one that moves"):
+        QUICK.fit_samples(z, zdot, moving, times=own.time.values)
+    assert CUBIC.fit_samples(z, zdot, moving, times=own.time.values).samples == 903
+
+
+def test_settings_are_no_dynamics(pod, own):
+    for estimator in (CUBIC, QUICK):
+        with pytest.raises(
+            InputError, match=r"dynamics: expected a fitted law, .* give the result of its fit"
+        ) as caught:
+            romkit.rollout(own, pod, dynamics=estimator)
+        assert "\n" not in str(caught.value)
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(law, tmp_path):
+    return romkit.save(law, tmp_path / "law.safetensors")
+
+
+def right_hand_sides(law, lead=()):
+    w = torch.randn(*lead, 3, 5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    return law.right_hand_side(torch.linspace(0.8, 1.2, 3, dtype=torch.float64)[:, None].expand(*lead, 3, 1))(w)
+
+
+def test_a_law_comes_back_bit_by_bit(law, file, tmp_path):
+    back = romkit.load(file)
+    assert type(back) is type(law)
+    assert repr(back) == repr(law)
+    assert torch.equal(right_hand_sides(back), right_hand_sides(law))
+    assert romkit.save(back, tmp_path / "again").read_bytes() == file.read_bytes()
+
+
+@pytest.mark.parametrize("settings", [CUBIC, QUICK])
+def test_a_stack_comes_back_bit_by_bit(settings, pod, own, tmp_path):
+    both = romkit.projections.stack([pod, pod])
+    law = settings.fit(both, own)
+    back = romkit.load(romkit.save(law, tmp_path / "a"))
+    assert repr(back) == repr(law)
+    assert torch.equal(right_hand_sides(back, (2,)), right_hand_sides(law, (2,)))
+    run = romkit.rollout(own, both, dynamics=back)
+    assert run.sizes["seed"] == 2
+
+
+LIBRARY = Polynomial(1) * Fourier(1) + Polynomial(2)
+
+
+@pytest.mark.parametrize("library", [LIBRARY, Some(Polynomial(3), (0, 1, 2, 5)), Polynomial(2) + Polynomial(1)])
+def test_libraries_of_romkit_can_be_stored(library, pod, own, tmp_path):
+    law = SINDy(library=library, context_library=Polynomial(1) + Fourier(1), threshold=1e-3).fit(pod, own)
+    back = romkit.load(romkit.save(law, tmp_path / "a"))
+    assert back.terms == law.terms
+    assert torch.equal(right_hand_sides(back), right_hand_sides(law))
+
+
+def test_what_cannot_be_stored(pod, own, tmp_path):
+    law = SINDy(library=Polynomial(1) + Terms({"|z0|": lambda z: z[..., 0].abs()})).fit(pod, own)
+    with pytest.raises(InputError, match=r"law: expected terms that a file can hold, got Terms\(\|z0\|\)"):
+        romkit.save(law, tmp_path / "a")
+    with pytest.raises(InputError, match="model: expected a projection or a fitted law, got SINDy"):
+        romkit.save(CUBIC, tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+def forged(file, tensors=(), **changes):
+    header, content = sealed.read(file)
+    header, content = header | changes, content | dict(tensors)
+    digest = sealed._sha256(header, content)
+    file.write_bytes(safetensors.torch.save(content, {"romkit": json.dumps(header | {"sha256": digest})}))
+    return file
+
+
+COMMON = [
+    {"law": "oracle"},
+    {"law": ["sindy"]},
+    {"law": "a\x1b[31m"},
+    {"order": 3},
+    {"order": 2},
+    {"order": True},
+    {"samples": "many"},
+    {"source": 3},
+    {"source": "a\x07"},
+    {"context": ["speed", "F"]},
+    {"context": "s"},
+    {"context": [1]},
+    {"tensors": {"context.scale": torch.zeros(1).double()}},
+    {"tensors": {"context.shift": torch.full((1,), torch.inf).double()}},
+    {"tensors": {"context.shift": torch.zeros(1, 1).double()}},
+]
+OF_SINDY = [
+    {"library": ["Polynomial", 10**6]},
+    {"library": ["Polynomial", 200]},
+    {"library": ["Polynomial", -1]},
+    {"library": ["Polynomial", 3.0]},
+    {"library": ["Polynomial", 2]},
+    {"library": ["Fourier", 10**9]},
+    {"library": ["Some", ["Polynomial", 10**9], [0] * 10]},
+    {"library": ["Some", ["Polynomial", 1], list(range(10))]},
+    {"library": ["Product", ["Polynomial", 3]]},
+    {"library": ["Terms", 3]},
+    {"library": "Polynomial"},
+    {"library": {}},
+    {"context_library": ["Fourier", 10**9]},
+    {"condition": [1.0, 2.0]},
+    {"residual": "none"},
+    {"converged": []},
+    {"variables": ["a"]},
+    {"tensors": {"coefficients": torch.ones(20, 2)}},
+    {"tensors": {"coefficients": torch.ones(20, 3).double()}},
+    {"tensors": {"coefficients": torch.ones(20).double()}},
+    {"tensors": {"coefficients": torch.full((20, 2), torch.nan).double()}},
+    {"tensors": {"coefficients": torch.ones(20, 2, dtype=torch.complex64)}},
+    {"tensors": {"variables.scale": -torch.ones(2).double()}},
+]
+OF_NETWORKS = [
+    {"layers": 10**9},
+    {"layers": 1},
+    {"layers": 0},
+    {"layers": -1},
+    {"layers": None},
+    {"velocity_error": [1.0]},
+    {"tensors": {"layers.1": torch.ones(9).double()}},
+    {"tensors": {"layers.0": torch.ones(3, 8)}},
+    {"tensors": {"layers.0": torch.full((3, 8), torch.nan).double()}},
+    {"tensors": {"rate": torch.zeros(2).double()}},
+    {"tensors": {"scale": -torch.ones(2).double()}},
+    {"tensors": {"shift": torch.ones(3).double()}},
+    {"tensors": {"rate": torch.ones(2, dtype=torch.int64)}},
+]
+
+
+def test_forged_laws_are_refused(law, file):
+    content = file.read_bytes()
+    for changes in COMMON + (OF_SINDY if "SINDy" in repr(law) else OF_NETWORKS):
+        file.write_bytes(content)
+        with pytest.raises(FileError) as caught:
+            romkit.load(forged(file, **changes))
+        assert str(caught.value).isprintable(), changes
+
+
+def test_every_damage_of_a_law_is_noticed(file, law):
+    content, rng = file.read_bytes(), np.random.default_rng(0)
+    for position in range(0, len(content), max(1, len(content) // 100)):
+        damaged = bytearray(content)
+        damaged[position] ^= int(rng.integers(1, 256))
+        file.write_bytes(damaged)
+        try:
+            found = repr(romkit.load(file))
+        except FileError as error:
+            found = str(error)
+        assert found == repr(law) or "restore" in found
+    for size in (0, 8, len(content) // 2, len(content) - 1):
+        file.write_bytes(content[:size])
+        with pytest.raises(FileError, match="restore"):
+            romkit.load(file)
