@@ -69,7 +69,9 @@ def fit(
     device = _device(device)
     _check_names(kind, settings)
     normalization = Normalization.from_dataset(data)
-    plan = _recipe(preset, normalization.signature, kind)
+    plan = preset
+    if not isinstance(plan, Recipe):
+        plan = PRESETS[checks.one_of("preset", preset, PRESETS)](normalization.signature.system, kind.name)
     plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
     _check_optimizer(plan, engine, checkpoint)
     system = _system_for(plan, system, data, normalization.signature)
@@ -93,12 +95,6 @@ def _method(method: object) -> tuple[type[Projection], dict[str, object]]:
     expected = "a name, a class of projections, or one with its sizes"
     fix = f"give one of {', '.join(METHODS)}, say, or NcAE.with_sizes(layers=(2, 24, 36))"
     raise InputError("method", expected=expected, got=repr(method)[:60], fix=fix)
-
-
-def _recipe(preset: str | Recipe, signature: Signature, kind: type[Projection]) -> Recipe:
-    if isinstance(preset, Recipe):
-        return preset
-    return PRESETS[checks.one_of("preset", preset, PRESETS)](signature.system, kind.name)
 
 
 def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None:
@@ -165,12 +161,9 @@ def _system_for(plan: Recipe, system: System | None, data: xr.Dataset, signature
         got = repr(data.attrs.get("system"))
         raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=got, fix=fix)
     if system.state_size != len(signature.state_names) or system.context_names != signature.context_names:
-        raise InputError(
-            "system",
-            expected=f"one with {len(signature.state_names)} components and the context of the data",
-            got=f"{system.name} with {system.state_size} and {system.context_names}",
-            fix="pass the system that the data come from",
-        )
+        expected = f"one with {len(signature.state_names)} components and the context of the data"
+        got, fix = f"{system.name} with {system.state_size} and {system.context_names}", "pass the one of the data"
+        raise InputError("system", expected=expected, got=got, fix=fix)
     for term in plan.loss:
         if term.needs_field and system.order != 1:
             fix = "leave it out of the loss; rollouts take mechanical systems as well"

@@ -19,15 +19,8 @@ from romkit.types import Dual
 class Evaluated(NamedTuple):
     """A batch with what terms share, in normalised coordinates, for S seeds and B snapshots.
 
-    Attributes:
-        projection: the stack.
-        maps: its encoder and decoder at c.
-        y, dy, c: states and velocities (S, B, n) at contexts (S, B, p).
-        encoded: ρ(y) and Dρ(y) ẏ.
-        decoded: P(y) and DP(y) ẏ.
-        weights: (n,) weight of each squared component in the norm of the loss.
-        system: the full model, where the data or the user name one.
-        extra: (S, B, k) what `Term.attach` gave for these snapshots.
+    `encoded` is ρ(y) and Dρ(y) ẏ, `decoded` is P(y) and DP(y) ẏ, `weights` (n,) those of squared components in the norm
+    of the loss, and `extra` (S, B, k) what `Term.attach` gave for these snapshots.
     """
 
     projection: Projection
@@ -45,9 +38,14 @@ class Evaluated(NamedTuple):
         """(S,) mean over the batch of squared components (S, B, n), each weighed as the norm of the loss does."""
         return (squares @ self.weights).mean(-1)
 
-    def field(self, y: Tensor) -> Tensor:
-        """ẏ = f(y) (S, B, n) of the full model at the contexts of the batch."""
-        return normalised_field(self.system, self.projection.normalization, y, self.c)
+    def field(self) -> Tensor:
+        """f(Py) (S, B, n) of the full model."""
+        return normalised_field(self.system, self.projection.normalization, self.decoded.value, self.c)
+
+    def carried(self, velocity: Tensor) -> Tensor:
+        """DP(Py) v (S, B, n) of velocities v there."""
+        rate = self.maps.encode_jvp(self.decoded.value, velocity).tangent
+        return self.maps.decode_jvp(self.encoded.value, rate).tangent
 
 
 class Term(abc.ABC):
@@ -120,39 +118,28 @@ class LatentVelocity(Term):
         checks.not_negative("latent_weight", self.weight)
 
     def value(self, batch: Evaluated) -> Tensor:
-        return batch.mean(self.weight * (batch.dy - carried(batch, batch.field(batch.decoded.value))).square())
-
-
-def carried(batch: Evaluated, velocity: Tensor) -> Tensor:
-    """DP(Py) v (S, B, n) of velocities v there."""
-    rate = batch.maps.encode_jvp(batch.decoded.value, velocity).tangent
-    return batch.maps.decode_jvp(batch.encoded.value, rate).tangent
+        return batch.mean(self.weight * (batch.dy - batch.carried(batch.field())).square())
 
 
 class Objective(nn.Module):
     """The sum of the terms.
 
     y is the state in normalised coordinates (see `romkit.projections.normalization`), so weights mean the same for
-    every system. Component i counts (scale / σᵢ)^(2 component_weighting) in the norm, σᵢ its standard deviation.
+    every system. Component i counts (scale / σᵢ)^(2 weighting) in the norm, σᵢ its standard deviation.
 
     Args:
         projection: a stack; the loss has one entry per seed.
         terms: of the loss.
-        component_weighting: 0 for physical errors, 1 for errors relative to each component's own standard deviation.
+        weighting: 0 for physical errors, 1 for errors relative to each component's own standard deviation.
         system: gives f, where a term needs it.
     """
 
     def __init__(
-        self,
-        projection: Projection,
-        terms: Sequence[Term],
-        component_weighting: float = 0.0,
-        system: System | None = None,
+        self, projection: Projection, terms: Sequence[Term], weighting: float = 0.0, system: System | None = None
     ):
         super().__init__()
-        self.projection, self.terms, self.system = projection, tuple(terms), system
-        self.component_weighting = component_weighting
-        self.register_buffer("component_weights", component_weights(projection.normalization, component_weighting))
+        self.projection, self.terms, self.component_weighting, self.system = projection, terms, weighting, system
+        self.register_buffer("component_weights", component_weights(projection.normalization, weighting))
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor, extra: Tensor | None = None) -> Tensor:
         """(S,) loss of each seed on its batch."""
@@ -163,13 +150,6 @@ class Objective(nn.Module):
         batch = Evaluated(self.projection, maps, y, dy, c, encoded, decoded, weights, system, extra)
         values = [term.value(batch) for term in self.terms]
         return sum(values[1:], start=values[0])
-
-    def on_snapshots(self, projection: Projection) -> "Objective":
-        """The part of it that needs no system and no more than snapshots, for another stack."""
-        terms = [term for term in self.terms if isinstance(term, Reconstruction | Penalty)]
-        if not any(isinstance(term, Reconstruction) for term in terms):
-            terms = [Reconstruction(), *terms]
-        return Objective(projection, terms, self.component_weighting)
 
 
 def attached(

@@ -15,12 +15,12 @@ gradient of each window's τ. Steps are no longer than `RADIUS`, and windows gro
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 import xarray as xr
-from torch import Tensor, nn
+from torch import Tensor
 
 from romkit import checks
 from romkit.engine.training_step import compile_anew
@@ -29,9 +29,9 @@ from romkit.progress import track
 from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
 from romkit.training.flat import FlatParameters
-from romkit.training.loss import Objective, Reconstruction
+from romkit.training.loss import Objective, Penalty, Reconstruction
 from romkit.training.pipeline import AnyBatch, Batch
-from romkit.training.rollouts import FIELDS, Advance, RolloutTraining, Start, Trajectories
+from romkit.training.rollouts import FIELDS, Advance, Start, Trajectories
 
 RADIUS = 0.05
 """Longest step in parameter space."""
@@ -60,7 +60,7 @@ class PhaseFit:
     Attributes:
         steps: of Gauss-Newton.
         weight: w, per squared time unit.
-        every, dynamics: samples per RK4 step and latent dynamics, as in `RolloutTraining`; None for the same as there.
+        every, dynamics: samples per RK4 step and latent dynamics; None for those of the rollouts of the recipe.
     """
 
     steps: int = 12
@@ -76,25 +76,14 @@ class PhaseFit:
         if self.dynamics is not None:
             checks.one_of("phase.dynamics", self.dynamics, FIELDS)
 
-    def along(self, rollouts: RolloutTraining) -> "PhaseFit":
-        """With what is None taken from `rollouts`."""
-        every, dynamics = self.every or rollouts.every, self.dynamics or rollouts.dynamics
-        return replace(self, every=every, dynamics=dynamics)
 
-
-class Residual(nn.Module):
-    """What the loss on snapshots is the square of: errors of position and weighted velocity, (..., 2n)."""
-
-    def __init__(self, objective: Objective):
-        super().__init__()
-        self.projection = objective.projection
-        self.velocity_scale = next(t.velocity_weight for t in objective.terms if isinstance(t, Reconstruction)) ** 0.5
-        self.register_buffer("scale", objective.component_weights.sqrt())
+class Residual(Objective):
+    """Weighted errors of position and velocity (..., 2n), of which the first term, a `Reconstruction`, is the square."""
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
-        maps = self.projection.at(c)
+        maps, scale = self.projection.at(c), self.component_weights.sqrt()
         image, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
-        return torch.cat([self.scale * (y - image), self.velocity_scale * self.scale * (dy - velocity)], dim=-1)
+        return torch.cat([scale * (y - image), self.terms[0].velocity_weight ** 0.5 * scale * (dy - velocity)], dim=-1)
 
 
 def phase_fit(
@@ -124,11 +113,9 @@ def phase_fit(
     Raises:
         InputError: trajectories that are too short.
     """
-    trajectories = Trajectories.from_dataset(data, plan.every, like=rows.y)
-    h = float(data["time"][plan.every] - data["time"][0])
     flat = FlatParameters(objective.projection)
     theta = flat.read()
-    windows = _Windows(objective, trajectories, system, plan, h, compiled)
+    windows = _Windows(objective, data, system, plan, compiled)
     snapshots = _Snapshots(objective, rows)
     reports = []
     for k in track(range(len(seeds)), f"timing {objective.projection.name}"):
@@ -145,17 +132,10 @@ class _Windows:
     Gradients per window come from one backward pass: each window has a copy of the model of its own.
     """
 
-    def __init__(
-        self,
-        objective: Objective,
-        trajectories: Trajectories,
-        system: System,
-        plan: PhaseFit,
-        h: float,
-        compiled: bool,
-    ):
-        self.data, self.h = trajectories, h
-        self.count, self.samples = trajectories.state.shape[:2]
+    def __init__(self, objective: Objective, data: xr.Dataset, system: System, plan: PhaseFit, compiled: bool):
+        self.data = Trajectories.from_dataset(data, plan.every, like=objective.component_weights)
+        self.h = h = float(data["time"][plan.every] - data["time"][0])
+        self.count, self.samples = self.data.state.shape[:2]
         copies = _copies(objective.projection, self.count)
         flat = FlatParameters(copies)
         dynamics = DYNAMICS[plan.dynamics]()
@@ -210,9 +190,11 @@ class _Snapshots:
 
     def __init__(self, objective: Objective, rows: AnyBatch):
         self.rows = Batch(*rows[:3])
-        single, many = (objective.on_snapshots(_copies(objective.projection, size)) for size in (1, SAMPLES))
-        self.loss = FlatParameters(single.projection).function(single)
-        self.residual = FlatParameters(many.projection).function(Residual(many))
+        first = [term for term in objective.terms if isinstance(term, Reconstruction)] or [Reconstruction()]
+        terms = [*first[:1], *(term for term in objective.terms if isinstance(term, Penalty))]
+        single, many = (_copies(objective.projection, size) for size in (1, SAMPLES))
+        self.loss = FlatParameters(single).function(Objective(single, terms, objective.component_weighting))
+        self.residual = FlatParameters(many).function(Residual(many, terms, objective.component_weighting))
 
     def loss_and_gradient(self, theta: Tensor, rows: Batch) -> tuple[float, Tensor]:
         with torch.enable_grad():

@@ -112,10 +112,11 @@ class Recipe:
             if not isinstance(given, kind) and (given is not None or name == "snapshots"):
                 fix = f"give {name}=romkit.training.{kind.__name__}(...)"
                 raise InputError(name, expected=kind.__name__, got=type(given).__name__, fix=fix)
-        if not isinstance(self.loss, list | tuple) or not self.loss or not all(isinstance(t, Term) for t in self.loss):
+        terms = tuple(self.loss) if isinstance(self.loss, list | tuple) else ()
+        if not terms or not all(isinstance(term, Term) for term in terms):
             fix = "give loss=[romkit.training.Reconstruction(), ...]"
             raise InputError("loss", expected="a list of terms", got=repr(self.loss), fix=fix)
-        object.__setattr__(self, "loss", tuple(self.loss))
+        object.__setattr__(self, "loss", terms)
 
     @property
     def needs_system(self) -> bool:
@@ -125,7 +126,11 @@ class Recipe:
     @property
     def timing(self) -> PhaseFit | None:
         """`phase`, along the trajectories of `rollouts` where it names no others."""
-        return self.phase and self.phase.along(self.rollouts or RolloutTraining())
+        if self.phase is None:
+            return None
+        rollouts = self.rollouts or RolloutTraining()
+        every, dynamics = self.phase.every or rollouts.every, self.phase.dynamics or rollouts.dynamics
+        return dataclasses.replace(self.phase, every=every, dynamics=dynamics)
 
     def with_settings(self, settings: Mapping[str, object]) -> "Recipe":
         """The recipe with other values: its parts, settings of snapshots, weights of terms, dotted names of parts.
@@ -134,7 +139,15 @@ class Recipe:
         """
         recipe = self
         for name in sorted(settings, key=lambda name: name not in FIELDS):
-            recipe = recipe._with(name, settings[name])
+            part, _, inner = name.rpartition(".")
+            value, part = settings[name], part or "snapshots"
+            if name in WEIGHTS:
+                changed = {"loss": _reweighted(recipe.loss, *WEIGHTS[name], value)}
+            elif name not in FIELDS:
+                changed = {part: dataclasses.replace(getattr(recipe, part) or PARTS[part](), **{inner: value})}
+            else:
+                changed = {name: value}
+            recipe = dataclasses.replace(recipe, **changed)
         return recipe
 
     def to_json(self) -> dict[str, object]:
@@ -144,21 +157,10 @@ class Recipe:
             recipe["snapshots"]["optimizer"] = getattr(self.snapshots.optimizer, "__qualname__", "a factory")
         return recipe | {"loss": [{"term": type(term).__name__, **_fields(term)} for term in self.loss]}
 
-    def _with(self, name: str, value: object) -> "Recipe":
-        part, _, inner = name.rpartition(".")
-        if name in FIELDS:
-            return dataclasses.replace(self, **{name: value})
-        if name in WEIGHTS:
-            return dataclasses.replace(self, loss=_reweighted(self.loss, *WEIGHTS[name], value))
-        part = part or "snapshots"
-        before = getattr(self, part) or PARTS[part]()
-        return dataclasses.replace(self, **{part: dataclasses.replace(before, **{inner: value})})
-
 
 def _reweighted(loss: Sequence[Term], kind: type[Term], name: str, value: object) -> list[Term]:
     """`loss` with that weight in its term of this kind, which is added if need be, and left out at weight 0."""
-    if not any(isinstance(term, kind) for term in loss):
-        loss = [*loss, kind()]
+    loss = loss if any(isinstance(term, kind) for term in loss) else [*loss, kind()]
     changed = [dataclasses.replace(t, **{name: value}) if isinstance(t, kind) else t for t in loss]
     return [term for term in changed if not (isinstance(term, kind) and getattr(term, "weight", 1) == 0)]
 

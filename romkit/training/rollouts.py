@@ -97,7 +97,10 @@ class Trajectories(NamedTuple):
         count = data.sizes["trajectory"]
         tensors = (tensor.to(like).unflatten(0, (count, -1)) for tensor in snapshots(data, every=every))
         state, velocity, context = tensors
-        _check_length(state.shape[1])
+        if state.shape[1] <= FIRST_LENGTH:
+            expected, got = f"one that leaves more than {FIRST_LENGTH} samples", f"one that leaves {state.shape[1]}"
+            fix = "choose a smaller one, or simulate longer trajectories, dataset(duration=...)"
+            raise InputError("rollouts.every", expected=expected, got=got, fix=fix)
         return cls(state, velocity, context[:, 0])
 
 
@@ -181,9 +184,8 @@ def refine(
     progress = track(range(plan.steps), f"refining {stacked.name}")
     for index in progress:
         generators = [torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63) for seed in seeds]
-        windows = _windows(
-            trajectories, plan.window(index / plan.steps, trajectories.state.shape[1]), plan.batch, generators
-        )
+        length = plan.window(index / plan.steps, trajectories.state.shape[1])
+        windows = _windows(trajectories, length, plan.batch, generators)
         rates = plan.learning_rate * schedule.factors(index / plan.steps, plateaus)
         state, losses = step(state, rates, *_batch(rows, batch_size, generators), *windows)
         history.append(losses)
@@ -229,13 +231,3 @@ def _windows(data: Trajectories, length: int, batch: int, generators: Sequence[t
 def _batch(rows: AnyBatch, size: int, generators: Sequence[torch.Generator]) -> AnyBatch:
     pick = torch.stack([torch.randint(len(rows.y), (size,), generator=g) for g in generators]).to(rows.y.device)
     return rows._make(tensor[pick] for tensor in rows)
-
-
-def _check_length(samples: int) -> None:
-    if samples <= FIRST_LENGTH:
-        raise InputError(
-            "rollouts.every",
-            expected=f"a number that leaves trajectories more than {FIRST_LENGTH} samples",
-            got=f"one that leaves {samples}",
-            fix="choose a smaller one, or simulate longer trajectories, dataset(duration=...)",
-        )

@@ -13,7 +13,7 @@ from romkit.projections import Normalization
 from romkit.solvers.rk4 import step as rk4_step
 from romkit.systems import System
 from romkit.training import Evaluated, Term
-from romkit.training.loss import carried, normalised_field
+from romkit.training.loss import normalised_field
 from romkit.training.pipeline import Batch
 
 VALUES = 2**23
@@ -31,8 +31,8 @@ class Invariance(Term):
         checks.not_negative("weight", self.weight)
 
     def value(self, batch: Evaluated) -> Tensor:
-        f = batch.field(batch.decoded.value)
-        return batch.mean(self.weight * (f - carried(batch, f)).square())
+        f = batch.field()
+        return batch.mean(self.weight * (f - batch.carried(f)).square())
 
 
 @dataclass(frozen=True)

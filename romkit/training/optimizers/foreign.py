@@ -14,7 +14,7 @@ from romkit.training.optimizers.base import Loss, State, Step
 
 @dataclass(frozen=True)
 class Foreign:
-    """One optimizer of the user's for each seed, one seed after the other, eagerly.
+    """One optimizer of the user's for each seed, one seed after the other, eagerly. Stands in for an `Optimizer`.
 
     One of geoopt's gets each biorthogonal pair as a `geoopt.ManifoldParameter` (2n, r) on
     `romkit.projections.manifold.BiorthogonalManifold`, Φ above Ψ; any other one gets the free matrices behind the pair.

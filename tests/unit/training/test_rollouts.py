@@ -121,7 +121,7 @@ def test_what_a_loss_with_the_field_refuses(lorenz, waves):
         romkit.fit("ncae", waves, system=romkit.systems.Lorenz96(n=12), **ROLLOUTS)
     with pytest.raises(InputError, match="system: expected data of lorenz96, pendulum"):
         romkit.fit("ncae", waves.assign_attrs(system="mine"), **ROLLOUTS)
-    with pytest.raises(InputError, match=r"rollouts\.every: expected a number that leaves"):
+    with pytest.raises(InputError, match=r"rollouts\.every: expected one that leaves"):
         romkit.fit("ncae", waves, epochs=1, system=lorenz, **{**ROLLOUTS, "rollouts.every": 100})
     pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
     with pytest.raises(InputError, match="loss: expected terms for a mechanical system"):
