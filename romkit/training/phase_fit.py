@@ -78,7 +78,7 @@ class PhaseFit:
 
 
 class Residual(Objective):
-    """Weighted errors of position and velocity (..., 2n), of which the first term, a `Reconstruction`, is the square."""
+    """Weighted errors of position and velocity (..., 2n), whose square the first term, a `Reconstruction`, is."""
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
         maps, scale = self.projection.at(c), self.component_weights.sqrt()
@@ -140,7 +140,7 @@ class _Windows:
         flat = FlatParameters(copies)
         dynamics = DYNAMICS[plan.dynamics]()
         advance = flat.function(Advance(copies, system, dynamics, h))
-        self.advance = compile_anew(advance, trajectories.state.device) if compiled else advance
+        self.advance = compile_anew(advance, self.data.state.device) if compiled else advance
         self.start = flat.function(Start(copies, system, dynamics))
 
     def length(self, progress: float) -> int:
