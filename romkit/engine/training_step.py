@@ -3,11 +3,12 @@
 import logging
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 T = TypeVar("T")
@@ -31,6 +32,8 @@ def accelerate(step: F, device: torch.device) -> F:
 
     All arguments and results are tensors or nested tuples of tensors, and all calls have the shapes of the first.
     """
+    if device.type == "cpu" and sys.platform == "linux":
+        return Traced(step)
     compiled = compile_anew(step, device)
     return Captured(compiled) if device.type == "cuda" else compiled
 
@@ -65,6 +68,40 @@ def compiled_or_eager(run: Callable[[bool], T], compiled: bool) -> tuple[T, bool
             why = str(failure).strip().splitlines()[:2]
             warnings.warn(f"training goes on without compiling, and slower: {' '.join(why)}", stacklevel=2)
     return run(False), False
+
+
+class Traced:
+    """A function of tensors as the operations of its first call, compiled for a CPU.
+
+    Dynamo's analysis of the Python behind the operations takes seconds, and a pure function does without; the price is
+    that no gradient goes through the result. Arguments and results are nested tuples of tensors.
+    """
+
+    def __init__(self, function: Callable[..., object]):
+        self.function = function
+        self.compiled: dict[tuple[torch.Size, ...], Callable[..., Sequence[Tensor]]] = {}
+
+    def __call__(self, *arguments: object) -> object:
+        leaves, structure = pytree.tree_flatten(arguments)
+        leaves = [leaf.contiguous() for leaf in leaves]  # compiled code checks neither strides
+        shapes = tuple(leaf.shape for leaf in leaves)  # nor shapes
+        if shapes not in self.compiled:
+            self.compiled[shapes] = self._compile(leaves, structure)
+        return pytree.tree_unflatten(self.compiled[shapes](*leaves), self.results)
+
+    def _compile(self, leaves: list[Tensor], structure: pytree.TreeSpec) -> Callable[..., Sequence[Tensor]]:
+        def flat(*leaves: Tensor) -> list[Tensor]:
+            results, self.results = pytree.tree_flatten(self.function(*pytree.tree_unflatten(leaves, structure)))
+            return results
+
+        _hush()
+        try:
+            graph = make_fx(flat)(*leaves)
+            for node in graph.graph.nodes:
+                node.meta.clear()  # the compiler works out shapes itself, and takes offence at those of another
+            return torch._inductor.compile(graph, leaves, options=dict(QUICK_START))
+        except Exception as failure:  # whatever the compiler raises
+            raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
 
 
 class Captured:
