@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
+from romkit.engine.compiled.composites import COMPOSITES
 from romkit.types import Field
 
 
@@ -80,6 +81,9 @@ class _Recorder(TorchDispatchMode):
             return op(*tree_map(_on_cpu, args), **tree_map(_on_cpu, kwargs))
         if op._schema.is_mutable:
             raise Unsupported(f"it changes a tensor in place ({op})")
+        if op.overloadpacket.__name__ in COMPOSITES:
+            with self:
+                return COMPOSITES[op.overloadpacket.__name__](*args, **kwargs)
         outputs = op(*tree_map(_on_meta, args), **tree_map(_on_meta, kwargs))
         self.calls.append(Call(op, args, kwargs, tree_flatten(outputs)[0]))
         return outputs
