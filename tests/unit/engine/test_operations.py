@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as nn
 
-from romkit.engine.compiled import Unsupported
+from romkit.engine.compiled import RungeKutta, Unsupported
 from romkit.engine.compiled.composites import COMPOSITES
 from romkit.engine.compiled.formulas import FORMULAS
 from romkit.engine.compiled.kernel import Kernel
@@ -240,7 +240,7 @@ def computed(family, dtype, lead):
     t = torch.tensor(0.3, dtype=dtype)
     field(t, y)
     y = y[..., : max(Values.size, sum(sizes.values()))]
-    results = field(t, y), Unchecked(field, t, y).evaluate(t.item(), y), field(t.double(), y.double())
+    results = field(t, y), Unchecked(field, t.unsqueeze(0), y).evaluate(t.item(), y), field(t.double(), y.double())
     results = (x[..., : sum(sizes.values())].split(list(sizes.values()), dim=-1) for x in results)
     return {name: parts for name, *parts in zip(sizes, *results, strict=True)}
 
@@ -279,4 +279,4 @@ def test_its_case_calls_it(name):
 def test_what_has_no_compiled_form_says_so(name):
     y = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     with pytest.raises(Unsupported):
-        Kernel.__subclasses__()[0](lambda t, y: UNSUPPORTED[name](y), torch.tensor(0.0, dtype=y.dtype), y)
+        RungeKutta(lambda t, y: UNSUPPORTED[name](y), torch.zeros(1, dtype=y.dtype), y)

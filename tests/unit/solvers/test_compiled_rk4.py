@@ -106,10 +106,36 @@ def test_what_cannot_be_compiled_runs_in_torch_or_says_why():
         RK4(1e-4)(field, y0, times, engine="compiled")
 
 
-@pytest.mark.parametrize(("members", "engine"), [(2, "torch (too short a run to compile)"), (10_000, "compiled")])
-def test_a_run_is_compiled_if_it_has_many_steps_or_members(members, engine):
+@pytest.mark.parametrize(("members", "dt", "calls"), [(2, 0.02, 100), (2, 1e-3, 10)])
+def test_a_short_run_is_not_compiled(members, dt, calls):
     y0 = torch.ones(members, 3, dtype=torch.float64)
-    assert RK4(0.02)(lambda t, y: -y, y0, TIMES).cost["engine"] == engine
+    run = RK4(dt)(lambda t, y: [y := torch.sin(y) for _ in range(calls)][-1], y0, TIMES)
+    assert run.cost["engine"] == "torch (too short a run to compile)"
+
+
+@pytest.mark.parametrize(("members", "dt", "calls"), [(2, 1e-3, 200), (200_000, 5e-3, 1)])
+def test_a_run_is_compiled_if_it_takes_many_calls_or_members(members, dt, calls):
+    y0 = torch.ones(members, 3, dtype=torch.float64)
+    run = RK4(dt)(lambda t, y: [y := torch.sin(y) for _ in range(calls)][-1], y0, TIMES[: 11 if members > 2 else 51])
+    assert run.cost["engine"] == "compiled"
+
+
+def test_in_single_precision_a_relative_error_of_one_in_ten_thousand_is_noticed(monkeypatch):
+    monkeypatch.setitem(FORMULAS, "sin", lambda a: f"(T(1.0001) * sine({a}))")
+    with pytest.raises(InputError, match="disagrees with torch"):
+        RK4(0.02)(lambda t, y: torch.sin(y), torch.ones(2, 3), TIMES.float(), engine="compiled")
+
+
+def test_a_mistranslation_away_from_the_start_is_noticed(monkeypatch):
+    monkeypatch.setitem(FORMULAS, "relu", lambda a: a)
+    with pytest.raises(InputError, match="disagrees with torch"):
+        RK4(0.02)(lambda t, y: torch.relu(y - 1), torch.ones(2, 3).double() + 0.05, TIMES, engine="compiled")
+
+
+def test_a_mistranslation_at_a_later_time_is_noticed(monkeypatch):
+    monkeypatch.setitem(FORMULAS, "cos", lambda a: f"({a} * T(0) + T(1))")
+    with pytest.raises(InputError, match="disagrees with torch"):
+        RK4(0.02)(lambda t, y: y * torch.cos(t), torch.ones(2, 3).double(), TIMES, engine="compiled")
 
 
 def test_a_field_that_reads_the_time_in_python_is_not_frozen():
