@@ -9,6 +9,8 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import romkit
+from romkit.engine import pays
+from romkit.engine.compiled import record
 from romkit.engine.compiled.formulas import FORMULAS
 from romkit.errors import InputError
 from romkit.integrators import Galerkin, PetrovGalerkin
@@ -106,18 +108,23 @@ def test_what_cannot_be_compiled_runs_in_torch_or_says_why():
         RK4(1e-4)(field, y0, times, engine="compiled")
 
 
-@pytest.mark.parametrize(("members", "dt", "calls"), [(2, 0.02, 100), (2, 1e-3, 10)])
-def test_a_short_run_is_not_compiled(members, dt, calls):
-    y0 = torch.ones(members, 3, dtype=torch.float64)
-    run = RK4(dt)(lambda t, y: [y := torch.sin(y) for _ in range(calls)][-1], y0, TIMES)
+@pytest.mark.parametrize(
+    ("calls", "members", "steps", "compiled"),
+    [(1, 2, 5_000, False), (1, 2, 60_000, True), (10, 2, 5_000, False), (10, 2, 7_000, True), (400, 2, 700, False),
+     (400, 2, 1_000, True), (1, 10_000, 500, False), (1, 1_000_000, 500, True)],
+)  # fmt: skip
+def test_what_is_compiled_depends_on_steps_calls_and_members(calls, members, steps, compiled):
+    def field(t, y):
+        for _ in range(calls):
+            y = torch.sin(y)
+        return y
+
+    assert pays(record(field, torch.ones(members, 1, dtype=torch.float64)), 4 * steps) == compiled
+
+
+def test_a_short_run_is_not_compiled():
+    run = RK4(0.02)(lambda t, y: -y, torch.ones(2, 3, dtype=torch.float64), TIMES)
     assert run.cost["engine"] == "torch (too short a run to compile)"
-
-
-@pytest.mark.parametrize(("members", "dt", "calls"), [(2, 1e-3, 200), (200_000, 5e-3, 1)])
-def test_a_run_is_compiled_if_it_takes_many_calls_or_members(members, dt, calls):
-    y0 = torch.ones(members, 3, dtype=torch.float64)
-    run = RK4(dt)(lambda t, y: [y := torch.sin(y) for _ in range(calls)][-1], y0, TIMES[: 11 if members > 2 else 51])
-    assert run.cost["engine"] == "compiled"
 
 
 def test_in_single_precision_a_relative_error_of_one_in_ten_thousand_is_noticed(monkeypatch):
