@@ -17,14 +17,14 @@ K = TypeVar("K", bound=Kernel)
 ENGINES = ("auto", "torch", "compiled")
 
 FEW = 400
-"""Evaluations of a field below which it is not even recorded: that takes as long as 40 to 400 of them (0.3 ms a call)."""
+"""Evaluations of a field below which it is not even recorded, which takes as long as 40 to 400 (0.3 ms a call)."""
 
 CALL, NUMBER = 5e-6, 1e-9
 """Seconds in torch: of a call (2 to 8 µs on a free core), and of a number it computes (batches of 100 members)."""
 
 COMPILER, COMPILER_PER_CALL = 1.0, 0.015
-"""Seconds of the compiler: 1.3 for 10 calls (the field of Lorenz96), 2 for 64 (its Galerkin field), 6 for the 436 of the
-pendulum's. From the cache it takes a tenth, but then a result would depend on what ran before.
+"""Seconds of the compiler: 1.3 for 10 calls (the field of Lorenz96), 2 for 64 (its Galerkin field), 6 for 436 (the
+pendulum's). From the cache it takes a tenth, but then a result would depend on what ran before.
 """
 
 
@@ -62,8 +62,8 @@ def compiled_if(
 def pays(recording: Recording, evaluations: float) -> bool:
     """Whether torch would take longer for these evaluations than a compiler for the field.
 
-    So compiled are runs of RK4 of 5800 steps and more for 10 calls on a few numbers, 1500 for 64, 850 for 436, and never
-    less than 750: by numbers that do not change from run to run, and not by a clock, since engines differ by rounding.
+    So compiled are runs of RK4 from 5800 steps on for 10 calls on a few numbers, 1500 for 64, 860 for 436. No clock is
+    asked, since engines differ by rounding and a run has to be the same every time.
     """
     calls, numbers = len(recording.calls), sum(out.numel() for call in recording.calls for out in call.outputs)
     return evaluations * (CALL * calls + NUMBER * numbers) > COMPILER + COMPILER_PER_CALL * calls

@@ -1,4 +1,4 @@
-"""Compiled libraries on disk, guarded as OpenSSH guards keys: nothing is loaded that somebody else could have written."""
+"""Compiled libraries on disk, guarded as OpenSSH guards keys: nothing is loaded that others could have written."""
 
 import contextlib
 import functools

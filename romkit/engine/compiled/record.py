@@ -64,7 +64,7 @@ def record(field: Field, y: Tensor) -> Recording:
     """The calls of field(t, y) at the shape and dtype of y.
 
     Raises:
-        Unsupported: y is not on the CPU, or the field needs values, random numbers or gradients, or changes a tensor in place.
+        Unsupported: y is not on the CPU, or the field needs values, random numbers or gradients, or works in place.
     """
     if y.device.type != "cpu" or y.dtype not in (torch.float64, torch.float32):
         raise Unsupported(f"the state is {y.dtype} on {y.device.type}; compiled are float32 and float64 on the CPU")
