@@ -25,13 +25,11 @@ def unary(function):
 
 
 def binary(function):
-    """All pairs of special numbers; a member's own vector with a constant one; and with numbers from Python."""
+    """All pairs of special numbers, and a member's own vector with a constant one."""
     return lambda v: torch.cat(
         [
             function(v.s.unsqueeze(-1), v.s.unsqueeze(-2)).flatten(-2),
             function(v.a[..., 0, :], v.k[0]),
-            function(v.k[:, :1], v.a[..., 0, :].unsqueeze(-2)).flatten(-2),
-            function(v.s, v.s[..., :1]),
         ],
         dim=-1,
     )
@@ -55,7 +53,12 @@ ELEMENTWISE = {
     "add": [binary(torch.add), binary(lambda a, b: torch.add(a, b, alpha=0.3)), numbers(torch.add, 2.5, -inf)],
     "sub": [binary(torch.sub), binary(lambda a, b: torch.sub(a, b, alpha=-2)), numbers(torch.sub, 2.5)],
     "rsub": [binary(torch.rsub), numbers(torch.rsub, 2.5, nan)],
-    "mul": [binary(torch.mul), numbers(torch.mul, 0.1, 0)],
+    "mul": [
+        binary(torch.mul),
+        numbers(torch.mul, 0.1, 0),
+        flat(lambda v: v.k[:, :1] * v.a[..., 0, :].unsqueeze(-2)),
+        lambda v: v.s * v.s[..., 2:3],
+    ],
     "div": [binary(torch.div), numbers(torch.div, 3, 0.0)],
     "addcmul": [binary(lambda a, b: torch.addcmul(a, b, a, value=0.3))],
     "addcdiv": [binary(lambda a, b: torch.addcdiv(a, b, a, value=0.3))],
@@ -245,7 +248,7 @@ def computed(family, dtype, lead):
     return {name: parts for name, *parts in zip(sizes, *results, strict=True)}
 
 
-@pytest.mark.parametrize("lead", [(1,), (2, 9)], ids=str)
+@pytest.mark.parametrize("lead", [(1,), (2, 5)], ids=str)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize(("family", "name"), [(family, name) for family, cases in FAMILIES.items() for name in cases])
 def test_an_operation_equals_torch(family, name, dtype, lead):
