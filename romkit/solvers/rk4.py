@@ -14,8 +14,8 @@ from romkit.solvers.base import Run, Solver, inside
 from romkit.solvers.grid import Grid
 from romkit.types import Field
 
-LONG_RUN = 5_000
-"""Steps from which compiling pays: it takes about a second in each process, and another until it is cached on disk."""
+STAGES = 4
+"""Evaluations of the field in a step."""
 
 PIECES = 200
 """Calls that a compiled run is cut into, between which the progress bar moves and Ctrl-C is heard."""
@@ -45,8 +45,8 @@ class RK4(Solver):
         checks.positive("dt", self.dt)
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
-        work = Grid.between(times, self.dt).work(y0)
-        kernel, name = compiled_if(engine, work >= LONG_RUN, lambda: RungeKutta(field, times[0], y0))
+        evaluations = STAGES * sum(Grid.between(times, self.dt).steps)
+        kernel, name = compiled_if(engine, RungeKutta, field, times, y0, evaluations)
         if kernel is None:
             return partial(self._integrate, field, label), name
         return partial(self._integrate_compiled, kernel, label), name
