@@ -176,8 +176,8 @@ class _Steps(Solver):
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         grid = Grid.between(times, self.settings.dt)
-        correction, count = self.rule.correction, sum(grid.steps)
-        example = self.rule.begin(times[0], y0, self.rate, times.new_tensor(grid.h[0]))
+        correction, count = self.rule.correction, grid.count
+        example = self.rule.begin(times[0], y0, self.rate, grid.h[0].to(times))
         if count >= TRACING_PAYS or engine == "compiled":  # as it is, it cannot be recorded
             correction = _traced(correction, times[0], *example)
         sizes = [part.shape[-1] for part in example]
@@ -193,10 +193,10 @@ class _Steps(Solver):
 
     def _integrate(self, settle: Settle, y0: Tensor, times: Tensor) -> Tensor:
         y, rate, states = y0, self.rate, [y0]
-        grid = Grid.between(times, self.settings.dt)
-        for k in track(range(len(grid.steps)), "reduced model"):
-            h = times.new_tensor(grid.h[k])
-            for i in range(grid.steps[k]):
+        intervals = Grid.between(times, self.settings.dt).intervals()
+        for k in track(range(len(intervals)), "reduced model"):
+            h = times.new_tensor(intervals[k][0])
+            for i in range(intervals[k][1]):
                 t = times[k] + i * h
                 known, u = self.rule.begin(t, y, rate, h)
                 y, rate = self.rule.end(y, h, known, settle(t + h, known, u))
