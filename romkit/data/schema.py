@@ -52,11 +52,7 @@ def make_dataset(
     """
     common = state_units[0] if len(set(state_units)) == 1 else "mixed, see component_units"
     data = xr.Dataset(
-        {
-            name: (DIMS, values, _describe(name, common, time_units))
-            for name, values in variables.items()
-            if values is not None
-        },
+        {name: (DIMS, values, _describe(name, common, time_units)) for name, values in variables.items()},
         coords={
             "time": ("time", times, {"units": time_units, "long_name": "time"}),
             "component": ("component", list(state_names), {"long_name": "state component"}),

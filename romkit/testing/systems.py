@@ -2,10 +2,9 @@
 
 import numpy as np
 import torch
-import xarray as xr
 from torch import Tensor
 
-from romkit.data import check_dataset, context_array
+from romkit.data import check_dataset, context_array, trajectories
 from romkit.problem import Parts
 from romkit.systems import System
 from romkit.testing.verdict import close, fact, holds, laws_of
@@ -78,7 +77,7 @@ def datasets(system: System) -> None:
     c = corners(system)
     span = {"duration": SAMPLES * system.dt}
     data = check_dataset(system.dataset(**dict(zip(system.context_names, c.T.numpy(), strict=True)), **span))
-    x, *rates = (_tensor(data, name) for name in ("state", "velocity", "acceleration")[: system.order + 1])
+    x, *rates = (trajectories(data, name) for name in ("state", "velocity", "acceleration")[: system.order + 1])
     times = torch.from_numpy(data["time"].values.copy())
     found = system.field(c)(times[0], *(x, *rates)[: system.order])
     close(f"recorded {('velocity', 'acceleration')[system.order - 1]} = field", rates[-1], found, 1e-9)
@@ -102,7 +101,3 @@ def check_system(system: System) -> None:
     with laws_of(system.name):
         for law in (names, field, metric, datasets):
             law(system)
-
-
-def _tensor(data: xr.Dataset, name: str) -> Tensor:
-    return torch.from_numpy(data[name].values)
