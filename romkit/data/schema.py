@@ -115,9 +115,8 @@ def _variables(data: xr.Dataset) -> str:
 def _check_variable(data: xr.Dataset, name: str) -> None:
     dims = data[name].dims
     if set(dims) != set(DIMS):
-        raise InputError(
-            "data", expected=f"{name} with dims {DIMS}", got=f"dims {dims}", fix="rename or expand the dims"
-        )
+        fix = "rename or expand the dims"
+        raise InputError("data", expected=f"{name} with dims {DIMS}", got=f"dims {dims}", fix=fix)
     finite = np.isfinite(data[name].values)
     if not finite.all():
         got = f"NaN or infinity in {int((~finite).any(axis=(1, 2)).sum())} trajectories"

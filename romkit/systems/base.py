@@ -246,12 +246,8 @@ class System(abc.ABC):
             return torch.from_numpy(np.atleast_2d(values)), None
         checks.one_of("split", split, SPLITS)
         if named:
-            raise InputError(
-                "split",
-                expected="a split or contexts by name",
-                got=f"both {split!r} and {sorted(named)}",
-                fix="drop one",
-            )
+            got = f"both {split!r} and {sorted(named)}"
+            raise InputError("split", expected="a split or contexts by name", got=got, fix="drop one")
         if split == "test":
             return torch.from_numpy(self.test_contexts()), None
         rng = np.random.default_rng(seed)
