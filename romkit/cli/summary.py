@@ -56,9 +56,8 @@ def _status(member: xr.Dataset) -> str:
 
 def _facts(members: xr.Dataset) -> dict[str, str]:
     attrs = members.attrs
-    run = [
-        model for model in ("full", "reduced") if f"seconds_computing_{model}_model" in attrs
-    ]  # data that are the truth were not
+    # Data that are the truth were not simulated here.
+    run = [model for model in ("full", "reduced") if f"seconds_computing_{model}_model" in attrs]
     return {
         "idempotency error": f"{attrs['idempotency_error']:.1e}, the largest norm of P(P(x)) - P(x) along the run",
         **{f"cost, {model} model": _cost(members, model) for model in run},
