@@ -6,12 +6,6 @@ ncae = romkit.fit("ncae", data, seed=0)               # or romkit.load("ncae-lor
 run = romkit.rollout(system, ncae, F=3.15)            # truth, reduced model, errors over time
 """
 
-import os
-
-# Without this, MKL's matrix products depend on where a matrix lies in memory, and a seed on its place in a stack.
-# MKL reads it at its first product; a setting of the user's stays.
-os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
-
 from romkit import data, integrators, metrics, presets, projections, solvers, systems, training
 from romkit.fit import fit
 from romkit.follow import follow

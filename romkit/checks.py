@@ -22,10 +22,7 @@ def one_of(argument: str, value: str, names: Collection[str]) -> str:
 
 def positive(argument: str, value: float, *, unit: str = "") -> float:
     """`value` as a float, if it is a finite positive number."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
+    number = _number(value)
     if math.isfinite(number) and number > 0:
         return number
     unit = f" (in {unit})" if unit not in ("", "1") else ""
@@ -43,10 +40,7 @@ def sizes(argument: str, value: object) -> tuple[int, ...]:
 
 def not_negative(argument: str, value: float) -> float:
     """`value` as a float, if it is a finite number that is not negative."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
+    number = _number(value)
     if math.isfinite(number) and number >= 0:
         return number
     raise InputError(argument, expected="a number that is not negative", got=repr(value), fix=f"give {argument} >= 0")
@@ -95,3 +89,10 @@ def states(argument: str, value: object, size: int, number: int) -> Tensor:
         expected, got = f"one state or {number}", f"shape {tuple(array.shape)}"
         raise InputError(argument, expected=expected, got=got, fix="match the contexts")
     return array.expand(number, -1).clone()
+
+
+def _number(value: object) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan

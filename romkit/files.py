@@ -37,7 +37,9 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
         raise FileError(path, problem=problem, fix="check free space and permissions") from error
     finally:
         temporary.unlink(missing_ok=True)
-    _flush_folder(target.parent)
+    if os.name == "posix":  # Windows cannot open a folder and does not need it
+        with contextlib.suppress(OSError):  # some network file systems refuse; the file is complete all the same
+            _flush(target.parent)
 
 
 def reserve(file: Path, size: int) -> None:
@@ -71,22 +73,9 @@ def reason(error: BaseException) -> str:
 
 
 def _flush(path: Path) -> None:
-    """Before the rename: a rename that reaches the disk ahead of the content would leave an empty file."""
-    descriptor = os.open(path, os.O_RDWR)
+    """Before a rename, which else may reach the disk ahead of the content; and of the folder, so that it lasts."""
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Makes the rename itself last. Windows cannot open a folder and does not need it."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError:  # some network file systems refuse to sync a folder; the file is complete all the same
-        pass
     finally:
         os.close(descriptor)

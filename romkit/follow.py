@@ -3,8 +3,7 @@
 import torch
 import xarray as xr
 
-from romkit.data import DIMS, Contexts
-from romkit.errors import InputError
+from romkit.data import Contexts, trajectories
 from romkit.integrators import LatentDynamics
 from romkit.projections import Projection
 from romkit.reduced import ReducedModel, check_match
@@ -46,12 +45,7 @@ def follow(
         check_match(system, projection)
     model = ReducedModel(projection, dynamics, contexts or Contexts.of_dataset(data), system)
     names = ("state", "velocity")[: model.problem.order]
-    for name in names:
-        if name not in data:
-            fix = "record it, or follow a law of first order"
-            raise InputError(
-                "data", expected=f"a variable {name!r}", got=str(sorted(map(str, data.data_vars))), fix=fix
-            )
-    parts = tuple(torch.from_numpy(data[name].transpose(*DIMS).values[:, 0].astype("float64")) for name in names)
+    fix = "record it, or follow a law of first order"
+    parts = tuple(trajectories(data, name, fix=fix)[:, 0].contiguous() for name in names)
     times = torch.from_numpy(data["time"].values.astype("float64"))
     return model.follow(model.start(parts), times, solver=solver, engine=engine)

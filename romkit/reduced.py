@@ -21,12 +21,7 @@ from romkit.systems import System
 class ReducedModel:
     """What `romkit.follow` and `romkit.forecast` integrate, in float64 on the CPU.
 
-    Args:
-        projection: a single one, or a stack of seeds.
-        dynamics: how the latent state moves; by default as in the rollouts that the projection was trained with, and
-            `Galerkin()` for one that was not.
-        contexts: where.
-        system: the full-order model; learned dynamics need none.
+    Arguments are those of `romkit.follow`, with the contexts where it is followed.
 
     Attributes:
         problem: what the dynamics solve.

@@ -5,7 +5,7 @@ import copy
 import torch
 import xarray as xr
 
-from romkit.data import DIMS, Contexts, check_states
+from romkit.data import DIMS, Contexts, check_states, trajectories
 from romkit.errors import InputError
 from romkit.follow import follow
 from romkit.integrators import LatentDynamics
@@ -87,7 +87,7 @@ def _refuse_for_data(given: dict[str, object]) -> None:
 def _projected(projection: Projection, truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
     """P(x) of the true states, as a dataset like `reduced`; how idempotent P is there, as its attribute."""
     P = copy.deepcopy(projection).cpu().double()(truth)
-    x = torch.from_numpy(truth["state"].transpose(*DIMS).values.astype("float64"))
+    x = trajectories(truth, "state")
     x = x if projection.seeds is None else x.unsqueeze(0)
     with torch.no_grad():
         image, error = P(x), idempotency_error(P, x).max().item()

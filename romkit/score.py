@@ -3,7 +3,7 @@
 import torch
 import xarray as xr
 
-from romkit.data import DIMS
+from romkit.data import DIMS, trajectories
 from romkit.errors import InputError
 from romkit.metrics import VALID_THRESHOLD, nrmse, valid_time
 
@@ -27,7 +27,7 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
             got = f"{reduced.sizes.get(dim)} against {truth.sizes.get(dim)} in the truth"
             raise InputError("reduced", expected=f"the same {dim} as the truth", got=got, fix="follow this very truth")
     lead = reduced["state"].dims[:-2]
-    x = torch.from_numpy(truth["state"].transpose(*DIMS).values.copy())
+    x = trajectories(truth, "state")
     times = torch.from_numpy(truth["time"].values.copy())
     errors = nrmse(
         x, torch.from_numpy(reduced["state"].values.copy()), torch.from_numpy(reduced["state_std"].values.copy())

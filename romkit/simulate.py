@@ -5,7 +5,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks, provenance
-from romkit.data import Contexts, make_dataset
+from romkit.data import Contexts
 from romkit.errors import InputError
 from romkit.problem import Parts
 from romkit.systems import System
@@ -53,17 +53,8 @@ def simulate(
     parts = _start(system, contexts.initial, initial_state, initial_velocity)
     with torch.no_grad():
         motion = system.simulate(parts, contexts.path or contexts.initial, times, engine=engine)
-    variables = {name: getattr(motion, name) for name in ("state", "velocity", "acceleration")}
-    return make_dataset(
-        {name: tensor.numpy() for name, tensor in variables.items() if tensor is not None},
-        times=times.numpy(),
-        time_units=system.time_units,
-        state_names=system.state_names,
-        state_units=system.state_units,
-        contexts=contexts.over_time.numpy(),
-        context=system.context,
-        attrs=system.provenance() | motion.cost | {"device": provenance.device_name("cpu")},
-    )
+    attrs = motion.cost | {"device": provenance.device_name("cpu")}
+    return system.record(motion, times, contexts.over_time, attrs)
 
 
 def _start(system: System, contexts: Tensor, state: object, velocity: object) -> Parts:

@@ -29,7 +29,7 @@ def check_fields(problem: Problem, others: dict[str, Tensor]) -> float:
     expected = problem.g(start, problem.z0)
     found = dict(others)
     if problem.z0.device.type == "cpu":
-        found["romkit, compiled"] = RungeKutta(problem.g, start, problem.z0).evaluate(0.0, problem.z0)
+        found["romkit, compiled"] = RungeKutta(problem.g, problem.times(1), problem.z0).evaluate(0.0, problem.z0)
     return max((_close(f"the field of {name}", z, expected, FIELD_TOLERANCE) for name, z in found.items()), default=0.0)
 
 

@@ -23,7 +23,7 @@ from benchmarks.rollout.problem import STEPS, Problem, make_problem
 from benchmarks.rollout.size import measure_size
 from benchmarks.rollout.with_torch import ROMKIT, Solve
 from romkit import provenance
-from romkit.engine.compiled.build import library
+from romkit.engine.compiled.build import _library
 from romkit.engine.threads import one_thread
 from romkit.files import atomic
 
@@ -90,7 +90,7 @@ def cold_start() -> Iterator[None]:
     """romkit and torch.compile find nothing that they compiled before."""
     caches = ("XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
     with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, dict.fromkeys(caches, folder)):
-        library.cache_clear()
+        _library.cache_clear()
         yield
 
 

@@ -15,8 +15,7 @@ from benchmarks.training.contestant import Contestant
 from benchmarks.training.problem import Problem
 from romkit.presets import PRESETS
 from romkit.projections import NcAE
-from romkit.projections.activations import inverse_pair
-from romkit.projections.constrained import LayerPair, LayerPairs
+from romkit.projections.constrained import layer_pairs
 from romkit.projections.manifold import BiorthogonalManifold
 
 
@@ -35,12 +34,8 @@ class PlainNcAE(nn.Module):
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor) -> Tensor:
         """The loss on a batch: y and dy (B, n), c (B, p)."""
-        signal = self.embedding(c)
-        layers = []
-        for pair, slope, bias in zip(self.pairs, self.slopes, self.biases, strict=True):
-            phi, psi = pair.chunk(2)
-            layers.append(LayerPair(phi.mT, psi, bias(signal), *inverse_pair(slope(signal))))
-        maps = LayerPairs(layers)
+        weights = (pair.chunk(2) for pair in self.pairs)
+        maps = layer_pairs(weights, self.slopes, self.biases, self.embedding(c))
         reconstruction, velocity = maps.decode_jvp(*maps.encode_jvp(y, dy))
         return ((y - reconstruction).square().sum(-1) + (dy - velocity).square().sum(-1)).mean()
 

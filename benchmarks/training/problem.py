@@ -10,7 +10,7 @@ from romkit.presets import PRESETS, sized
 from romkit.projections import NcAE, Normalization, stack
 from romkit.projections.geometry import restore
 from romkit.systems import SYSTEMS
-from romkit.training import Penalty
+from romkit.training import Penalty, Reconstruction
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.pipeline import Batch, batches
@@ -39,6 +39,11 @@ class Problem(NamedTuple):
     def penalty_weight(self) -> float:
         """μ of the plan."""
         return next((term.weight for term in self.plan.loss if isinstance(term, Penalty)), 0.0)
+
+    @property
+    def velocity_weight(self) -> float:
+        """w of the plan."""
+        return next(term.velocity_weight for term in self.plan.loss if isinstance(term, Reconstruction))
 
     def batches(self, seeds: Sequence[int]) -> Iterator[Batch]:
         """Batches (S, B, ...) without end, in the order of romkit's pipeline."""

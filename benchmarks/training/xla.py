@@ -30,7 +30,7 @@ def make_gradient(problem: Problem, layout: Layout, penalty_weight: float) -> Gr
     """Losses and their gradient, each seed's with respect to its own row."""
 
     def total(theta: Array, y: Array, dy: Array, c: Array) -> tuple[Array, Array]:
-        each = losses(theta, y, dy, c, layout, 1.0, penalty_weight)
+        each = losses(theta, y, dy, c, layout, problem.velocity_weight, penalty_weight)
         return each.sum(), each
 
     def gradient(theta: Array, y: Array, dy: Array, c: Array) -> tuple[Array, Array]:

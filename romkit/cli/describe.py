@@ -26,12 +26,10 @@ def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:
 
 def describe_everything() -> str:
     """Systems with their context, methods, presets, dynamics, pretrained models and versions."""
+    tables = {"methods": METHODS, "dynamics": DYNAMICS, "laws": LAWS, "presets": PRESETS}
     sections = {
-        "systems": [(name, f"{s.state_size} components", _context(s)) for name, s in _systems().items()],
-        "methods": [(name, _first_line(method)) for name, method in METHODS.items()],
-        "dynamics": [(name, _first_line(dynamics)) for name, dynamics in DYNAMICS.items()],
-        "laws": [(name, _first_line(law)) for name, law in LAWS.items()],
-        "presets": [(name, _first_line(preset)) for name, preset in PRESETS.items()],
+        "systems": [(s.name, f"{s.state_size} components", _context(s)) for s in (kind() for kind in SYSTEMS.values())],
+        **{title: [(name, _first_line(each)) for name, each in listed.items()] for title, listed in tables.items()},
         "pretrained models": [(name,) for name in pretrained()],
         "versions": list(provenance.versions().items()),
     }
@@ -54,8 +52,8 @@ def describe_dataset(data: xr.Dataset) -> str:
     """Its dimensions, variables, context and provenance."""
     sizes = ", ".join(f"{size} {dim}" for dim, size in data.sizes.items())
     variables = [
-        (str(name), f"({', '.join(map(str, variable.dims))})", _with_unit("", variable), _meaning(variable))
-        for name, variable in data.data_vars.items()
+        (str(name), f"({', '.join(map(str, v.dims))})", _with_unit("", v), v.attrs.get("long_name", ""))
+        for name, v in data.data_vars.items()
     ]
     sections = [f"dataset: {sizes}", f"variables\n{table(variables)}"]
     context = [
@@ -74,16 +72,11 @@ def describe_dataset(data: xr.Dataset) -> str:
 def describe_model(projection: Projection) -> str:
     """Method, sizes, what it was made for, and how it was trained."""
     signature, reports = projection.normalization.signature, projection.report.get("seeds", [projection.report])
-    normalization = projection.normalization
-    low, high = (
-        normalization.context_shift - normalization.context_scale,
-        normalization.context_shift + normalization.context_scale,
-    )
+    middle, half = projection.normalization.context_shift, projection.normalization.context_scale
+    ends = zip(signature.context_names, (middle - half).tolist(), (middle + half).tolist(), strict=True)
     context = ", ".join(
-        f"{name} {a:.4g} ... {b:.4g}{'' if unit in ('', '1') else ' ' + unit}"
-        for name, unit, a, b in zip(
-            signature.context_names, signature.context_units, low.tolist(), high.tolist(), strict=True
-        )
+        f"{name} {a:.4g} ... {b:.4g}{_unit(unit)}"
+        for (name, a, b), unit in zip(ends, signature.context_units, strict=True)
     )
     facts = {
         "method": f"{projection.name}: {_first_line(type(projection))}",
@@ -119,14 +112,8 @@ def _training(report: Mapping[str, object]) -> list[tuple[str, str]]:
     return [*rows, ("warning", "diverged: the parameters are the last finite ones")] if report["diverged"] else rows
 
 
-def _systems() -> dict[str, System]:
-    return {name: system() for name, system in SYSTEMS.items()}
-
-
 def _context(system: System) -> str:
-    return ", ".join(
-        f"{p.name} in [{p.low:g}, {p.high:g}]{'' if p.units == '1' else ' ' + p.units}" for p in system.context
-    )
+    return ", ".join(f"{p.name} in [{p.low:g}, {p.high:g}]{_unit(p.units)}" for p in system.context)
 
 
 def _range(coord: xr.DataArray) -> str:
@@ -136,12 +123,11 @@ def _range(coord: xr.DataArray) -> str:
 
 
 def _with_unit(text: str, variable: xr.DataArray) -> str:
-    unit = variable.attrs.get("units", "1")
-    return text if unit in ("", "1") else f"{text} {unit}".strip()
+    return (text + _unit(variable.attrs.get("units", "1"))).strip()
 
 
-def _meaning(variable: xr.DataArray) -> str:
-    return str(variable.attrs.get("long_name", ""))
+def _unit(unit: str) -> str:
+    return "" if unit in ("", "1") else f" {unit}"
 
 
 def _pairs(values: Mapping[str, object]) -> str:

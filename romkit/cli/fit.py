@@ -7,7 +7,7 @@ import typer
 
 from romkit import checks
 from romkit.cli.app import app
-from romkit.cli.options import read_data, settings, writable
+from romkit.cli.options import Data, Settings, read_data, settings, writable
 
 
 @app.command()
@@ -15,18 +15,10 @@ def fit(
     method: Annotated[
         str, typer.Argument(metavar="METHOD", help="Name of a method; `romkit info` lists them.", show_default=False)
     ],
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is.", show_default=False
-        ),
-    ],
+    data: Data,
     seed: Annotated[int, typer.Option(help="Seed of the initial parameters and the order of the data.")] = 0,
     preset: Annotated[str, typer.Option(help="Settings to start from; `romkit info` lists them.")] = "quick",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="Override a setting; give it as often as you need.", metavar="NAME=VALUE"),
-    ] = None,
+    set_: Settings = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; a GPU is used where there is one.")] = None,
     checkpoint: Annotated[
         Path | None,

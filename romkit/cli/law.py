@@ -8,7 +8,7 @@ import typer
 
 from romkit import checks
 from romkit.cli.app import app
-from romkit.cli.options import load_model, read_data, settings, writable
+from romkit.cli.options import Data, Settings, load_a, read_data, settings, writable
 
 
 @app.command()
@@ -17,17 +17,9 @@ def law(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A file by `romkit fit`, or a pretrained model.", show_default=False)
     ],
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is.", show_default=False
-        ),
-    ],
+    data: Data,
     seed: Annotated[int, typer.Option(help="Seed of whatever is random in the fit.")] = 0,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A setting of the law; give it as often as you need.", metavar="NAME=VALUE"),
-    ] = None,
+    set_: Settings = None,
     out: Annotated[
         Path | None, typer.Option(help="File to write; runs/KIND-DATA.safetensors by default.", show_default=False)
     ] = None,
@@ -54,6 +46,6 @@ def law(
         checks.one_of("--set", name, [field.name for field in dataclasses.fields(estimator)])
     prepared = estimator(**given)
     target = writable(out or Path("runs") / f"{kind}-{Path(data).stem}.safetensors")
-    found = prepared.fit(load_model(model), read_data(data), seed=seed)
+    found = prepared.fit(load_a("projection", model), read_data(data), seed=seed)
     print(describe_law(found))
     print(f"\nwrote {romkit.save(found, target)}")

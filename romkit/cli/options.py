@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperCommand
@@ -19,6 +19,17 @@ if TYPE_CHECKING:
     from romkit.systems import System
 
 _CONTEXT = "romkit.context"
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is.", show_default=False
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Set a value in place of the default; as often as you need.", metavar="NAME=VALUE"),
+]
 
 
 class ContextCommand(TyperCommand):
@@ -81,24 +92,17 @@ def read_data(data: str) -> "xr.Dataset":
     return open_dataset(data)
 
 
-def load_model(path: str) -> "Projection":
-    """The projection in a file, or one that ships."""
+def load_a(kind: str, path: str) -> "Projection | LearnedField":
+    """The "projection" or the "law" in a file, or a projection that ships."""
     from romkit.projections import Projection
     from romkit.saving import load
 
-    if isinstance(model := load(path), Projection):
-        return model
-    raise FileError(path, problem="holds a law, not a projection", fix="give a file by romkit fit")
-
-
-def load_law(path: str) -> "LearnedField":
-    """The law in a file."""
-    from romkit.integrators import LearnedField
-    from romkit.saving import load
-
-    if isinstance(law := load(path), LearnedField):
-        return law
-    raise FileError(path, problem="holds a projection, not a law", fix="give a file by romkit law")
+    model = load(path)
+    found = "projection" if isinstance(model, Projection) else "law"
+    if found != kind:
+        command = "fit" if kind == "projection" else "law"
+        raise FileError(path, problem=f"holds a {found}, not a {kind}", fix=f"give a file by romkit {command}")
+    return model
 
 
 def settings(pairs: Iterable[str]) -> dict[str, object]:

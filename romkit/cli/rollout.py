@@ -7,7 +7,7 @@ import typer
 
 from romkit import checks
 from romkit.cli.app import app
-from romkit.cli.options import ContextCommand, context_values, load_law, load_model, read_data, system_named, writable
+from romkit.cli.options import ContextCommand, context_values, load_a, read_data, system_named, writable
 from romkit.errors import InputError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def rollout(
 
     latent = _dynamics(dynamics) if dynamics else None
     target = writable(out / f"rollout-{Path(source).stem}.nc")
-    projection = load_model(model or f"ncae-{source}")
+    projection = load_a("projection", model or f"ncae-{source}")
     run = romkit.rollout(truth, projection, duration=duration, dt=dt, dynamics=latent, **context)
     print(summarise(run))
     print(f"\nwrote {save_dataset(run, target)}")
@@ -92,5 +92,5 @@ def _dynamics(name: str) -> "LatentDynamics":
     from romkit.integrators import DYNAMICS
 
     if Path(name).suffix == ".safetensors":
-        return load_law(name)
+        return load_a("law", name)
     return DYNAMICS[checks.one_of("dynamics", name, DYNAMICS)]()

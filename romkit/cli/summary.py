@@ -56,16 +56,13 @@ def _status(member: xr.Dataset) -> str:
 
 def _facts(members: xr.Dataset) -> dict[str, str]:
     attrs = members.attrs
+    # Data that are the truth were not simulated here.
+    run = [model for model in ("full", "reduced") if f"seconds_computing_{model}_model" in attrs]
     return {
         "idempotency error": f"{attrs['idempotency_error']:.1e}, the largest norm of P(P(x)) - P(x) along the run",
-        **{f"cost, {model} model": _cost(members, model) for model in ("full", "reduced") if _was_run(members, model)},
+        **{f"cost, {model} model": _cost(members, model) for model in run},
         "device": str(attrs["device"]),
     }
-
-
-def _was_run(members: xr.Dataset, model: str) -> bool:
-    """Data that are the truth were not simulated here."""
-    return f"seconds_computing_{model}_model" in members.attrs
 
 
 def _cost(members: xr.Dataset, model: str) -> str:

@@ -68,6 +68,13 @@ def context_matrix(data: xr.Dataset) -> np.ndarray:
     return np.stack([column.values.astype(np.float64) for column in xr.broadcast(*(data[n] for n in names))], axis=-1)
 
 
+def context_ranges(data: xr.Dataset) -> np.ndarray:
+    """(2, p) low and high ends of the training range of each parameter, or of its values where none is given."""
+    columns = [data[name] for name in context_names(data)]
+    ranges = [column.attrs.get("training_range", (column.values.min(), column.values.max())) for column in columns]
+    return np.array(ranges, dtype=np.float64).reshape(-1, 2).T
+
+
 class Contexts(NamedTuple):
     """What the context is.
 

@@ -52,11 +52,7 @@ def make_dataset(
     """
     common = state_units[0] if len(set(state_units)) == 1 else "mixed, see component_units"
     data = xr.Dataset(
-        {
-            name: (DIMS, values, _describe(name, common, time_units))
-            for name, values in variables.items()
-            if values is not None
-        },
+        {name: (DIMS, values, _describe(name, common, time_units)) for name, values in variables.items()},
         coords={
             "time": ("time", times, {"units": time_units, "long_name": "time"}),
             "component": ("component", list(state_names), {"long_name": "state component"}),
@@ -119,9 +115,8 @@ def _variables(data: xr.Dataset) -> str:
 def _check_variable(data: xr.Dataset, name: str) -> None:
     dims = data[name].dims
     if set(dims) != set(DIMS):
-        raise InputError(
-            "data", expected=f"{name} with dims {DIMS}", got=f"dims {dims}", fix="rename or expand the dims"
-        )
+        fix = "rename or expand the dims"
+        raise InputError("data", expected=f"{name} with dims {DIMS}", got=f"dims {dims}", fix=fix)
     finite = np.isfinite(data[name].values)
     if not finite.all():
         got = f"NaN or infinity in {int((~finite).any(axis=(1, 2)).sum())} trajectories"

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from romkit.data.context import context_matrix
 from romkit.data.schema import DIMS
+from romkit.errors import InputError
 
 
 class Snapshots(NamedTuple):
@@ -19,16 +20,23 @@ class Snapshots(NamedTuple):
     context: Tensor
 
 
+def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
+    """A variable (trajectories, times, n) of a dataset, in float64 on the CPU.
+
+    Raises:
+        InputError: there is none.
+    """
+    if name not in data:
+        got = str(sorted(map(str, data.data_vars)))
+        raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
+    return torch.from_numpy(np.array(data[name].transpose(*DIMS).values, dtype=np.float64, order="C"))
+
+
 def snapshots(data: xr.Dataset, *, every: int = 1) -> Snapshots:
     """All snapshots of all trajectories, taking each `every`-th time, in float64 on the CPU."""
     data = data.isel(time=slice(None, None, every))
-    state, velocity = (torch.from_numpy(_flat(data[name])) for name in ("state", "velocity"))
     context = torch.from_numpy(context_matrix(data))
     if context.ndim == 2:
         context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)
-    return Snapshots(state, velocity, context.flatten(0, 1))
-
-
-def _flat(variable: xr.DataArray) -> np.ndarray:
-    values = variable.transpose(*DIMS).values.astype(np.float64)
-    return np.ascontiguousarray(values.reshape(-1, values.shape[-1]))
+    parts = (trajectories(data, "state"), trajectories(data, "velocity"), context)
+    return Snapshots(*(part.flatten(0, 1) for part in parts))

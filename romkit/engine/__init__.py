@@ -4,35 +4,66 @@ Two engines run the same mathematics: `torch`, one call after the other on any d
 field and the loop around it as native code, on a CPU. "auto" compiles where that pays and is possible.
 """
 
-from collections.abc import Callable
 from typing import TypeVar
 
-from romkit.engine.compiled import Kernel, Unsupported
+from torch import Tensor
+
+from romkit.engine.compiled import Kernel, Recording, Unavailable, Unsupported, record, warn_once
 from romkit.errors import InputError
+from romkit.types import Field
 
 K = TypeVar("K", bound=Kernel)
 
 ENGINES = ("auto", "torch", "compiled")
 
+FEW = 400
+"""Evaluations of a field below which it is not even recorded, which takes as long as 40 to 400 (0.3 ms a call)."""
 
-def compiled_if(engine: str, pays: bool, make: Callable[[], K]) -> tuple[K | None, str]:
-    """The kernel that `make` compiles, or None where torch is to run; and what a run says of its engine.
+CALL, NUMBER = 5e-6, 1e-9
+"""Seconds in torch: of a call (2 to 8 µs on a free core), and of a number it computes (batches of 100 members)."""
+
+COMPILER, COMPILER_PER_CALL = 1.0, 0.015
+"""Seconds of the compiler: 1.3 for 10 calls (the field of Lorenz96), 2 for 64 (its Galerkin field), 6 for 436 (the
+pendulum's). From the cache it takes a tenth, but then a result would depend on what ran before.
+"""
+
+
+def compiled_if(
+    engine: str, kernel: type[K], field: Field, times: Tensor, y: Tensor, evaluations: float
+) -> tuple[K | None, str]:
+    """The compiled field, or None where torch is to run; and what a run says of its engine.
 
     Args:
         engine: one of `ENGINES`.
-        pays: whether the run is long enough that compiling takes less time than it saves.
-        make: compiles, or raises `Unsupported`.
+        kernel: the field with the loop around it.
+        field: f(t, y).
+        times: (K,) of the run.
+        y: (..., d) where it starts.
+        evaluations: of the field, in the run.
 
     Raises:
         InputError: "compiled" was asked for, and is not possible.
     """
     if engine == "torch":
         return None, "torch"
-    if engine == "auto" and not pays:
-        return None, "torch (too short a run to compile)"
     try:
-        return make(), "compiled"
+        recording = record(field, y) if engine == "compiled" or evaluations >= FEW else None
+        if recording is None or (engine == "auto" and not pays(recording, evaluations)):
+            return None, "torch (too short a run to compile)"
+        return kernel(field, times, y, recording), "compiled"
     except Unsupported as verdict:
         if engine == "compiled":
             raise InputError("engine", expected="a field to compile", got=str(verdict), fix="take 'auto'") from verdict
+        if isinstance(verdict, Unavailable):
+            warn_once(f"long runs go through torch, which is slower: {verdict}; engine='torch' does so in silence")
         return None, f"torch ({verdict})"
+
+
+def pays(recording: Recording, evaluations: float) -> bool:
+    """Whether torch would take longer for these evaluations than a compiler for the field.
+
+    So compiled are runs of RK4 from 5800 steps on for 10 calls on a few numbers, 1500 for 64, 860 for 436. No clock is
+    asked, since engines differ by rounding and a run has to be the same every time.
+    """
+    calls, numbers = len(recording.calls), sum(out.numel() for call in recording.calls for out in call.outputs)
+    return evaluations * (CALL * calls + NUMBER * numbers) > COMPILER + COMPILER_PER_CALL * calls

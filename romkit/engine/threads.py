@@ -1,9 +1,22 @@
-"""Threads of torch on a CPU."""
+"""What a process shares, and romkit changes: threads of torch while it computes, and one setting of MKL.
+
+Nothing else: default dtypes, random generators and compiled code of others stay as they are.
+"""
 
 import contextlib
+import os
+import threading
 from collections.abc import Iterator
 
 import torch
+
+# Without this, MKL's matrix products depend on where a matrix lies in memory, and a seed on its place in a stack.
+# MKL reads it at its first product in a process; a setting of the user's stays.
+os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
+
+_lock = threading.Lock()
+_within, _outside = 0, 1
+_own = threading.local()
 
 
 @contextlib.contextmanager
@@ -11,11 +24,28 @@ def one_thread() -> Iterator[None]:
     """Run on one core, and restore the number of threads afterwards.
 
     The tensors of a reduced model are so small that several threads only wait for each other: on two busy cores two
-    threads are several times slower than one.
+    threads are several times slower than one. And sums, to the last bit, depend on the number of threads.
+
+    Several Python threads may be inside at once. torch keeps its number for each of them, and takes it, in one that is
+    new to torch, from the last one that set it: perhaps the 1 that is set here. So who comes in while others are inside
+    leaves with the number that the first one of them found.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    global _within, _outside
+    if getattr(_own, "depth", 0):  # a block inside a block
+        yield
+        return
+    with _lock:
+        found = torch.get_num_threads()
+        if _within == 0:
+            _outside = found
+        before = _outside if found == 1 else found
+        _within += 1
+        torch.set_num_threads(1)
+    _own.depth = 1
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        _own.depth = 0
+        with _lock:
+            _within -= 1
+            torch.set_num_threads(before)

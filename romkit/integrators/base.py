@@ -109,12 +109,9 @@ class LearnedField(LatentField):
 
     def latent_rate(self, problem: Problem) -> LatentRate:
         if problem.order != self.order:
-            raise InputError(
-                "dynamics",
-                expected=f"a law of order {problem.order}, as the system",
-                got=f"one of order {self.order}",
-                fix="fit it on data of this system, with `acceleration` if it is mechanical",
-            )
+            expected, got = f"a law of order {problem.order}, as the system", f"one of order {self.order}"
+            fix = "fit it on data of this system, with `acceleration` if it is mechanical"
+            raise InputError("dynamics", expected=expected, got=got, fix=fix)
         law = problem.path.each(self.at)
         return lambda t, w: problem.path.carried(t, w, law(t)(w))
 

@@ -26,8 +26,8 @@ from romkit.types import Field
 TRACING_PAYS = 50
 """Time steps from which tracing pays: it takes as long as some tens of them."""
 
-COMPILING_PAYS = 1_000
-"""Time steps from which compiling pays too: it takes seconds, up to a minute where the code is not in the cache yet."""
+CORRECTIONS = 3
+"""Gauss-Newton steps that a time step takes, about."""
 
 Settle = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(t, known, u) -> the u that Gauss-Newton ends at, see `_Rule`."""
@@ -176,21 +176,27 @@ class _Steps(Solver):
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         grid = Grid.between(times, self.settings.dt)
-        correction, work = self.rule.correction, grid.work(y0)
-        example = self.rule.begin(times[0], y0, self.rate, times.new_tensor(grid.h[0]))
-        if work >= TRACING_PAYS or engine == "compiled":  # as it is, it cannot be recorded
+        correction, count = self.rule.correction, grid.count
+        example = self.rule.begin(times[0], y0, self.rate, grid.h[0].to(times))
+        if count >= TRACING_PAYS or engine == "compiled":  # as it is, it cannot be recorded
             correction = _traced(correction, times[0], *example)
-        settle, name = compiled_if(
-            engine, work >= COMPILING_PAYS, lambda: self._compiled(correction, times[0], *example)
-        )
-        return partial(self._integrate, settle or partial(self._settle, correction)), name
+        sizes = [part.shape[-1] for part in example]
+
+        def step(t: Tensor, y: Tensor) -> Tensor:
+            known, u = y.split(sizes, dim=-1)
+            return torch.cat([torch.zeros_like(known), correction(t, known, u)], dim=-1)
+
+        start = torch.cat(example, dim=-1)
+        kernel, name = compiled_if(engine, Newton, step, times, start, CORRECTIONS * count)
+        settle = partial(self._settle, correction) if kernel is None else partial(self._settle_compiled, kernel)
+        return partial(self._integrate, settle), name
 
     def _integrate(self, settle: Settle, y0: Tensor, times: Tensor) -> Tensor:
         y, rate, states = y0, self.rate, [y0]
-        grid = Grid.between(times, self.settings.dt)
-        for k in track(range(len(grid.steps)), "reduced model"):
-            h = times.new_tensor(grid.h[k])
-            for i in range(grid.steps[k]):
+        intervals = Grid.between(times, self.settings.dt).intervals()
+        for k in track(range(len(intervals)), "reduced model"):
+            h = times.new_tensor(intervals[k][0])
+            for i in range(intervals[k][1]):
                 t = times[k] + i * h
                 known, u = self.rule.begin(t, y, rate, h)
                 y, rate = self.rule.end(y, h, known, settle(t + h, known, u))
@@ -210,22 +216,11 @@ class _Steps(Solver):
                 break
         return u
 
-    def _compiled(self, correction: Callable[..., Tensor], t: Tensor, known: Tensor, u: Tensor) -> Settle:
-        sizes = known.shape[-1], u.shape[-1]
-
-        def step(t: Tensor, y: Tensor) -> Tensor:
-            known, u = y.split(sizes, dim=-1)
-            return torch.cat([torch.zeros_like(known), correction(t, known, u)], dim=-1)
-
-        kernel = Newton(step, t, torch.cat([known, u], dim=-1))
-        limits = {"start": sizes[0], "iterations": self.settings.iterations, "tolerance": self.settings.tolerance}
-
-        def settle(t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-            y = torch.cat([known, u], dim=-1)
-            kernel.settle(t.item(), y, **limits)
-            return y[..., sizes[0] :]
-
-        return settle
+    def _settle_compiled(self, kernel: Newton, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        y, start = torch.cat([known, u], dim=-1), known.shape[-1]
+        limits = {"iterations": self.settings.iterations, "tolerance": self.settings.tolerance}
+        kernel.settle(t.item(), y, start=start, **limits)
+        return y[..., start:]
 
 
 def _norm(x: Tensor) -> Tensor:

@@ -34,12 +34,9 @@ class Reencoded(LatentDynamics):
     def __post_init__(self):
         checks.at_least("every", self.every, 1)
         if not isinstance(self.dynamics, LatentField):
-            raise InputError(
-                "dynamics",
-                expected="dynamics with a latent field",
-                got=type(self.dynamics).__name__,
-                fix="give Galerkin(), PetrovGalerkin() or a fitted field; LSPG would start again where it is",
-            )
+            fix = "give Galerkin(), PetrovGalerkin() or a fitted field; LSPG would start again where it is"
+            got = type(self.dynamics).__name__
+            raise InputError("dynamics", expected="dynamics with a latent field", got=got, fix=fix)
 
     @property
     def order(self) -> int:

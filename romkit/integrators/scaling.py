@@ -4,13 +4,12 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit.broadcast import align
-from romkit.data import context_names
+from romkit.data import context_names, context_ranges
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +51,9 @@ class Scaling:
     @classmethod
     def of_context(cls, data: xr.Dataset) -> "Scaling":
         """Of the context to [-1, 1] over its training range, or over the values in the dataset where none is given."""
-        names = context_names(data)
-        ranges = [data[name].attrs.get("training_range", (data[name].min(), data[name].max())) for name in names]
-        low, high = torch.tensor(np.array(ranges, dtype=np.float64).reshape(-1, 2)).unbind(-1)
+        low, high = torch.from_numpy(context_ranges(data))
         scale = (high - low) / 2
-        return cls(names, (low + high) / 2, torch.where(scale > 0, scale, 1.0))
+        return cls(context_names(data), (low + high) / 2, torch.where(scale > 0, scale, 1.0))
 
     def __len__(self) -> int:
         return len(self.names)

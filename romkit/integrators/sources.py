@@ -15,7 +15,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
-from romkit.data import DIMS, context_matrix
+from romkit.data import context_matrix, trajectories
 from romkit.errors import InputError
 from romkit.integrators.base import LatentField
 from romkit.integrators.galerkin import Galerkin
@@ -166,10 +166,8 @@ def _operator(projection: ProjectionFamily, data: xr.Dataset) -> ProjectionOpera
 
 def _variable(data: xr.Dataset, name: str, P: ProjectionOperator) -> Tensor:
     """(C, T, n), with a leading axis of size 1 where the operator has seeds."""
-    if name not in data:
-        fix = "differentiated_samples works from states alone" if name == "velocity" else "add it"
-        raise InputError("data", expected=f"a variable {name!r}", got=f"{sorted(map(str, data.data_vars))}", fix=fix)
-    x = torch.from_numpy(data[name].transpose(*DIMS).values).to(P.context)
+    fix = "differentiated_samples works from states alone" if name == "velocity" else "add it"
+    x = trajectories(data, name, fix=fix).to(P.context)
     return x if P.context.ndim == 2 else x.unsqueeze(0)
 
 

@@ -4,35 +4,27 @@ Leading axes (seeds, trajectories) are members, each scored on its own. A member
 dropped; every metric says what it gives for one.
 """
 
-from romkit.metrics.divergence import diverged, divergence_rate
 from romkit.metrics.energy import energy_drift, peak_energy_drift
 from romkit.metrics.idempotency import idempotency_error
 from romkit.metrics.latent_geometry import latent_condition_number, latent_speed_variation
 from romkit.metrics.manifold_distance import manifold_distance
 from romkit.metrics.reconstruction import Reconstruction, reconstruction_rmse
-from romkit.metrics.rollout import VALID_THRESHOLD, nrmse, valid_time
+from romkit.metrics.rollout import VALID_THRESHOLD, diverged, nrmse, valid_time
 from romkit.metrics.spectrum import hellinger_distance, power_density
-from romkit.metrics.stability import lyapunov_sum
-from romkit.metrics.travelling_wave import amplitude_drift, phase_drift, wave_number_agreement
 
 __all__ = [
     "VALID_THRESHOLD",
     "Reconstruction",
-    "amplitude_drift",
     "diverged",
-    "divergence_rate",
     "energy_drift",
     "hellinger_distance",
     "idempotency_error",
     "latent_condition_number",
     "latent_speed_variation",
-    "lyapunov_sum",
     "manifold_distance",
     "nrmse",
     "peak_energy_drift",
-    "phase_drift",
     "power_density",
     "reconstruction_rmse",
     "valid_time",
-    "wave_number_agreement",
 ]

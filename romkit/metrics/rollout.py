@@ -6,6 +6,15 @@ VALID_THRESHOLD = 0.5
 """NRMSE at which a forecast stops being valid."""
 
 
+def diverged(states: Tensor) -> Tensor:
+    """(..., T) true from the first time on at which a component of states (..., T, n) is not finite.
+
+    Once diverged, diverged for good, as in the status of a solver (`romkit.solvers.Status`). The mean over members is
+    the share that has diverged by each time.
+    """
+    return ~states.isfinite().all(-1).cummin(-1).values
+
+
 def nrmse(truth: Tensor, rom: Tensor, std: Tensor) -> Tensor:
     """NRMSE(t) = √(mean over components of ((x - x̂) / σ)²): (..., T, n) -> (..., T). NaN where x̂ is.
 

@@ -57,9 +57,8 @@ def hellinger_distance(truth: Tensor, rom: Tensor, *, smoothing: float = SMOOTHI
     scores reconstructed attractors.
     """
     if truth.shape[-2] != rom.shape[-2]:
-        raise InputError(
-            "rom", expected=f"{truth.shape[-2]} times, as the truth has", got=rom.shape[-2], fix="compare equal runs"
-        )
+        expected = f"{truth.shape[-2]} times, as the truth has"
+        raise InputError("rom", expected=expected, got=rom.shape[-2], fix="compare equal runs")
     p, q = power_density(truth, smoothing=smoothing), power_density(rom, smoothing=smoothing)
     return ((p.sqrt() - q.sqrt()).square().sum(-2) / 2).sqrt().clamp(max=1.0).nan_to_num(nan=1.0)
 

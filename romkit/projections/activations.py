@@ -21,29 +21,24 @@ class Hyperbola(NamedTuple):
     floor: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
-        gain, offset, bend, shift, floor = self._aligned(x)
-        u = torch.add(shift, x, alpha=2)
-        root = torch.sqrt(torch.addcmul(floor, u, u))
-        return torch.addcmul(torch.addcmul(offset, gain, x), bend, root)
+        return self._value(x)[0]
 
     def value_and_slope(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """σ(x) and σ'(x)."""
-        gain, offset, bend, shift, floor = self._aligned(x)
-        u = torch.add(shift, x, alpha=2)
-        root = torch.sqrt(torch.addcmul(floor, u, u))
-        value = torch.addcmul(torch.addcmul(offset, gain, x), bend, root)
+        value, gain, bend, _, u, root = self._value(x)
         return value, torch.addcmul(gain, 2 * bend, u / root)
 
     def value_slope_and_bend(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """σ(x), σ'(x) and σ''(x)."""
-        gain, offset, bend, shift, floor = self._aligned(x)
-        u = torch.add(shift, x, alpha=2)
-        root = torch.sqrt(torch.addcmul(floor, u, u))
-        value = torch.addcmul(torch.addcmul(offset, gain, x), bend, root)
+        value, gain, bend, floor, u, root = self._value(x)
         return value, torch.addcmul(gain, 2 * bend, u / root), 4 * bend * floor / root**3
 
-    def _aligned(self, x: Tensor) -> tuple[Tensor, ...]:
-        return tuple(align(coefficient, x) for coefficient in self)
+    def _value(self, x: Tensor) -> tuple[Tensor, ...]:
+        """σ(x), gain, bend, floor, u = 2x + shift and √(u² + floor)."""
+        gain, offset, bend, shift, floor = (align(coefficient, x) for coefficient in self)
+        u = torch.add(shift, x, alpha=2)
+        root = torch.sqrt(torch.addcmul(floor, u, u))
+        return torch.addcmul(torch.addcmul(offset, gain, x), bend, root), gain, bend, floor, u, root
 
 
 def inverse_pair(alpha: Tensor) -> tuple[Hyperbola, Hyperbola]:

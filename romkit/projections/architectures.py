@@ -33,14 +33,14 @@ def architecture(
     for name in settings:
         checks.one_of(f"setting of {method.name}", name, accepted)
     if "embedding" in accepted and not signature.context_names:
-        raise InputError(
-            "data",
-            expected=f"a context for {method.name}: a floating-point coordinate along trajectory",
-            got="none",
-            fix="add the coordinate, or fit a method without context such as 'cae'",
-        )
+        expected = f"a context for {method.name}: a floating-point coordinate along trajectory"
+        fix = "add the coordinate, or fit a method without context such as 'cae'"
+        raise InputError("data", expected=expected, got="none", fix=fix)
     if "embedding" in settings:
-        _check_embedding(settings["embedding"], len(signature.context_names))
+        embedding, p = settings["embedding"], len(signature.context_names)
+        if checks.sizes("embedding", embedding)[0] != p:
+            expected, fix = f"sizes that start with the {p} context parameters", f"give ({p}, ..., size of the signal)"
+            raise InputError("embedding", expected=expected, got=str(tuple(embedding)), fix=fix)
     sizes = {"embedding": (len(signature.context_names), 4, 4)}
     if {"latent_dim", "layers", "encoder", "decoder"} & {*accepted} - {*settings}:
         chain = _chain(len(signature.state_names), latent_dim, layers)
@@ -53,34 +53,17 @@ def arguments(method: type[Projection]) -> list[str]:
     return list(inspect.signature(method).parameters)[2:]
 
 
-def _check_embedding(embedding: Sequence[int], p: int) -> None:
-    if checks.sizes("embedding", embedding)[0] != p:
-        raise InputError(
-            "embedding",
-            expected=f"sizes that start with the {p} context parameters",
-            got=str(tuple(embedding)),
-            fix=f"give ({p}, ..., size of the signal)",
-        )
-
-
 def _chain(n: int, latent_dim: int | None, layers: Sequence[int] | None) -> tuple[int, ...]:
     if layers is None and latent_dim is None:
-        raise InputError(
-            "latent_dim",
-            expected="the number of latent coordinates",
-            got="none",
-            fix="add latent_dim=... (or layers=...)",
-        )
+        fix = "add latent_dim=... (or layers=...)"
+        raise InputError("latent_dim", expected="the number of latent coordinates", got="none", fix=fix)
     if layers is None:
         m = checks.at_least("latent_dim", latent_dim, 1)
         chain = (m, min(n, max(2 * m, (m + n) // 2)), n)
     else:
         chain = checks.sizes("layers", layers)
     if chain[-1] != n or list(chain) != sorted(chain):
-        raise InputError(
-            "latent_dim" if layers is None else "layers",
-            expected=f"sizes that do not decrease from the latent side to n = {n}",
-            got=str(chain),
-            fix=f"end with {n} and start with the latent dimension",
-        )
+        name, fix = "latent_dim" if layers is None else "layers", f"end with {n} and start with the latent dimension"
+        expected = f"sizes that do not decrease from the latent side to n = {n}"
+        raise InputError(name, expected=expected, got=str(chain), fix=fix)
     return chain

@@ -165,9 +165,8 @@ class Projection(nn.Module, abc.ABC):
             return context.to(like)
         if isinstance(context, xr.Dataset):
             if context_names(context) != names:
-                raise InputError(
-                    "context", expected=f"coordinates {names}", got=str(context_names(context)), fix="use matching data"
-                )
+                got = str(context_names(context))
+                raise InputError("context", expected=f"coordinates {names}", got=got, fix="use matching data")
             return self._shared(torch.as_tensor(context_matrix(context), dtype=like.dtype, device=like.device))
         if context is not None:
             fix = f"give it by name, projection({', '.join(f'{n}=...' for n in names)})"

@@ -1,7 +1,7 @@
 """Constrained autoencoders: layer pairs that invert each other exactly, so that P is idempotent by construction."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from romkit import checks
 from romkit.broadcast import align, matmul
 from romkit.projections.activations import Hyperbola, inverse_pair
-from romkit.projections.base import EncoderDecoder, Projection
+from romkit.projections.base import Projection
 from romkit.projections.biorthogonal import BiorthogonalPair, FreePair
 from romkit.projections.hypernetwork import Embedding, FixedBias, FixedSlope, ModulatedBias, ModulatedSlope
-from romkit.projections.joint import JointEncoderDecoder
+from romkit.projections.networks import Joint, Networks
 from romkit.projections.normalization import Normalization
 from romkit.types import Dual, Jet
 
@@ -22,69 +22,53 @@ MIDDLE_SLOPE = math.pi / 10
 """The middle of the range of modulated slopes, and the slope of an NcAE whose modulation weights are zero."""
 
 
-class LayerPair(NamedTuple):
-    """ρ(x) = σ₋(Ψᵀ (x - β); α) and φ(z) = Φ σ₊(z; α) + β at one context (Adriaens et al. 2026, section 2.2)."""
+class LayerEncoder(NamedTuple):
+    """ρ(x) = σ₋(Ψᵀ (x - β); α) at one context (Adriaens et al. 2026, section 2.2)."""
 
-    phi_t: Tensor
     psi: Tensor
     beta: Tensor
-    minus: Hyperbola
-    plus: Hyperbola
+    activation: Hyperbola
 
-    def encode(self, x: Tensor) -> Tensor:
-        return self.minus(matmul(x - align(self.beta, x), self.psi))
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.activation(matmul(x - align(self.beta, x), self.psi))
 
-    def decode(self, z: Tensor) -> Tensor:
-        x = matmul(self.plus(z), self.phi_t)
-        return x + align(self.beta, x)
-
-    def encode_jvp(self, x: Tensor, v: Tensor) -> Dual:
-        z, slope = self.minus.value_and_slope(matmul(x - align(self.beta, x), self.psi))
+    def jvp(self, x: Tensor, v: Tensor) -> Dual:
+        z, slope = self.activation.value_and_slope(matmul(x - align(self.beta, x), self.psi))
         return Dual(z, slope * matmul(v, self.psi))
 
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
-        value, slope = self.plus.value_and_slope(z)
+
+class LayerDecoder(NamedTuple):
+    """φ(z) = Φ σ₊(z; α) + β: with σ₋ ∘ σ₊ = id and Ψᵀ Φ = I, a right inverse of ρ."""
+
+    phi_t: Tensor
+    beta: Tensor
+    activation: Hyperbola
+
+    def __call__(self, z: Tensor) -> Tensor:
+        x = matmul(self.activation(z), self.phi_t)
+        return x + align(self.beta, x)
+
+    def jvp(self, z: Tensor, w: Tensor) -> Dual:
+        value, slope = self.activation.value_and_slope(z)
         x = matmul(value, self.phi_t)
         return Dual(x + align(self.beta, x), matmul(slope * w, self.phi_t))
 
-    def decode_jet(self, curve: Jet) -> Jet:
-        """φ along a curve."""
-        activated = curve.through(*self.plus.value_slope_and_bend(curve.value))
+    def jet(self, curve: Jet) -> Jet:
+        activated = curve.through(*self.activation.value_slope_and_bend(curve.value))
         x, v, a = (matmul(part, self.phi_t) for part in activated)
         return Jet(x + align(self.beta, x), v, a)
 
 
-class LayerPairs(EncoderDecoder):
-    """ρ = ρ⁽¹⁾ ∘ ... ∘ ρ⁽ᴸ⁾ and φ = φ⁽ᴸ⁾ ∘ ... ∘ φ⁽¹⁾."""
-
-    def __init__(self, pairs: Sequence[LayerPair]):
-        self.pairs = pairs
-
-    def encode(self, y: Tensor) -> Tensor:
-        for pair in reversed(self.pairs):
-            y = pair.encode(y)
-        return y
-
-    def decode(self, z: Tensor) -> Tensor:
-        for pair in self.pairs:
-            z = pair.decode(z)
-        return z
-
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
-        for pair in reversed(self.pairs):
-            y, v = pair.encode_jvp(y, v)
-        return Dual(y, v)
-
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
-        for pair in self.pairs:
-            z, w = pair.decode_jvp(z, w)
-        return Dual(z, w)
-
-    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
-        curve = Jet(z, w, torch.zeros_like(w))
-        for pair in self.pairs:
-            curve = pair.decode_jet(curve)
-        return curve.acceleration
+def layer_pairs(
+    weights: Iterable[tuple[Tensor, Tensor]], slopes: nn.ModuleList, biases: nn.ModuleList, signal: Tensor
+) -> Networks:
+    """ρ = ρ⁽¹⁾ ∘ ... ∘ ρ⁽ᴸ⁾ and φ = φ⁽ᴸ⁾ ∘ ... ∘ φ⁽¹⁾ with weights (Φ, Ψ), slopes and biases at a signal."""
+    encoder, decoder = [], []
+    for (phi, psi), slope, bias in zip(weights, slopes, biases, strict=True):
+        beta, (minus, plus) = bias(signal), inverse_pair(slope(signal))
+        encoder.insert(0, LayerEncoder(psi, beta, minus))
+        decoder.append(LayerDecoder(phi.mT, beta, plus))
+    return Networks(encoder, decoder)
 
 
 class Constrained(Projection):
@@ -109,17 +93,12 @@ class Constrained(Projection):
         self.weights, self.slopes, self.biases = map(nn.ModuleList, (weights, slopes, biases))
         self.embedding = embedding
 
-    def at(self, c: Tensor) -> LayerPairs:
-        signal = self.embedding(c)
-        pairs = []
-        for weight, slope, bias in zip(self.weights, self.slopes, self.biases, strict=True):
-            phi, psi = weight()
-            pairs.append(LayerPair(phi.mT, psi, bias(signal), *inverse_pair(slope(signal))))
-        return LayerPairs(pairs)
+    def at(self, c: Tensor) -> Networks:
+        return layer_pairs((weight() for weight in self.weights), self.slopes, self.biases, self.embedding(c))
 
-    def penalty(self, maps: LayerPairs) -> Tensor:
-        pairs = zip(self.weights, maps.pairs, strict=True)
-        return sum(weight.penalty(pair.phi_t.mT, pair.psi) for weight, pair in pairs)
+    def penalty(self, maps: Networks) -> Tensor:
+        layers = zip(self.weights, maps.decoder, reversed(maps.encoder), strict=True)
+        return sum(weight.penalty(outer.phi_t.mT, inner.psi) for weight, outer, inner in layers)
 
 
 class CAE(Constrained):
@@ -172,10 +151,10 @@ class ContextCAE(CAE):
         super().__init__(normalization, generator, layers=joint, slope=slope)
         self.config = {"layers": list(layers), "slope": slope}
 
-    def at(self, c: Tensor) -> JointEncoderDecoder:
-        return JointEncoderDecoder(super().at(c), c)
+    def at(self, c: Tensor) -> Joint:
+        return Joint(super().at(c), c, len(self.normalization.signature.state_names))
 
-    def penalty(self, maps: JointEncoderDecoder) -> Tensor:
+    def penalty(self, maps: Joint) -> Tensor:
         return super().penalty(maps.maps)
 
 

@@ -73,10 +73,6 @@ class BiorthogonalManifold(Manifold):
         """The point reached from x along u, equal to x + u to first order."""
         return _joined(self.retraction.retract(_halves(x), _halves(u)))
 
-    def expmap(self, x: Tensor, u: Tensor) -> Tensor:
-        """`retr`: geodesics have no closed form here."""
-        return self.retr(x, u)
-
     def transp(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
         """v projected onto the tangent space at y; the transport of a retraction needs its u, see `retr_transp`."""
         return self.proju(y, v)
@@ -86,17 +82,12 @@ class BiorthogonalManifold(Manifold):
         y, w = self.retraction.retract_and_transport(*map(_halves, (x, u, v)), self.metric)
         return _joined(y), _joined(w)
 
-    def expmap_transp(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """`retr_transp`."""
-        return self.retr_transp(x, u, v)
-
     def transp_follow_retr(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
         """The second result of `retr_transp`."""
         return self.retr_transp(x, u, v)[1]
 
-    def transp_follow_expmap(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
-        """The second result of `retr_transp`."""
-        return self.retr_transp(x, u, v)[1]
+    # Geodesics have no closed form here, so the retraction stands for them.
+    expmap, expmap_transp, transp_follow_expmap = retr, retr_transp, transp_follow_retr
 
     def random(
         self,

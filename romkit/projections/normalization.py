@@ -7,7 +7,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from romkit.data import DIMS, context_names
+from romkit.data import DIMS, context_names, context_ranges
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Normalization(nn.Module):
         normalization.state_shift = _float(states.mean(0))
         normalization.state_std = _float(_nonzero(states.std(0)))
         normalization.state_scale = _float(_nonzero(_scale_per_unit(states, units)))
-        low, high = _context_ranges(data)
+        low, high = context_ranges(data)
         normalization.context_shift = _float((low + high) / 2)
         normalization.context_scale = _float(_nonzero((high - low) / 2))
         return normalization
@@ -109,15 +109,6 @@ def _scale_per_unit(states: np.ndarray, units: tuple[str, ...]) -> np.ndarray:
     return np.array(
         [np.sqrt(np.mean([v for v, u in zip(variance, units, strict=True) if u == unit])) for unit in units]
     )
-
-
-def _context_ranges(data: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    ranges = [
-        data[name].attrs.get("training_range", (data[name].values.min(), data[name].values.max()))
-        for name in context_names(data)
-    ]
-    low_high = np.asarray(ranges, dtype=np.float64).reshape(-1, 2)
-    return low_high[:, 0], low_high[:, 1]
 
 
 def _nonzero(scale: np.ndarray) -> np.ndarray:

@@ -3,28 +3,18 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from romkit.broadcast import align, matmul
 from romkit.projections.activations import ReLU, SiLU
-from romkit.projections.base import EncoderDecoder, Projection
+from romkit.projections.base import Projection
 from romkit.projections.hypernetwork import Linear
-from romkit.projections.joint import join, join_tangent
+from romkit.projections.networks import DecoderStep, Joint, Networks
 from romkit.projections.normalization import Normalization
 from romkit.types import Dual, Jet
-
-
-class Step(Protocol):
-    """One step of a network at a fixed context, with its tangent, and along a curve."""
-
-    def __call__(self, x: Tensor) -> Tensor: ...
-
-    def jvp(self, x: Tensor, v: Tensor) -> Dual: ...
-
-    def jet(self, curve: Jet) -> Jet: ...
 
 
 class Affine(NamedTuple):
@@ -77,45 +67,6 @@ class Film(NamedTuple):
         return Jet(self(x), align(self.gamma, v) * v, align(self.gamma, a) * a)
 
 
-class Networks(EncoderDecoder):
-    """An encoder and a decoder, each a sequence of steps."""
-
-    def __init__(self, encoder: Sequence[Step], decoder: Sequence[Step]):
-        self.encoder, self.decoder = encoder, decoder
-
-    def encode(self, y: Tensor) -> Tensor:
-        return _run(self.encoder, y)
-
-    def decode(self, z: Tensor) -> Tensor:
-        return _run(self.decoder, z)
-
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
-        return _run_jvp(self.encoder, y, v)
-
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
-        return _run_jvp(self.decoder, z, w)
-
-    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
-        curve = Jet(z, w, torch.zeros_like(w))
-        for step in self.decoder:
-            curve = step.jet(curve)
-        return curve.acceleration
-
-
-class ConcatenatedInput(Networks):
-    """The encoder sees (y, c); the decoder sees z alone."""
-
-    def __init__(self, encoder: Sequence[Step], decoder: Sequence[Step], c: Tensor):
-        super().__init__(encoder, decoder)
-        self.c = c
-
-    def encode(self, y: Tensor) -> Tensor:
-        return super().encode(join(y, self.c))
-
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
-        return super().encode_jvp(join(y, self.c), join_tangent(v, self.c))
-
-
 class AE(Projection):
     """A plain autoencoder with ReLU, no context and no constraint.
 
@@ -125,6 +76,8 @@ class AE(Projection):
     """
 
     name = "ae"
+    joint: ClassVar[bool] = False
+    """Whether the encoder sees the p parameters of the context beside the state."""
 
     def __init__(
         self,
@@ -135,33 +88,22 @@ class AE(Projection):
         decoder: Sequence[int],
     ):
         super().__init__(normalization, {"encoder": list(encoder), "decoder": list(decoder)})
-        self.latent_dim = int(decoder[0])
-        self.encoder = _linears(encoder, generator)
+        self.latent_dim, p = int(decoder[0]), len(normalization.signature.context_names)
+        self.encoder = _linears([encoder[0] + p, *encoder[1:]] if self.joint else encoder, generator)
         self.decoder = _linears(decoder, generator)
 
     def at(self, c: Tensor) -> Networks:
-        return Networks(_perceptron(self.encoder, ReLU()), _perceptron(self.decoder, ReLU()))
+        return Networks(_steps(self.encoder, ReLU()), _steps(self.decoder, ReLU()))
 
 
 class ContextAE(AE):
     """An autoencoder whose encoder also sees the context. Arguments as for `AE`; p is added to the encoder's n."""
 
     name = "context-ae"
+    joint = True
 
-    def __init__(
-        self,
-        normalization: Normalization,
-        generator: torch.Generator,
-        *,
-        encoder: Sequence[int],
-        decoder: Sequence[int],
-    ):
-        joint = [encoder[0] + len(normalization.signature.context_names), *encoder[1:]]
-        super().__init__(normalization, generator, encoder=joint, decoder=decoder)
-        self.config = {"encoder": list(encoder), "decoder": list(decoder)}
-
-    def at(self, c: Tensor) -> ConcatenatedInput:
-        return ConcatenatedInput(_perceptron(self.encoder, ReLU()), _perceptron(self.decoder, ReLU()), c)
+    def at(self, c: Tensor) -> Joint:
+        return Joint(super().at(c), c, len(self.normalization.signature.state_names))
 
 
 class FilmAE(AE):
@@ -188,8 +130,8 @@ class FilmAE(AE):
 
     def at(self, c: Tensor) -> Networks:
         return Networks(
-            _modulated(self.encoder, [head(c) for head in self.encoder_film]),
-            _modulated(self.decoder, [head(c) for head in self.decoder_film]),
+            _steps(self.encoder, SiLU(), [head(c) for head in self.encoder_film]),
+            _steps(self.decoder, SiLU(), [head(c) for head in self.decoder_film]),
         )
 
 
@@ -210,27 +152,8 @@ def _linears(sizes: Sequence[int], generator: torch.Generator) -> nn.ModuleList:
     return nn.ModuleList(Linear(n, r, generator, scale=math.sqrt(3)) for n, r in pairs)
 
 
-def _perceptron(layers: Sequence[Linear], activation: ReLU | SiLU) -> list[Step]:
-    steps: list[Step] = []
-    for layer in layers:
-        steps += [Affine(layer.weight, layer.bias), Pointwise(activation)]
+def _steps(layers: Sequence[Linear], activation: ReLU | SiLU, films: Sequence[Film] = ()) -> list[DecoderStep]:
+    steps: list[DecoderStep] = []
+    for k, layer in enumerate(layers):
+        steps += [Affine(layer.weight, layer.bias), Pointwise(activation), *films[k : k + 1]]
     return steps[:-1]  # the last layer is affine
-
-
-def _modulated(layers: Sequence[Linear], films: Sequence[Film]) -> list[Step]:
-    steps: list[Step] = []
-    for layer, film in zip(layers[:-1], films, strict=True):
-        steps += [Affine(layer.weight, layer.bias), Pointwise(SiLU()), film]
-    return [*steps, Affine(layers[-1].weight, layers[-1].bias)]
-
-
-def _run(steps: Sequence[Step], x: Tensor) -> Tensor:
-    for step in steps:
-        x = step(x)
-    return x
-
-
-def _run_jvp(steps: Sequence[Step], x: Tensor, v: Tensor) -> Dual:
-    for step in steps:
-        x, v = step.jvp(x, v)
-    return Dual(x, v)

@@ -1,27 +1,28 @@
 """Time steps of fixed length between output times."""
 
-import math
 from typing import NamedTuple
 
 from torch import Tensor
 
-FREE_MEMBERS = 50
-"""Members of a batch whose arithmetic takes about as long as the calls to torch; more make every step longer."""
-
 
 class Grid(NamedTuple):
-    """Step length and number of steps between successive output times."""
+    """Step length h (K,), float64, and number of steps (K,), int64, between successive output times, on the CPU."""
 
-    h: list[float]
-    steps: list[int]
+    h: Tensor
+    steps: Tensor
 
     @classmethod
     def between(cls, times: Tensor, dt: float) -> "Grid":
         """The fewest equal steps that are no longer than `dt`."""
-        gaps = times.diff().tolist()
-        steps = [max(1, math.ceil(gap / dt - 1e-9)) for gap in gaps]
-        return cls([gap / number for gap, number in zip(gaps, steps, strict=True)], steps)
+        gaps = times.diff().double().cpu()
+        steps = (gaps / dt - 1e-9).ceil().clamp(min=1).long()
+        return cls(gaps / steps, steps)
 
-    def work(self, y0: Tensor) -> float:
-        """Steps in all; those of a large batch count as many of a single member, which take as long."""
-        return sum(self.steps) * (1 + math.prod(y0.shape[:-1]) / FREE_MEMBERS)
+    @property
+    def count(self) -> int:
+        """Steps in all."""
+        return int(self.steps.sum())
+
+    def intervals(self) -> list[tuple[float, int]]:
+        """Length and number of the steps of each interval."""
+        return list(zip(self.h.tolist(), self.steps.tolist(), strict=True))

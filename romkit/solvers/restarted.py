@@ -33,8 +33,8 @@ class Restarted(Solver):
         checks.at_least("every", self.every, 1)
 
     @property
-    def bound(self) -> float:
-        return self.solver.bound
+    def divergence_threshold(self) -> float:
+        return self.solver.divergence_threshold
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         run, name = self.solver.prepare(field, y0, times, engine, label)

@@ -14,8 +14,8 @@ from romkit.solvers.base import Run, Solver, inside
 from romkit.solvers.grid import Grid
 from romkit.types import Field
 
-LONG_RUN = 5_000
-"""Steps from which compiling pays: it takes about a second in each process, and another until it is cached on disk."""
+STAGES = 4
+"""Evaluations of the field in a step."""
 
 PIECES = 200
 """Calls that a compiled run is cut into, between which the progress bar moves and Ctrl-C is heard."""
@@ -45,19 +45,20 @@ class RK4(Solver):
         checks.positive("dt", self.dt)
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
-        work = Grid.between(times, self.dt).work(y0)
-        kernel, name = compiled_if(engine, work >= LONG_RUN, lambda: RungeKutta(field, times[0], y0))
+        evaluations = STAGES * Grid.between(times, self.dt).count
+        kernel, name = compiled_if(engine, RungeKutta, field, times, y0, evaluations)
         if kernel is None:
             return partial(self._integrate, field, label), name
         return partial(self._integrate_compiled, kernel, label), name
 
     def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
-        y, grid = y0.clone(), Grid.between(times, self.dt)
+        y, intervals = y0.clone(), Grid.between(times, self.dt).intervals()
         states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
         states[0] = y
-        for k in track(range(len(grid.steps)), label):
-            for i in range(grid.steps[k]):
-                y = step(field, times[k] + i * grid.h[k], y, grid.h[k])
+        for k in track(range(len(intervals)), label):
+            h, steps = intervals[k]
+            for i in range(steps):
+                y = step(field, times[k] + i * h, y, h)
             states[k + 1] = y
             y = torch.where(inside(y, self.divergence_threshold), y, 0.0)
         return states
@@ -66,7 +67,7 @@ class RK4(Solver):
         y, grid = y0.contiguous().clone(), Grid.between(times, self.dt)
         states = torch.empty((len(times), *y.shape), dtype=y.dtype)
         states[0] = y
-        h, steps = torch.tensor(grid.h, dtype=y.dtype), torch.tensor(grid.steps)
+        h, steps = grid.h.to(y.dtype), grid.steps
         length = max(1, len(steps) // PIECES)
         for start in track(range(0, len(steps), length), label):
             part = slice(start, start + length)

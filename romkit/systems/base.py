@@ -119,10 +119,11 @@ class System(abc.ABC):
 
         A context that varies in time is a function of the scalar t that gives such a tensor.
         """
-        c = context if callable(context) else _constant(self._context_tensor(context, named))
+        fixed = None if callable(context) else self._context_tensor(context, named)
 
         def f(t: Tensor, x: Tensor) -> Tensor:
-            return self.rhs(t, x, align(c(t).to(x), x))
+            c = context(t) if fixed is None else fixed
+            return self.rhs(t, x, align(c.to(x), x))
 
         return f
 
@@ -186,17 +187,21 @@ class System(abc.ABC):
         contexts, rng = self._contexts(split, seed, context)
         times = torch.arange(round(duration / self.dt), dtype=torch.float64) * self.dt
         motion = self.simulate(self.start(contexts, rng), contexts, times)
-        return self.annotate(
-            make_dataset(
-                {name: _numpy(getattr(motion, name)) for name in ("state", "velocity", "acceleration")},
-                times=times.numpy(),
-                time_units=self.time_units,
-                state_names=self.state_names,
-                state_units=self.state_units,
-                contexts=contexts.numpy(),
-                context=self.context,
-                attrs=self.provenance() | {"split": split or "explicit contexts", "seed": seed},
-            )
+        attrs = {"split": split or "explicit contexts", "seed": seed}
+        return self.annotate(self.record(motion, times, contexts, attrs))
+
+    def record(self, motion: Motion, times: Tensor, contexts: Tensor, attrs: dict[str, object]) -> xr.Dataset:
+        """A motion as a dataset in romkit's schema, with provenance and further attributes."""
+        variables = {name: getattr(motion, name) for name in ("state", "velocity", "acceleration")}
+        return make_dataset(
+            {name: tensor.numpy() for name, tensor in variables.items() if tensor is not None},
+            times=times.numpy(),
+            time_units=self.time_units,
+            state_names=self.state_names,
+            state_units=self.state_units,
+            contexts=contexts.numpy(),
+            context=self.context,
+            attrs=self.provenance() | attrs,
         )
 
     def provenance(self) -> dict[str, object]:
@@ -241,12 +246,8 @@ class System(abc.ABC):
             return torch.from_numpy(np.atleast_2d(values)), None
         checks.one_of("split", split, SPLITS)
         if named:
-            raise InputError(
-                "split",
-                expected="a split or contexts by name",
-                got=f"both {split!r} and {sorted(named)}",
-                fix="drop one",
-            )
+            got = f"both {split!r} and {sorted(named)}"
+            raise InputError("split", expected="a split or contexts by name", got=got, fix="drop one")
         if split == "test":
             return torch.from_numpy(self.test_contexts()), None
         rng = np.random.default_rng(seed)
@@ -263,13 +264,5 @@ class System(abc.ABC):
         return np.array([p.low for p in self.context]), np.array([p.high for p in self.context])
 
 
-def _constant(c: Tensor) -> ContextFunction:
-    return lambda t: c
-
-
 def _at_each_time(f: Field, times: Tensor, states: Tensor) -> Tensor:
     return torch.stack([f(t, x) for t, x in zip(times, states.unbind(-2), strict=True)], dim=-2)
-
-
-def _numpy(tensor: Tensor | None) -> np.ndarray | None:
-    return None if tensor is None else tensor.numpy()

@@ -89,12 +89,9 @@ def _steps(times: np.ndarray, dt: float) -> tuple[int, float]:
     spacing = (times[-1] - times[0]) / (len(times) - 1)
     # The tolerance admits times that were computed in float32.
     if spacing <= 0 or not np.allclose(np.diff(times), spacing, rtol=1e-3, atol=0):
-        raise InputError(
-            "times",
-            expected="increasing, equally spaced times",
-            got=f"steps from {np.diff(times).min():g} to {np.diff(times).max():g} s",
-            fix="simulate on a uniform grid and select from it",
-        )
+        got = f"steps from {np.diff(times).min():g} to {np.diff(times).max():g} s"
+        fix = "simulate on a uniform grid and select from it"
+        raise InputError("times", expected="increasing, equally spaced times", got=got, fix=fix)
     substeps = max(1, math.ceil(spacing / dt - 1e-6))
     return substeps, spacing / substeps
 

@@ -1,7 +1,5 @@
 """The laws of latent dynamics, on full fields that are made from latent ones so that the manifold is invariant."""
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
@@ -11,7 +9,7 @@ from romkit.problem import PROBLEMS, ConstantPath, Problem
 from romkit.projections import MovingPath, Projection, stack
 from romkit.solvers import RK4, Status
 from romkit.testing.projections import Probe, perturbed, probe
-from romkit.testing.verdict import Verdict, close, demand, fact
+from romkit.testing.verdict import close, fact, laws_of
 from romkit.types import OperatorPath
 
 TIMES = torch.linspace(1.0, 1.2, 5, dtype=torch.float64)
@@ -43,7 +41,7 @@ def beginning(p: Probe, order: int) -> Tensor:
     return torch.cat([z, dz], dim=-1)[..., : order * p.projection.latent_dim]
 
 
-def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> Iterator[Verdict]:
+def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> None:
     """On an invariant manifold the latent trajectory is the known one, at contexts that stay and that move."""
     w0, paths = beginning(p, order), {"constant": ConstantPath(p.operator)}
     if order == 1:
@@ -53,42 +51,42 @@ def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> 
         law = lambda t, w, problem=problem: problem.motion(w, latent_law(t, *problem.split(w)))  # noqa: E731
         exact = RK4(0.01)(law, w0, TIMES).states
         solution = dynamics.solve(problem, w0, TIMES)
-        yield fact(f"status, {name} context", 0, int(solution.status.sum()))
-        yield close(f"motion on an invariant manifold, {name} context", solution.states, exact, tolerance)
+        fact(f"status, {name} context", 0, int(solution.status.sum()))
+        close(f"motion on an invariant manifold, {name} context", solution.states, exact, tolerance)
 
 
-def start(dynamics: LatentDynamics, p: Probe, order: int) -> Iterator[Verdict]:
+def start(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     """A trajectory starts in the latent space, and on the manifold where it is."""
     problem, w = manufactured(ConstantPath(p.operator), order), beginning(p, order)
     parts = tuple(x + 0.01 * p.v for x in problem.decode(p.operator, w))
-    yield fact("shape of the start", w.shape, dynamics.start(problem, TIMES[0], parts).shape)
+    fact("shape of the start", w.shape, dynamics.start(problem, TIMES[0], parts).shape)
     if p.projection.idempotent:
         on = dynamics.start(problem, TIMES[0], problem.decode(p.operator, w))
-        yield close("start of a state on the manifold = its latent state", on, w, 1e-7)
+        close("start of a state on the manifold = its latent state", on, w, 1e-7)
 
 
-def members(dynamics: LatentDynamics, p: Probe, order: int) -> Iterator[Verdict]:
+def members(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     """A batch equals a loop, a lost member harms nobody, and a constant function is a constant."""
     w = beginning(p, order)
     solve = lambda path, start: dynamics.solve(manufactured(path, order), start, TIMES)  # noqa: E731
     together = solve(ConstantPath(p.operator), w).states
     loop = [solve(ConstantPath(p.projection(c)), start).states for c, start in zip(p.c, w, strict=True)]
-    yield close("batch = loop", together, torch.stack(loop), 1e-9)
+    close("batch = loop", together, torch.stack(loop), 1e-9)
     lost = torch.cat([torch.full_like(w[:1], torch.nan), w[1:]])
     beside = solve(ConstantPath(p.operator), lost)
-    yield fact("status of a lost member", Status.DIVERGED, beside.status[0].item())
-    yield close("neighbours of a lost member", beside.states[1:], together[1:], 1e-9)
+    fact("status of a lost member", Status.DIVERGED, beside.status[0].item())
+    close("neighbours of a lost member", beside.states[1:], together[1:], 1e-9)
     if order == 1:
         moving = solve(MovingPath(p.projection, lambda t: p.c), w).states
-        yield close("a context that is a constant function = a constant", moving, together, 1e-9)
+        close("a context that is a constant function = a constant", moving, together, 1e-9)
 
 
-def stacks(dynamics: LatentDynamics, p: Probe, order: int) -> Iterator[Verdict]:
+def stacks(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     """A stack of seeds equals each of them."""
     models, w = [p.projection, perturbed(p.projection)], beginning(p, order)
     solve = lambda P, start: dynamics.solve(manufactured(ConstantPath(P), order), start, TIMES).states  # noqa: E731
     together = solve(stack(models)(p.c.unsqueeze(0)), w.expand(2, *w.shape))
-    yield close("stack of seeds = each alone", together, torch.stack([solve(model(p.c), w) for model in models]), 1e-9)
+    close("stack of seeds = each alone", together, torch.stack([solve(model(p.c), w) for model in models]), 1e-9)
 
 
 def check_dynamics(
@@ -113,11 +111,10 @@ def check_dynamics(
         fix = "give one that is, or consistent=False"
         raise InputError("projection", expected="an idempotent one", got=projection.name, fix=fix)
     for order in (dynamics.order,) if learned else PROBLEMS:
-        verdicts = [start(dynamics, p, order), members(dynamics, p, order)]
-        if not learned:
-            verdicts.append(stacks(dynamics, p, order))
-        if consistent and not learned:
-            verdicts.append(motion(dynamics, p, order, tolerance))
-        with torch.no_grad():
-            for law in verdicts:
-                demand(f"{dynamics}, order {order}", law)
+        with torch.no_grad(), laws_of(f"{dynamics}, order {order}"):
+            start(dynamics, p, order)
+            members(dynamics, p, order)
+            if not learned:
+                stacks(dynamics, p, order)
+                if consistent:
+                    motion(dynamics, p, order, tolerance)

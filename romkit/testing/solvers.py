@@ -1,14 +1,12 @@
 """The laws of a solver."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from romkit.errors import InputError
 from romkit.solvers import Solver, Status
-from romkit.testing.verdict import Verdict, close, demand, fact, refused
+from romkit.testing.verdict import close, fact, holds, laws_of, refused
 
 TIMES = torch.linspace(0, 2, 5, dtype=torch.float64)
 STARTS = torch.tensor([[0.2], [0.5], [3.0]], dtype=torch.float64)
@@ -25,45 +23,45 @@ def logistic_solution(t: Tensor, y0: Tensor) -> Tensor:
     return y0.unsqueeze(-2) / (y0.unsqueeze(-2) * (1 - decay) + decay)
 
 
-def accuracy(solver: Solver, tolerance: float) -> Iterator[Verdict]:
+def accuracy(solver: Solver, tolerance: float) -> None:
     """States at the requested times, and there alone, in the precision of the start; a record of the cost."""
     times, states, status, cost = solver(logistic, STARTS, TIMES)
-    yield fact("output at the requested times alone", TIMES.tolist(), times.tolist())
-    yield close("states = known solution", states, logistic_solution(TIMES, STARTS), tolerance)
-    yield fact("status of what completes", [Status.COMPLETED] * 3, status.tolist())
+    fact("output at the requested times alone", TIMES.tolist(), times.tolist())
+    close("states = known solution", states, logistic_solution(TIMES, STARTS), tolerance)
+    fact("status of what completes", [Status.COMPLETED] * 3, status.tolist())
     recorded = {"solver", "engine", "seconds_compiling", "seconds_computing"}
-    yield fact("what the cost records", [], sorted(recorded - cost.keys()))
+    fact("what the cost records", [], sorted(recorded - cost.keys()))
     single = solver(logistic, STARTS.float(), TIMES)
-    yield fact("precision of float32 states", torch.float32, single.states.dtype)
-    yield close("float32 = float64", single.states.double(), states, max(tolerance, 1e-5))
+    fact("precision of float32 states", torch.float32, single.states.dtype)
+    close("float32 = float64", single.states.double(), states, max(tolerance, 1e-5))
 
 
-def members(solver: Solver, tolerance: float) -> Iterator[Verdict]:
+def members(solver: Solver, tolerance: float) -> None:
     """A batch equals a loop, and a member that is lost is NaN and leaves the others as they are."""
     together = solver(logistic, STARTS, TIMES).states
     alone = torch.stack([solver(logistic, y0, TIMES).states for y0 in STARTS])
-    yield close("batch = loop", together, alone, tolerance)
+    close("batch = loop", together, alone, tolerance)
     lost = torch.tensor([[-1.0], [torch.nan]], dtype=torch.float64)  # the first one ends at t = log 2
     beside = solver(logistic, torch.cat([lost, STARTS]), TIMES)
-    yield fact("status of what diverges", [Status.DIVERGED] * 2 + [Status.COMPLETED] * 3, beside.status.tolist())
-    yield fact("finite before it diverges, NaN from then on", [True] * 2 + [False] * 3, _finite(beside.states[0]))
-    yield fact("NaN from the start stays", [False] * 5, _finite(beside.states[1]))
-    yield close("neighbours of what diverges", beside.states[2:], together, tolerance)
+    fact("status of what diverges", [Status.DIVERGED] * 2 + [Status.COMPLETED] * 3, beside.status.tolist())
+    fact("finite before it diverges, NaN from then on", [True] * 2 + [False] * 3, _finite(beside.states[0]))
+    fact("NaN from the start stays", [False] * 5, _finite(beside.states[1]))
+    close("neighbours of what diverges", beside.states[2:], together, tolerance)
 
 
-def clock(solver: Solver, tolerance: float) -> Iterator[Verdict]:
+def clock(solver: Solver, tolerance: float) -> None:
     """Times may start anywhere, and may be a single one; they must be sorted."""
     start, times = torch.ones(1, dtype=torch.float64), TIMES + 3
     states = solver(lambda t, y: torch.cos(t) * y, start, times).states
     exact = torch.exp(torch.sin(times) - torch.sin(times[0])).unsqueeze(-1)
-    yield close("times that do not start at zero", states, exact, tolerance)
-    yield close("a single time", solver(logistic, STARTS, TIMES[:1]).states, STARTS.unsqueeze(-2))
+    close("times that do not start at zero", states, exact, tolerance)
+    close("a single time", solver(logistic, STARTS, TIMES[:1]).states, STARTS.unsqueeze(-2))
     for name, wrong in (("falling times", TIMES.flip(0)), ("equal times", TIMES[[0, 1, 1]]), ("a table", TIMES[None])):
-        yield refused(f"{name} are refused", InputError, lambda wrong=wrong: solver(logistic, STARTS, wrong))
-    yield refused("an unknown engine is refused", InputError, lambda: solver(logistic, STARTS, TIMES, engine="abacus"))
+        refused(f"{name} are refused", InputError, lambda wrong=wrong: solver(logistic, STARTS, wrong))
+    refused("an unknown engine is refused", InputError, lambda: solver(logistic, STARTS, TIMES, engine="abacus"))
 
 
-def convergence(solver: Solver, order: float) -> Verdict:
+def convergence(solver: Solver, order: float) -> None:
     """The error over steps of length 0.2, 0.1 and 0.05 falls with this order.
 
     The field is sped up so far that one step per output time is short for the solver.
@@ -74,7 +72,7 @@ def convergence(solver: Solver, order: float) -> Verdict:
         states = solver(lambda t, y, h=h: h / tiny * logistic(t, y), y0, tiny * times).states
         errors.append((states - logistic_solution(h * times, y0)).abs().max().item())
     slope = np.polyfit(np.log(steps), np.log(errors), 1)[0]
-    return Verdict(abs(slope - order) < 0.3, f"order of convergence: expected {order:g}, got {slope:.2f}")
+    holds(abs(slope - order) < 0.3, f"order of convergence: expected {order:g}, got {slope:.2f}")
 
 
 def check_solver(solver: Solver, *, order: float | None = None, tolerance: float = 1e-6) -> None:
@@ -85,10 +83,11 @@ def check_solver(solver: Solver, *, order: float | None = None, tolerance: float
         order: of a method with a fixed step, to be confirmed by regression.
         tolerance: largest relative error.
     """
-    for law in (accuracy, members, clock):
-        demand(str(solver), law(solver, tolerance))
-    if order is not None:
-        demand(str(solver), [convergence(solver, order)])
+    with laws_of(str(solver)):
+        for law in (accuracy, members, clock):
+            law(solver, tolerance)
+        if order is not None:
+            convergence(solver, order)
 
 
 def _finite(states: Tensor) -> list[bool]:

@@ -1,16 +1,13 @@
 """The laws of a system."""
 
-from collections.abc import Iterator
-
 import numpy as np
 import torch
-import xarray as xr
 from torch import Tensor
 
-from romkit.data import check_dataset, context_array
+from romkit.data import check_dataset, context_array, trajectories
 from romkit.problem import Parts
 from romkit.systems import System
-from romkit.testing.verdict import Verdict, close, demand, fact
+from romkit.testing.verdict import close, fact, holds, laws_of
 
 SAMPLES = 5
 """Output times of the datasets that the laws look at."""
@@ -30,72 +27,69 @@ def nearby(system: System) -> tuple[Tensor, Parts]:
     return contexts, tuple(x + 0.05 * (1 + x.abs()) * u for x, u in zip(starts, noise, strict=True))
 
 
-def names(system: System) -> Iterator[Verdict]:
+def names(system: System) -> None:
     """A name and a unit for each component, and a range for each parameter."""
-    yield fact("units, one per component", len(system.state_names), len(system.state_units))
-    yield fact("names that are used once", system.state_size, len({*system.state_names}))
-    yield fact("ranges of the context with low < high", [], [p.name for p in system.context if not p.low < p.high])
+    fact("units, one per component", len(system.state_names), len(system.state_units))
+    fact("names that are used once", system.state_size, len({*system.state_names}))
+    fact("ranges of the context with low < high", [], [p.name for p in system.context if not p.low < p.high])
     for kind, contexts in (
         ("training", system.train_contexts(np.random.default_rng(0))),
         ("test", system.test_contexts()),
     ):
-        yield fact(f"shape of the {kind} contexts", (len(contexts), len(system.context)), contexts.shape)
+        fact(f"shape of the {kind} contexts", (len(contexts), len(system.context)), contexts.shape)
     for part in system.start(corners(system)):
-        yield fact("shape of the start", (len(corners(system)), system.state_size), tuple(part.shape))
-        yield fact("precision of the start", torch.float64, part.dtype)
-        yield Verdict(bool(part.isfinite().all()), "the start is finite")
+        fact("shape of the start", (len(corners(system)), system.state_size), tuple(part.shape))
+        fact("precision of the start", torch.float64, part.dtype)
+        holds(bool(part.isfinite().all()), "the start is finite")
 
 
-def field(system: System) -> Iterator[Verdict]:
+def field(system: System) -> None:
     """The field is finite, takes batches and both precisions, and can be differentiated."""
     t, (c, parts) = torch.zeros((), dtype=torch.float64), nearby(system)
     rate = system.field(c)(t, *parts)
-    yield Verdict(bool(rate.isfinite().all()), "the field is finite near the start")
+    holds(bool(rate.isfinite().all()), "the field is finite near the start")
     each = [[system.field(c[k])(t, *(x[k, i] for x in parts)) for i in range(4)] for k in range(len(c))]
-    yield close("contexts (C, p) with states (C, T, n) = loop", rate, torch.stack([torch.stack(row) for row in each]))
+    close("contexts (C, p) with states (C, T, n) = loop", rate, torch.stack([torch.stack(row) for row in each]))
     single = system.field(c.float())(t.float(), *(x.float() for x in parts))
-    yield fact("precision of the field at float32 states", torch.float32, single.dtype)
-    yield close("field in float32 = float64", single.double(), rate, 1e-3)
+    fact("precision of the field at float32 states", torch.float32, single.dtype)
+    close("field in float32 = float64", single.double(), rate, 1e-3)
     along, h = tuple(torch.cos(x) for x in parts), 1e-6
     tangent = torch.func.jvp(lambda *x: system.field(c)(t, *x), parts, along)[1]
     ahead, behind = (system.field(c)(t, *(x + s * v for x, v in zip(parts, along, strict=True))) for s in (h, -h))
-    yield close("torch.func.jvp of the field = finite differences", tangent, (ahead - behind) / (2 * h), 1e-5)
+    close("torch.func.jvp of the field = finite differences", tangent, (ahead - behind) / (2 * h), 1e-5)
 
 
-def metric(system: System) -> Iterator[Verdict]:
+def metric(system: System) -> None:
     """`weigh` is linear in u, symmetric and positive semidefinite, at every context and state."""
     c, (x, *_) = nearby(system)
     u, v = torch.randn(2, *x.shape, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     weigh = system.metric(c)
-    yield close("W(2 u - v) = 2 W u - W v", weigh(x, 2 * u - v), 2 * weigh(x, u) - weigh(x, v))
-    yield close("uᵀ W v = vᵀ W u", u.mT @ weigh(x, v), (v.mT @ weigh(x, u)).mT)
+    close("W(2 u - v) = 2 W u - W v", weigh(x, 2 * u - v), 2 * weigh(x, u) - weigh(x, v))
+    close("uᵀ W v = vᵀ W u", u.mT @ weigh(x, v), (v.mT @ weigh(x, u)).mT)
     energy = (u * weigh(x, u)).sum(-2)
-    yield Verdict(bool((energy >= -1e-10).all()), f"uᵀ W u >= 0: the smallest is {energy.min().item():.1e}")
+    holds(bool((energy >= -1e-10).all()), f"uᵀ W u >= 0: the smallest is {energy.min().item():.1e}")
     loop = torch.stack([system.metric(c[k])(x[k], u[k]) for k in range(len(c))])
-    yield close("metric of a batch = loop", weigh(x, u), loop)
+    close("metric of a batch = loop", weigh(x, u), loop)
 
 
-def datasets(system: System) -> Iterator[Verdict]:
+def datasets(system: System) -> None:
     """Trajectories obey the field, are the same for the same seed, and one by one as together."""
     c = corners(system)
     span = {"duration": SAMPLES * system.dt}
     data = check_dataset(system.dataset(**dict(zip(system.context_names, c.T.numpy(), strict=True)), **span))
-    x, *rates = (_tensor(data, name) for name in ("state", "velocity", "acceleration")[: system.order + 1])
+    x, *rates = (trajectories(data, name) for name in ("state", "velocity", "acceleration")[: system.order + 1])
     times = torch.from_numpy(data["time"].values.copy())
     found = system.field(c)(times[0], *(x, *rates)[: system.order])
-    yield close(f"recorded {('velocity', 'acceleration')[system.order - 1]} = field", rates[-1], found, 1e-9)
+    close(f"recorded {('velocity', 'acceleration')[system.order - 1]} = field", rates[-1], found, 1e-9)
     simpson = (rates[0][:, :-2] + 4 * rates[0][:, 1:-1] + rates[0][:, 2:]) * system.dt / 3
-    yield close("states = integral of the velocity", x[:, 2:] - x[:, :-2], simpson, 1e-3 * system.dt)
+    close("states = integral of the velocity", x[:, 2:] - x[:, :-2], simpson, 1e-3 * system.dt)
     alone = system.simulate(tuple(part[-1:] for part in system.start(c)), c[-1:], times).state
-    yield close("one trajectory = the same in a batch", alone, x[-1:], 1e-9)
+    close("one trajectory = the same in a batch", alone, x[-1:], 1e-9)
     first, again = (system.dataset("train", seed=3, **span) for _ in range(2))
-    yield fact("two datasets of one seed are identical", True, first.identical(again))
+    fact("two datasets of one seed are identical", True, first.identical(again))
     if system.context_may_move:
         moving = system.simulate(system.start(c), lambda t: c, times).state
-        yield close("a context that is a constant function = a constant", moving, x, 1e-9)
-
-
-LAWS = (names, field, metric, datasets)
+        close("a context that is a constant function = a constant", moving, x, 1e-9)
 
 
 def check_system(system: System) -> None:
@@ -104,9 +98,6 @@ def check_system(system: System) -> None:
     Args:
         system: with a short transient, since the laws start from where its datasets begin.
     """
-    for law in LAWS:
-        demand(f"{system.name}", law(system))
-
-
-def _tensor(data: xr.Dataset, name: str) -> Tensor:
-    return torch.from_numpy(data[name].values)
+    with laws_of(system.name):
+        for law in (names, field, metric, datasets):
+            law(system)

@@ -1,7 +1,7 @@
-"""What a law returns, so that a failure can be looked at."""
+"""How a law says that it does not hold."""
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+import contextlib
+from collections.abc import Callable, Iterator
 
 from torch import Tensor
 
@@ -9,42 +9,36 @@ TOLERANCE = 1e-10
 """Largest relative error allowed in float64 where two ways to compute the same are compared."""
 
 
-class Verdict(NamedTuple):
-    """Whether a law holds, and by how much it was missed."""
-
-    ok: bool
-    reason: str
-
-
-Law = Callable[[], Iterable[Verdict]]
+def holds(ok: bool, law: str) -> None:
+    """Raise AssertionError unless the law holds."""
+    if not ok:
+        raise AssertionError(law)
 
 
-def close(law: str, a: Tensor, b: Tensor, tolerance: float = TOLERANCE) -> Verdict:
-    """Whether a equals b, relative to the largest entry of b (or to 1, if that is larger); NaN equals nothing."""
-    if a.shape != b.shape:
-        return Verdict(False, f"{law}: shapes {tuple(a.shape)} and {tuple(b.shape)} differ")
-    if a.numel() == 0:
-        return Verdict(True, law)
-    error = ((a - b).abs().max() / b.abs().max().clamp(min=1.0)).item()
-    return Verdict(error <= tolerance, f"{law}: relative error {error:.1e}, tolerance {tolerance:.0e}")
+def close(law: str, a: Tensor, b: Tensor, tolerance: float = TOLERANCE) -> None:
+    """a must equal b, relative to the largest entry of b (or to 1, if that is larger); NaN equals nothing."""
+    holds(a.shape == b.shape, f"{law}: shapes {tuple(a.shape)} and {tuple(b.shape)} differ")
+    if a.numel() > 0:
+        error = ((a - b).abs().max() / b.abs().max().clamp(min=1.0)).item()
+        holds(error <= tolerance, f"{law}: relative error {error:.1e}, tolerance {tolerance:.0e}")
 
 
-def fact(law: str, expected: object, got: object) -> Verdict:
-    """Whether two things are equal."""
-    return Verdict(expected == got, f"{law}: expected {expected}, got {got}")
+def fact(law: str, expected: object, got: object) -> None:
+    """Two things must be equal."""
+    holds(expected == got, f"{law}: expected {expected}, got {got}")
 
 
-def refused(law: str, error: type[Exception], call: Callable[[], object]) -> Verdict:
-    """Whether a call raises the error."""
-    try:
+def refused(law: str, error: type[Exception], call: Callable[[], object]) -> None:
+    """A call must raise the error."""
+    with contextlib.suppress(error):
         call()
-    except error:
-        return Verdict(True, law)
-    return Verdict(False, f"{law}: expected {error.__name__}, got a result")
+        raise AssertionError(f"{law}: expected {error.__name__}, got a result")
 
 
-def demand(what: str, verdicts: Iterable[Verdict]) -> None:
-    """Raise AssertionError with the first law that does not hold."""
-    for ok, reason in verdicts:
-        if not ok:
-            raise AssertionError(f"{what}: {reason}")
+@contextlib.contextmanager
+def laws_of(what: str) -> Iterator[None]:
+    """Puts in front of the first law that does not hold what breaks it."""
+    try:
+        yield
+    except AssertionError as broken:
+        raise AssertionError(f"{what}: {broken}") from None

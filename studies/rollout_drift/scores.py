@@ -3,22 +3,13 @@
 import torch
 from torch import Tensor
 
-from romkit.metrics import (
-    amplitude_drift,
-    diverged,
-    hellinger_distance,
-    lyapunov_sum,
-    manifold_distance,
-    nrmse,
-    peak_energy_drift,
-    phase_drift,
-    valid_time,
-    wave_number_agreement,
-)
+from romkit.metrics import diverged, hellinger_distance, manifold_distance, nrmse, peak_energy_drift, valid_time
 from romkit.problem import Parts
 from romkit.projections import Operator
 from romkit.systems import MechanicalSystem
 from romkit.types import Field
+from studies.rollout_drift.stability import lyapunov_sum
+from studies.rollout_drift.travelling_wave import amplitude_drift, phase_drift, wave_number_agreement
 
 QUANTILES = (0.1, 0.5, 0.9)
 """Of the error over contexts, along time."""

@@ -11,9 +11,9 @@ from pathlib import Path
 import xarray as xr
 
 from romkit.data import open_dataset
-from romkit.data.groups import file_attributes, group_attribute, open_datasets, save_datasets
 from romkit.errors import InputError
 from studies.runner.base import Task
+from studies.runner.groups import file_attributes, group_attribute, open_datasets, save_datasets
 
 TITLE = "Results of a study of romkit, a group for each task; its attribute record has host, commit and seconds."
 RENEWED = (

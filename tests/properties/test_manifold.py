@@ -233,7 +233,8 @@ def test_projection_of_points_leaves_feasible_and_broken_neighbours_alone():
     assert torch.equal(projected[[0, 3]], x[[0, 3]])
     assert projected[1].isnan().any()
     assert infeasibility(projected[2]) < 1e-12
-    assert torch.equal(projected[2], manifold.projx(mixed[2]))
+    # To rounding: on some processors products of a batch and of one matrix differ in the last bit.
+    torch.testing.assert_close(projected[2], manifold.projx(mixed[2]), rtol=1e-12, atol=1e-13)
 
 
 def test_checks_say_why():

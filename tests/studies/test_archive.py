@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from romkit.data import open_dataset
-from romkit.data.groups import file_attributes, open_datasets
 from romkit.errors import FileError, InputError
 from studies.runner import InProcess, run
 from studies.runner.__main__ import app
 from studies.runner.archive import archived_keys, merge, read, rekey
+from studies.runner.groups import file_attributes, open_datasets
 from tests.studies.sweeps import Raised, Seeded
 
 TASKS = [Seeded(seed, size=20) for seed in range(3)]

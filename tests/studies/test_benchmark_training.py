@@ -27,7 +27,7 @@ def test_jax_and_romkit_compute_the_same_loss_and_gradient():
 
 
 def test_a_difference_is_noticed(problem):
-    other = problem._replace(plan=dataclasses.replace(problem.plan, velocity_weight=1.01))
+    other = problem._replace(plan=problem.plan.with_settings({"velocity_weight": 1.01}))
     with pytest.raises(agreement.Disagreement, match="loss of geoopt's contestant differs"):
         agreement.check_plain(other)
 

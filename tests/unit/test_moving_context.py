@@ -75,9 +75,9 @@ def test_a_law_for_fixed_contexts_is_carried_along(ncae):
     """A fitted law follows a moving context with the term D_cρ ċ, here against the encoded motion of the full state."""
 
     class Law(LearnedField):
-        order = 1
+        order, latent_dim, context_names = 1, 2, ()
 
-        def at(self, P):
+        def right_hand_side(self, c):
             return lambda w: latent_truth(None, w)
 
     path, t = MovingPath(ncae, ramp), torch.tensor(0.3, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""From C++ source to a loaded library, through the system's compiler and a cache on disk."""
+"""From C++ source to a loaded library, by the system's compiler, or from the cache on disk."""
 
 import ctypes
 import functools
@@ -8,10 +8,13 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
+import warnings
 from pathlib import Path
 
+import torch
+
 from romkit import files, provenance
+from romkit.engine.compiled import cache
 from romkit.engine.compiled.record import Unsupported
 
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
@@ -21,64 +24,113 @@ TIME_LIMIT = 120
 """Seconds after which a compiler is given up on."""
 
 
-def compiler() -> list[str] | None:
-    """The command of the C++ compiler ($CXX, or what the system has), None without one."""
-    command = shlex.split(os.environ.get("CXX", "")) or ["c++"]
-    return command if shutil.which(command[0]) else None
+class Unavailable(Unsupported):
+    """Nothing can be compiled or loaded here; the message says why."""
 
 
-@functools.cache
 def library(source: str) -> ctypes.CDLL:
     """The library built from `source`; from the cache folder if this machine built it before.
 
     Raises:
-        Unsupported: no compiler, or it fails.
+        Unavailable: no compiler, or it fails, or what it makes cannot be kept and loaded anywhere.
     """
-    command = compiler()
-    if command is None:
-        raise Unsupported("there is no C++ compiler (set CXX, or install g++ or clang++)")
-    folder = cache_folder()
-    target = folder / f"{_key(command, source)}.so"
-    if not target.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        with files.atomic(target) as temporary:
-            _compile(command, source, temporary)
-    return ctypes.CDLL(str(target))
-
-
-def cache_folder() -> Path:
-    """Where compiled kernels are kept: $XDG_CACHE_HOME/romkit or ~/.cache/romkit; a temporary folder if neither is
-    writable. It can be deleted at any time.
-    """
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    existing = next((folder for folder in (base, *base.parents) if folder.exists()), base)
-    return base / "romkit" if os.access(existing, os.W_OK) else _temporary_folder()
+    found = _library(source, *map(os.environ.get, ("CXX", "PATH", "XDG_CACHE_HOME", "HOME")))
+    if isinstance(found, str):
+        raise Unavailable(found)
+    return found
 
 
 @functools.cache
-def _temporary_folder() -> Path:
-    return Path(tempfile.mkdtemp(prefix="romkit-"))
+def _library(source: str, *environment: str | None) -> ctypes.CDLL | str:
+    """The library, or why there is none, which a process has to find out only once."""
+    trouble = []
+    try:
+        command = compiler()
+        name = _name(command, source)
+        for folder in (cache.kept, cache.passing):
+            try:
+                found = _from(folder(), name, command, source)
+            except (OSError, RuntimeError) as error:
+                trouble.append(files.reason(error))
+                continue
+            if trouble:
+                warn_once(f"compiled code is not kept, so each process compiles it anew: {trouble[0]}")
+            return found
+    except Unavailable as verdict:
+        return str(verdict)
+    return f"compiled code cannot be kept or loaded: {'; '.join(trouble)}"
 
 
-def _key(command: list[str], source: str) -> str:
+@functools.cache
+def warn_once(message: str) -> None:
+    """Once in a process."""
+    warnings.warn(message, RuntimeWarning, stacklevel=2)
+
+
+def compiler() -> tuple[str, ...]:
+    """The command of the C++ compiler: $CXX, or what the system has.
+
+    Raises:
+        Unavailable: there is none.
+    """
+    try:
+        command = shlex.split(os.environ.get("CXX", "")) or ["c++"]
+    except ValueError as error:
+        raise Unavailable(f"CXX is not a command ({error})") from error
+    if shutil.which(command[0]) is None:
+        raise Unavailable("there is no C++ compiler (set CXX, or install g++ or clang++)")
+    return tuple(command)
+
+
+def _from(folder: Path, name: str, command: tuple[str, ...], source: str) -> ctypes.CDLL:
+    with cache.opened(folder) as place:
+        file = place / name
+        if not cache.intact(file, name):
+            cache.sweep(place)
+            cache.seal(file, name, _compiled(command, source))
+        try:
+            found = ctypes.CDLL(str(file))
+            found.evaluate  # noqa: B018
+        except (OSError, AttributeError) as error:
+            file.unlink()
+            if isinstance(error, OSError):
+                raise
+            raise Unavailable("the C++ compiler made a library without the compiled field") from error
+    return found
+
+
+def _name(command: tuple[str, ...], source: str) -> str:
     """The processor is part of it: home folders are shared between machines."""
-    parts = (source, *command, *FLAGS, provenance.device_name("cpu"), sys.platform, _version(tuple(command)))
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    machine = (provenance.device_name("cpu"), torch.backends.cpu.get_cpu_capability(), sys.platform)
+    parts = (source, *command, *FLAGS, *machine, _version(command))
+    return f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}.so"
 
 
 @functools.cache
 def _version(command: tuple[str, ...]) -> str:
-    return subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout
+    return _run([*command, "--version"])[1]
 
 
-def _compile(command: list[str], source: str, target: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="romkit-") as folder:
-        file = Path(folder) / "kernel.cpp"
-        file.write_text(source, encoding="utf-8")
-        arguments = [*command, *FLAGS, "-shared", "-fPIC", str(file), "-o", str(target)]
+def _compiled(command: tuple[str, ...], source: str) -> bytes:
+    with cache.workshop() as folder:
+        (folder / "kernel.cpp").write_text(source, encoding="utf-8")
+        code, said = _run([*command, *FLAGS, "-shared", "-fPIC", "kernel.cpp", "-o", "kernel.so"], folder)
+        if code:
+            raise Unavailable(f"the C++ compiler failed: {(said.splitlines() or ['no message'])[0]}")
         try:
-            done = subprocess.run(arguments, capture_output=True, text=True, timeout=TIME_LIMIT, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise Unsupported(f"the C++ compiler takes longer than {TIME_LIMIT} s") from error
-    if done.returncode:
-        raise Unsupported(f"the C++ compiler failed: {(done.stderr.splitlines() or ['no message'])[0]}")
+            return (folder / "kernel.so").read_bytes()
+        except OSError as error:
+            raise Unavailable(f"the C++ compiler left no library ({files.reason(error)})") from error
+
+
+def _run(arguments: list[str], folder: Path | None = None) -> tuple[int, str]:
+    """Exit code, and what a command printed, as far as that can be printed again."""
+    settings = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+    try:
+        done = subprocess.run(arguments, cwd=folder, timeout=TIME_LIMIT, check=False, **settings)
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"the C++ compiler takes longer than {TIME_LIMIT} s") from error
+    except (OSError, ValueError) as error:
+        raise Unavailable(f"the C++ compiler cannot be started ({files.reason(error)})") from error
+    said = done.stdout.decode(errors="replace")
+    return done.returncode, "".join(c if c.isprintable() or c == "\n" else "?" for c in said)

@@ -200,7 +200,7 @@ class Emitter:
         target = self.new(out, shape, count)
         self.move(out, lambda ids: ids.permute(inverse(order)))
         self._loop.lines += [
-            f"const V x_{target} = {vector(formula(*operands, **call.kwargs))};",
+            f"const V x_{target} = {vector(_written(call, formula, operands))};",
             f"{target}[{here}] = x_{target};",
         ]
         self._loop.held.add(target)
@@ -212,6 +212,13 @@ class Emitter:
         if self._loop is not None:
             self._lines.append(nest(self._loop.dims, self._loop.lines))
             self._loop = None
+
+
+def _written(call: Call, formula: Callable[..., str], operands: list) -> str:
+    try:
+        return formula(*operands, **call.kwargs)
+    except TypeError as error:
+        raise Unsupported(f"{call.op} with {sorted(call.kwargs)} has no compiled form") from error
 
 
 def inverse(order: Sequence[int]) -> list[int]:

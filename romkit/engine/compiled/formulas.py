@@ -3,8 +3,6 @@
 import math
 from collections.abc import Callable
 
-from romkit.engine.compiled.record import Unsupported
-
 Operand = str | int | float | bool | None
 
 
@@ -48,12 +46,6 @@ def _rsub(a: Operand, b: Operand, alpha: float = 1) -> str:
     return f"({literal(b)} - {_scaled(alpha, a)})"
 
 
-def _div(a: Operand, b: Operand, rounding_mode: str | None = None) -> str:
-    if rounding_mode is not None:
-        raise Unsupported(f"division with rounding_mode={rounding_mode!r} has no compiled form")
-    return f"({literal(a)} / {literal(b)})"
-
-
 def _addcmul(a: Operand, b: Operand, c: Operand, value: float = 1) -> str:
     return f"({literal(a)} + {_scaled(value, b)} * {literal(c)})"
 
@@ -87,7 +79,7 @@ FORMULAS: dict[str, Callable[..., str]] = {
     "sub": _sub,
     "rsub": _rsub,
     "mul": _infix("*"),
-    "div": _div,
+    "div": _infix("/"),
     "addcmul": _addcmul,
     "addcdiv": _addcdiv,
     "pow": _pow,
@@ -100,7 +92,7 @@ FORMULAS: dict[str, Callable[..., str]] = {
     "neg": lambda a: f"(-{a})",
     "reciprocal": lambda a: f"(T(1) / {a})",
     "rsqrt": lambda a: f"(T(1) / root({a}))",
-    "threshold_backward": lambda v, a, threshold: _call("choose")(_call("less")(threshold, a), v, 0),
+    "threshold_backward": lambda v, a, threshold: _call("choose")(_call("less_equal")(a, threshold), 0, v),
     "sigmoid_backward": lambda v, y: f"({v} * {y} * (T(1) - {y}))",
     "tanh_backward": lambda v, y: f"({v} * (T(1) - {y} * {y}))",
     "sigmoid": lambda a: f"(T(1) / (T(1) + exponential(-{a})))",
@@ -133,6 +125,18 @@ FORMULAS: dict[str, Callable[..., str]] = {
     "bitwise_or": _call("either"),
     "logical_not": _call("negation"),
     "bitwise_not": _call("negation"),
+    "floor": _call("down"),
+    "ceil": _call("up"),
+    "trunc": _call("towards_zero"),
+    "round": _call("nearest"),
+    "fmod": _call("rest"),
+    "atan2": _call("angle"),
+    "asin": _call("arcsine"),
+    "acos": _call("arccosine"),
+    "erf": _call("error_function"),
+    "exp2": _call("exponential_two"),
+    "log2": _call("logarithm_two"),
+    "log10": _call("logarithm_ten"),
     "isnan": lambda a: _call("unequal")(a, a),
 }
 """By the name of the ATen operation. Truth is 1, falsehood 0."""

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves
 
+from romkit.engine.compiled.composites import axes_of
 from romkit.engine.compiled.constants import Constants
 from romkit.engine.compiled.emit import Emitter, inverse, nest
 from romkit.engine.compiled.formulas import FORMULAS
@@ -15,8 +16,8 @@ from romkit.engine.compiled.index import UNOWNED, Located, by_owner, members_fir
 from romkit.engine.compiled.record import Call, Recording, Unsupported, is_symbol
 
 VIEWS = {
-    "alias", "clone", "contiguous", "detach", "diagonal", "expand", "flip", "index", "index_select", "permute",
-    "repeat", "reshape", "roll", "select", "slice", "split", "split_with_sizes", "squeeze", "t", "transpose", "unbind",
+    "alias", "clone", "detach", "diagonal", "expand", "flip", "index", "index_select", "permute",
+    "repeat", "roll", "select", "slice", "split", "split_with_sizes", "squeeze", "t", "transpose", "unbind",
     "unsqueeze", "view", "_unsafe_view",
 }  # fmt: skip
 """Calls that only move elements: torch does them on indices."""
@@ -52,8 +53,8 @@ def _lower(emitter: Emitter, call: Call) -> None:
         _view(emitter, call, name)
     elif name in FORMULAS:
         emitter.elementwise(call, FORMULAS[name])
-    elif name in _OTHERS:
-        _OTHERS[name](emitter, call)
+    elif name in OTHERS:
+        OTHERS[name](emitter, call)
     else:
         raise Unsupported(f"{call.op} has no compiled form")
     for output in call.outputs:
@@ -66,10 +67,10 @@ def _view(emitter: Emitter, call: Call, name: str) -> None:
     if not is_symbol(source) or any(map(is_symbol, tree_leaves((rest, call.kwargs)))):
         raise Unsupported(f"{call.op} with indices that depend on the state has no compiled form")
     buffer, ids = emitter.value(source).buffer, emitter.value(source).ids
-    if name in ("view", "_unsafe_view", "reshape"):  # indices have strides of their own
+    if name in ("view", "_unsafe_view"):  # indices have strides of their own
         moved = [ids.reshape(call.outputs[0].shape)]
     else:
-        moved = [ids] if name in ("clone", "contiguous") else tree_flatten(call.op(ids, *rest, **call.kwargs))[0]
+        moved = [ids] if name == "clone" else tree_flatten(call.op(ids, *rest, **call.kwargs))[0]
     for output, outcome in zip(call.outputs, moved, strict=True):
         emitter.assign(output, Located(buffer, outcome))
 
@@ -132,8 +133,7 @@ def _multiply_and_add(emitter: Emitter, call: Call) -> None:
 def _reduction(function: str) -> Callable[[Emitter, Call], None]:
     def reduce(emitter: Emitter, call: Call) -> None:
         source, out = call.args[0], call.outputs[0]
-        given = call.args[1] if len(call.args) > 1 and call.args[1] else range(source.ndim)
-        axes = [axis % source.ndim for axis in given]
+        axes = [axis % source.ndim for axis in axes_of(source, *call.args[1:2])]
         kept = [axis for axis in emitter.order(call, source.shape) if axis not in axes]
         elements = _numbered(source).permute(*kept, *axes)
         shape, length = [source.shape[axis] for axis in kept], math.prod(source.shape[axis] for axis in axes)
@@ -234,7 +234,7 @@ def _numbered(tensor: Tensor) -> Tensor:
     return torch.arange(tensor.numel()).reshape(tensor.shape)
 
 
-_OTHERS: dict[str, Callable[[Emitter, Call], None]] = {
+OTHERS: dict[str, Callable[[Emitter, Call], None]] = {
     "_to_copy": _convert,
     "mm": _matmul,
     "bmm": _matmul,
@@ -244,6 +244,9 @@ _OTHERS: dict[str, Callable[[Emitter, Call], None]] = {
     "baddbmm": _multiply_and_add,
     "sum": _reduction("total"),
     "mean": _reduction("average"),
+    "amax": _reduction("largest"),
+    "amin": _reduction("smallest"),
+    "prod": _reduction("product"),
     "cumsum": _cumsum,
     "_linalg_solve_ex": _solve,
     "linalg_lu_solve": _solve_again,

@@ -33,6 +33,18 @@ static inline V hyperbolic_sine(V a) { EACH(std::sinh(OF(a))); }
 static inline V hyperbolic_cosine(V a) { EACH(std::cosh(OF(a))); }
 static inline V hyperbolic_tangent(V a) { EACH(std::tanh(OF(a))); }
 static inline V arctangent(V a) { EACH(std::atan(OF(a))); }
+static inline V down(V a) { EACH(std::floor(OF(a))); }
+static inline V up(V a) { EACH(std::ceil(OF(a))); }
+static inline V towards_zero(V a) { EACH(std::trunc(OF(a))); }
+static inline V nearest(V a) { EACH(std::nearbyint(OF(a))); }
+static inline V arcsine(V a) { EACH(std::asin(OF(a))); }
+static inline V arccosine(V a) { EACH(std::acos(OF(a))); }
+static inline V error_function(V a) { EACH(std::erf(OF(a))); }
+static inline V exponential_two(V a) { EACH(std::exp2(OF(a))); }
+static inline V logarithm_two(V a) { EACH(std::log2(OF(a))); }
+static inline V logarithm_ten(V a) { EACH(std::log10(OF(a))); }
+static inline V rest(V a, V b) { EACH(std::fmod(OF(a), OF(b))); }
+static inline V angle(V a, V b) { EACH(std::atan2(OF(a), OF(b))); }
 static inline V power(V a, V b) { EACH(std::pow(OF(a), OF(b))); }
 
 // Truth is 1, falsehood 0. A comparison with NaN is false; maximum and minimum hand NaN on, as in torch.
@@ -46,7 +58,7 @@ static inline V negation(V a) { return equal(a, vec(T(0))); }
 static inline V either(V a, V b) { return unequal(unequal(a, vec(T(0))) + unequal(b, vec(T(0))), vec(T(0))); }
 static inline V larger(V a, V b) { return ((a > b) | (a != a)) ? a : b; }
 static inline V smaller(V a, V b) { return ((a < b) | (a != a)) ? a : b; }
-static inline V sign(V a) { return (a != a) ? a : less(vec(T(0)), a) - less(a, vec(T(0))); }
+static inline V sign(V a) { return less(vec(T(0)), a) - less(a, vec(T(0))); }
 
 template <int N, class A> static inline V total(const A *a) {
   V s = vec(T(0));
@@ -58,6 +70,16 @@ template <int N, class A> static inline V total(const A *a) {
 }
 
 template <int N, class A> static inline V average(const A *a) { return total<N>(a) / T(N); }
+
+#define FOLD(name, operation) \
+  template <int N, class A> static inline V name(const A *a) { \
+    V s = vec(a[0]); \
+    for (int i = 1; i < N; i++) s = operation; \
+    return s; \
+  }
+FOLD(largest, larger(s, vec(a[i])))
+FOLD(smallest, smaller(s, vec(a[i])))
+FOLD(product, s *a[i])
 
 template <int N, class A> static inline void running_total(V *out, const A *a) {
   V s = vec(T(0));

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
+from romkit.engine.compiled.composites import COMPOSITES
 from romkit.types import Field
 
 
@@ -37,13 +38,38 @@ class Recording(NamedTuple):
     y: Tensor
     result: Tensor
 
+    def replay(self, t: Tensor, y: Tensor) -> Tensor:
+        """The field at t and y, with all constants in their precision."""
+        values = {id(self.t): t, id(self.y): y}
+        last = {id(leaf): k for k, call in enumerate(self.calls) for leaf in tree_leaves(call[1:3]) if is_symbol(leaf)}
+
+        def given(leaf: object) -> object:
+            if is_symbol(leaf):
+                return values[id(leaf)]
+            if isinstance(leaf, Tensor) and leaf.is_floating_point():
+                return leaf.to(y.dtype)
+            return y.dtype if leaf == self.y.dtype else _on_cpu(leaf)
+
+        for k, call in enumerate(self.calls):
+            op = torch.reshape if call.op.overloadpacket in _RESHAPES else call.op
+            outputs = tree_flatten(op(*tree_map(given, call.args), **tree_map(given, call.kwargs)))[0]
+            values |= zip(map(id, call.outputs), outputs, strict=True)
+            for leaf in filter(is_symbol, tree_leaves(call[1:3])):
+                if last[id(leaf)] == k and leaf is not self.result:
+                    values.pop(id(leaf), None)
+        return given(self.result).expand_as(y)
+
 
 def record(field: Field, y: Tensor) -> Recording:
     """The calls of field(t, y) at the shape and dtype of y.
 
     Raises:
-        Unsupported: the field needs values, random numbers or gradients, or changes a tensor in place.
+        Unsupported: y is not on the CPU, or the field needs values, random numbers or gradients, or works in place.
     """
+    if y.device.type != "cpu" or y.dtype not in (torch.float64, torch.float32):
+        raise Unsupported(f"the state is {y.dtype} on {y.device.type}; compiled are float32 and float64 on the CPU")
+    if y.numel() == 0:
+        raise Unsupported("the state is empty")
     t, symbol = torch.empty((), dtype=y.dtype, device="meta"), torch.empty_like(y, device="meta")
     if torch.is_grad_enabled() and y.requires_grad:
         raise Unsupported("gradients flow through the initial state")
@@ -80,12 +106,16 @@ class _Recorder(TorchDispatchMode):
             return op(*tree_map(_on_cpu, args), **tree_map(_on_cpu, kwargs))
         if op._schema.is_mutable:
             raise Unsupported(f"it changes a tensor in place ({op})")
+        if op.overloadpacket.__name__ in COMPOSITES:
+            with self:
+                return COMPOSITES[op.overloadpacket.__name__](*args, **kwargs)
         outputs = op(*tree_map(_on_meta, args), **tree_map(_on_meta, kwargs))
         self.calls.append(Call(op, args, kwargs, tree_flatten(outputs)[0]))
         return outputs
 
 
 _aten = torch.ops.aten
+_RESHAPES = {_aten.view, _aten._unsafe_view}  # outside of a recording, strides may differ
 _SHAPE_ONLY = {
     _aten.zeros_like, _aten.ones_like, _aten.full_like, _aten.empty_like,
     _aten.new_zeros, _aten.new_ones, _aten.new_full, _aten.new_empty,

@@ -27,9 +27,7 @@ class NeuralODEModel(LearnedField):
         shift, scale: (..., d) mean and standard deviation of w over the training data; the mean of ż counts as 0.
         rate: (..., m) root mean square of ż, or of z̈, over the training data.
         context: names and scaling of the context.
-        order: 1 or 2.
-        source: what it was fitted to, in words.
-        samples: how many samples.
+        order, source, samples: as of every `LearnedField`.
         velocity_error: (...) root mean square error of the rates of the training data, in units of `rate`.
         trajectory_error: (...) root mean square error along a segment, in units of `scale`.
     """

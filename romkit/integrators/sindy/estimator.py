@@ -108,12 +108,8 @@ class SINDy(Estimator):
         basis = self._basis(samples)
         terms = len(basis.names)
         if len(samples) < terms:
-            raise InputError(
-                "z",
-                expected=f"at least {terms} samples, one per candidate term",
-                got=f"{len(samples)}",
-                fix="give more samples or lower the degree",
-            )
+            expected, fix = f"at least {terms} samples, one per candidate term", "give more samples or lower the degree"
+            raise InputError("z", expected=expected, got=f"{len(samples)}", fix=fix)
         lead = samples.targets.shape[:-2]
         shared = all(size == 1 for size in samples.context.shape[:-2])
         context = samples.context if shared else samples.context.expand(*lead, *samples.context.shape[-2:])

@@ -22,7 +22,8 @@ def to_pysindy(basis: Basis, coefficients: Tensor, order: int) -> object:
 
     K, m = coefficients.shape
     rates, parameters = m * (order - 1), len(basis.context.names)
-    library = _library_class()(_features(basis, rates), _names(basis, rates))
+    names = [*basis.variables.names[len(basis.variables) - rates :], *basis.names]
+    library = _library_class()(_features(basis, rates), names)
     library.n_features_in_ = len(basis.variables) + parameters
     library.n_output_features_ = rates + K
     optimizer = pysindy.STLSQ()
@@ -35,10 +36,6 @@ def to_pysindy(basis: Basis, coefficients: Tensor, order: int) -> object:
     model.n_control_features_ = parameters
     model._fit_shape()  # what its fit calls last
     return model
-
-
-def _names(basis: Basis, rates: int) -> list[str]:
-    return [*basis.variables.names[len(basis.variables) - rates :], *basis.names]
 
 
 def _features(basis: Basis, rates: int) -> Callable[[np.ndarray], np.ndarray]:

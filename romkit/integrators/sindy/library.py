@@ -114,12 +114,8 @@ class Terms(Library):
         if torch.is_tensor(values) and values.shape == x.shape[:-1]:
             return values
         got = f"shape {tuple(values.shape)}" if torch.is_tensor(values) else type(values).__name__
-        raise InputError(
-            f"term {name!r}",
-            expected=f"a tensor of shape {tuple(x.shape[:-1])} for variables of shape {tuple(x.shape)}",
-            got=got,
-            fix="index the variables as z[..., 0]",
-        )
+        expected = f"a tensor of shape {tuple(x.shape[:-1])} for variables of shape {tuple(x.shape)}"
+        raise InputError(f"term {name!r}", expected=expected, got=got, fix="index the variables as z[..., 0]")
 
 
 @dataclass(frozen=True)

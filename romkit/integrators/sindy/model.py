@@ -22,9 +22,7 @@ class SINDyModel(LearnedField):
     Attributes:
         basis: the candidate terms.
         coefficients: ξ (..., terms, latent), float64.
-        order: 1 or 2.
-        source: what it was fitted to, in words.
-        samples: how many samples.
+        order, source, samples: as of every `LearnedField`.
         condition: (...) condition number of the library with columns of norm 1. From about 1e4 on, coefficients of
             single terms depend on details of the data, while the fitted field need not; see `regression`.
         converged: (...) whether the support settled within `max_iter` steps.
@@ -88,8 +86,7 @@ class SINDyModel(LearnedField):
         if self.coefficients.ndim > 2:
             return [line for k in range(len(self)) for line in (f"law {k} of the stack", *self[k].details())]
         rows = zip(self.equations(), self.residual.tolist(), strict=True)
-        definitions = self.basis.variables.definitions + self.basis.context.definitions
-        return [*(f"{equation}   (residual {residual:.1e})" for equation, residual in rows), *definitions]
+        return [*(f"{equation}   (residual {residual:.1e})" for equation, residual in rows), *self._definitions]
 
     def to_pysindy(self) -> object:
         """A fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes its control input.
@@ -117,15 +114,12 @@ class SINDyModel(LearnedField):
             f"residual {', '.join(f'{r:.1e}' for r in self.residual.tolist())}, "
             f"condition {self.condition.item():.1e}, {self.samples} samples; {self.source}"
         )
-        unsettled = "" if bool(self.converged) else "the support had not settled: raise max_iter"
-        lines = [
-            f"SINDyModel({facts})",
-            *self.equations(),
-            *self.basis.variables.definitions,
-            *self.basis.context.definitions,
-            unsettled,
-        ]
-        return "\n  ".join(line for line in lines if line)
+        unsettled = [] if bool(self.converged) else ["the support had not settled: raise max_iter"]
+        return "\n  ".join([f"SINDyModel({facts})", *self.equations(), *self._definitions, *unsettled])
+
+    @property
+    def _definitions(self) -> list[str]:
+        return self.basis.variables.definitions + self.basis.context.definitions
 
     def _check_single(self, what: str) -> None:
         if self.coefficients.ndim > 2:
@@ -138,8 +132,8 @@ def _formula(column: list[float], names: list[str], digits: int) -> str:
     parts = [(c, name) for c, name in zip(column, names, strict=True) if c != 0]
     if not parts:
         return "0"
-    text = [f"{'-' if c < 0 else '+'} {_factor(abs(c), name, digits)}" for c, name in parts]
-    return " ".join(text).removeprefix("+ ").replace("- ", "-", 1) if parts[0][0] < 0 else " ".join(text)[2:]
+    text = " ".join(f"{'-' if c < 0 else '+'} {_factor(abs(c), name, digits)}" for c, name in parts)
+    return text.removeprefix("+ ") if parts[0][0] > 0 else text.replace("- ", "-", 1)
 
 
 def _factor(value: float, name: str, digits: int) -> str:

@@ -96,10 +96,10 @@ def test_it_takes_a_solver_and_records_it(system, models):
 
 def test_a_law_of_second_order_needs_no_system():
     class Law(LearnedField):
-        order = 2
+        order, latent_dim, context_names = 2, 2, ()
 
-        def at(self, P):
-            return lambda w: -w[..., : P.latent_dim]
+        def right_hand_side(self, c):
+            return lambda w: -w[..., :2]
 
     data = Pendulum().dataset("train", duration=0.05).isel(trajectory=slice(2))
     model = romkit.fit("pod", data, latent_dim=2)

@@ -87,7 +87,8 @@ def test_a_diverged_member_is_as_far_as_can_be_and_its_neighbour_is_not_touched(
     alone = hellinger_distance(truth[0], rom[0])
     rom[1, T - 1] = torch.nan
     both = hellinger_distance(truth, rom)
-    assert torch.equal(both[0], alone)
+    # To rounding: with AVX-512, transforms of two rows and of one differ in the last bit.
+    torch.testing.assert_close(both[0], alone, rtol=1e-13, atol=1e-15)
     assert both[1].tolist() == [1.0, 1.0, 1.0]
     rom[1, T - 1] = torch.inf
     assert hellinger_distance(truth, rom)[1].tolist() == [1.0, 1.0, 1.0]

@@ -12,6 +12,7 @@ import torch
 import romkit
 from romkit import load, save, sealed
 from romkit.errors import FileError, InputError
+from romkit.presets import sized
 from romkit.projections import (
     CAE,
     METHODS,
@@ -20,7 +21,6 @@ from romkit.projections import (
     Normalization,
     Projection,
     Signature,
-    architecture,
     method_named,
     stack,
     storage,
@@ -36,7 +36,7 @@ def build(method, seed=0, signature=SIGNATURE, **settings):
     normalization = Normalization(signature)
     normalization.state_shift += 0.3
     normalization.state_scale *= 1.7
-    model = method(normalization, torch.Generator().manual_seed(seed), **architecture(method, signature, **settings))
+    model = method(normalization, torch.Generator().manual_seed(seed), **sized(method, signature, settings))
     model.report = REPORT | {"seed": seed}
     return model
 

@@ -43,12 +43,14 @@ def test_a_field_is_compiled_once_for_all_parts():
         calls.append(1)
         return -torch.sin(y)
 
-    runs = {c: Restarted(RK4(0.01, compile=c), 3, double)(counted, START, TIMES) for c in (True, False)}
-    assert runs[True].engine == "compiled"
-    assert torch.allclose(runs[True].states, runs[False].states, rtol=1e-12)
+    eager, compiled = (
+        Restarted(RK4(0.01), 3, double)(counted, START, TIMES, engine=engine) for engine in ("torch", "compiled")
+    )
+    assert compiled.cost["engine"] == "compiled"
+    assert torch.allclose(eager.states, compiled.states, rtol=1e-12)
     calls.clear()
-    Restarted(RK4(0.01, compile=True), 3, double)(counted, START, TIMES)
-    assert len(calls) == 2  # recorded, and compared with torch
+    Restarted(RK4(0.01), 3, double)(counted, START, TIMES, engine="compiled")
+    assert len(calls) == 4  # recorded, and compared with torch at three states
 
 
 def test_a_lost_member_stays_lost_and_harms_nobody():

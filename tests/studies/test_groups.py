@@ -5,8 +5,8 @@ import pytest
 import xarray as xr
 
 from romkit.data import save_dataset
-from romkit.data.groups import file_attributes, group_attribute, open_datasets, save_datasets
 from romkit.errors import FileError, InputError
+from studies.runner.groups import file_attributes, group_attribute, open_datasets, save_datasets
 
 DATASETS = {
     "b-0.10": xr.Dataset(

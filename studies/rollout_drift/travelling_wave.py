@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from romkit.metrics.divergence import diverged
+from romkit.metrics import diverged
 
 
 def phase_drift(times: Tensor, truth: Tensor, rom: Tensor) -> Tensor:

@@ -9,9 +9,9 @@ from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.integrators import Galerkin, PetrovGalerkin
-from romkit.metrics import lyapunov_sum
 from romkit.problem import ConstantPath
 from romkit.systems import Lorenz96
+from studies.rollout_drift.stability import lyapunov_sum
 
 
 def test_of_the_circle_to_which_a_hopf_normal_form_settles():

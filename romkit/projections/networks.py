@@ -1,0 +1,92 @@
+"""Encoders and decoders that are sequences of steps, and conditioning by concatenation."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from romkit.broadcast import align
+from romkit.projections.base import EncoderDecoder
+from romkit.types import Dual, Jet
+
+
+class Step(Protocol):
+    """One step of a network at a fixed context, with its tangent."""
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+    def jvp(self, x: Tensor, v: Tensor) -> Dual: ...
+
+
+class DecoderStep(Step, Protocol):
+    """One that can also be followed along a curve."""
+
+    def jet(self, curve: Jet) -> Jet: ...
+
+
+class Networks(EncoderDecoder):
+    """An encoder and a decoder, each a sequence of steps."""
+
+    def __init__(self, encoder: Sequence[Step], decoder: Sequence[DecoderStep]):
+        self.encoder, self.decoder = encoder, decoder
+
+    def encode(self, y: Tensor) -> Tensor:
+        return _run(self.encoder, y)
+
+    def decode(self, z: Tensor) -> Tensor:
+        return _run(self.decoder, z)
+
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
+        return _run_jvp(self.encoder, y, v)
+
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
+        return _run_jvp(self.decoder, z, w)
+
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        curve = Jet(z, w, torch.zeros_like(w))
+        for step in self.decoder:
+            curve = step.jet(curve)
+        return curve.acceleration
+
+
+class Joint(EncoderDecoder):
+    """Maps whose encoder sees the joint vector (y, c), and whose decoder gives it or y alone, as maps of y (..., n)."""
+
+    def __init__(self, maps: EncoderDecoder, c: Tensor, n: int):
+        self.maps, self.c, self.n = maps, c, n
+
+    def encode(self, y: Tensor) -> Tensor:
+        return self.maps.encode(self._join(y))
+
+    def decode(self, z: Tensor) -> Tensor:
+        return self.maps.decode(z)[..., : self.n]
+
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
+        still = v.new_zeros(*v.shape[:-1], self.c.shape[-1])
+        return self.maps.encode_jvp(self._join(y), torch.cat([v, still], dim=-1))
+
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
+        x, dx = self.maps.decode_jvp(z, w)
+        return Dual(x[..., : self.n], dx[..., : self.n])
+
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        return self.maps.decode_curvature(z, w)[..., : self.n]
+
+    def _join(self, y: Tensor) -> Tensor:
+        """(y, c) along the last axis, the leading axes broadcast from the left."""
+        c = align(self.c, y)
+        lead = torch.broadcast_shapes(y.shape[:-1], c.shape[:-1])
+        return torch.cat([y.expand(*lead, -1), c.expand(*lead, -1)], dim=-1)
+
+
+def _run(steps: Sequence[Step], x: Tensor) -> Tensor:
+    for step in steps:
+        x = step(x)
+    return x
+
+
+def _run_jvp(steps: Sequence[Step], x: Tensor, v: Tensor) -> Dual:
+    for step in steps:
+        x, v = step.jvp(x, v)
+    return Dual(x, v)
