@@ -36,11 +36,11 @@ JaxField = Callable[[Constants, Array], Array]
 def constants(problem: Problem) -> Constants:
     """Read off romkit's operator, so that both have the same numbers."""
     operator = problem.operator
-    pairs, normalization = operator._maps.pairs, operator._normalization
+    layers, normalization = operator._maps.decoder, operator._normalization
     return Constants(
-        weights=tuple(to_jax(pair.phi_t) for pair in pairs),
-        biases=tuple(to_jax(pair.beta) for pair in pairs),
-        hyperbolas=tuple(tuple(map(to_jax, pair.plus)) for pair in pairs),
+        weights=tuple(to_jax(layer.phi_t) for layer in layers),
+        biases=tuple(to_jax(layer.beta) for layer in layers),
+        hyperbolas=tuple(tuple(map(to_jax, layer.activation)) for layer in layers),
         shift=to_jax(normalization.state_shift),
         scale=to_jax(normalization.state_scale),
         forcing=to_jax(operator.context),
