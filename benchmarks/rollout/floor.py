@@ -39,8 +39,8 @@ def floor(problem: Problem, repeats: int) -> dict[str, float]:
 
 
 def _constants(problem: Problem) -> list[Tensor]:
-    pairs = problem.operator._maps.pairs
-    return [problem.operator.context, *(x for pair in pairs for x in (pair.phi_t, pair.beta, *pair.plus))]
+    layers = problem.operator._maps.decoder
+    return [problem.operator.context, *(x for layer in layers for x in (layer.phi_t, layer.beta, *layer.activation))]
 
 
 def _peak_rate(like: Tensor, repeats: int) -> float:
