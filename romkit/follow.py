@@ -48,4 +48,4 @@ def follow(
     fix = "record it, or follow a law of first order"
     parts = tuple(trajectories(data, name, fix=fix)[:, 0].contiguous() for name in names)
     times = torch.from_numpy(data["time"].values.astype("float64"))
-    return model.follow(model.start(parts), times, solver=solver, engine=engine)
+    return model.follow(model.start(times[0], parts), times, solver=solver, engine=engine)

@@ -67,6 +67,6 @@ def forecast(
             raise InputError(name, expected="a value for dynamics of order two", got="none", fix=f"add {name}=...")
     shape = np.shape(initial_state)[-1:]
     parts = tuple(checks.states(name, given[name], *shape, number) for name in names)
-    start = model.problem.join(*parts).expand(*model.lead, -1) if shape == latent else model.start(parts)
+    start = model.problem.join(*parts).expand(*model.lead, -1) if shape == latent else model.start(times[0], parts)
     run = model.follow(start, times, solver=solver, engine=engine)
     return run.squeeze("trajectory") if number == 1 else run

@@ -37,11 +37,11 @@ class ReducedModel:
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
         self.problem = self._problem(system)
 
-    def start(self, parts: Parts) -> Tensor:
-        """The latent state (..., order · m) that trajectories from full states, each (C, n), start at."""
+    def start(self, t: Tensor, parts: Parts) -> Tensor:
+        """The latent state (..., order · m) that trajectories from full states, each (C, n), start at, at time t."""
         with torch.no_grad(), one_thread():
             expanded = tuple(part.expand(*self.lead, -1) for part in parts)
-            return self.dynamics.start(self.problem, torch.zeros((), dtype=torch.float64), expanded)
+            return self.dynamics.start(self.problem, t, expanded)
 
     def follow(self, start: Tensor, times: Tensor, *, solver: Solver | None, engine: str) -> xr.Dataset:
         """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes."""

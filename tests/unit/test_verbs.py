@@ -67,6 +67,12 @@ def test_a_context_recorded_over_time_is_followed_by_splines(lorenz, projection)
     assert np.allclose(followed.projected[0], run.projected, atol=1e-9)
 
 
+def test_a_dataset_that_begins_later_starts_at_the_context_of_its_first_time(lorenz, projection):
+    truth = romkit.simulate(lorenz, F=lambda t: 3.14 + 0.2 * t, duration=0.2, dt=0.02)
+    later = truth.assign_coords(time=truth.time + 10.0)
+    assert np.allclose(romkit.follow(projection, later).latent, romkit.follow(projection, truth).latent, atol=1e-6)
+
+
 def test_a_forecast_is_the_reduced_model_of_a_rollout(lorenz, projection, lorenz_data):
     x0 = lorenz_data.state.values[1, 0]
     run = romkit.rollout(lorenz, projection, F=3.15, duration=0.3, dt=0.05, initial_state=x0)
