@@ -27,9 +27,9 @@ CACHE_ROWS = 10_000
 LONG_RUN = 10_000_000
 """Rows (steps x seeds x batch size) from which compiling the step pays for the 20 to 30 s that it takes with Adam.
 
-By the times in benchmarks/training a row takes an NcAE 2.5 us less on Lorenz-96 and 4 us less on the pendulum, so 20 s
-are back after 8 million rows and 28 s after 7 million. The number decides alone, never a clock: compiled and eager
-training differ by rounding, and a seed must mean the same everywhere.
+By benchmarks/training/RESULTS.md a row takes an NcAE 4 us less on Lorenz96 and 9 us less on the pendulum, so 23 s are
+back after 5 million rows and 30 s after 3 million; twice that and more is sure to pay. The number decides alone, never
+a clock: compiled and eager training differ by rounding, and a seed must mean the same everywhere.
 """
 
 Reports = list[dict[str, object]]
