@@ -13,6 +13,8 @@ from romkit.training import LatentVelocity, Penalty, PhaseFit, Recipe, Reconstru
 _LORENZ_AE = {"encoder": (36, 24, 12, 2), "decoder": (2, 12, 24, 36)}
 _LORENZ_NCAE = {"layers": (2, 18, 36), "embedding": (1, 2, 2, 2)}
 _PENDULUM_AE = {"encoder": (16, 16, 16, 8, 4), "decoder": (4, 8, 16, 16, 16)}
+_LORENZ_FLOW = {"latent_dim": 2, "units": (21, 21, 21), "embedding": (1, 8, 4), "bandwidth": 10.0}
+_PENDULUM_FLOW = {"latent_dim": 4, "units": (18,) * 5, "embedding": (4, 8, 4)}
 _PENDULUM_NCAE = {"layers": (4, 8, 12, 14, 16), "embedding": (4, 4, 4)}
 
 SIZES: dict[str, dict[str, dict[str, object]]] = {
@@ -24,6 +26,7 @@ SIZES: dict[str, dict[str, dict[str, object]]] = {
         "cae": {"layers": (2, 21, 36)},
         "context-cae": {"layers": (2, 20, 36)},
         **dict.fromkeys(("soft-ncae", "ncae", "ncae-bias", "ncae-slope"), _LORENZ_NCAE),
+        "flow": _LORENZ_FLOW,
     },
     "pendulum": {
         "pod": {"latent_dim": 4},
@@ -32,9 +35,13 @@ SIZES: dict[str, dict[str, dict[str, object]]] = {
         "context-cae": {"layers": (4, 8, 12, 14, 16)},
         "soft-ncae": {"layers": (4, 8, 12, 14, 16), "embedding": (4, 4)},
         **dict.fromkeys(("ncae", "ncae-bias", "ncae-slope"), _PENDULUM_NCAE),
+        "flow": _PENDULUM_FLOW,
     },
 }
-"""Sizes by system and method, from the hyperparameter tables of Adriaens et al. (2026); POD to match."""
+"""Sizes by system and method, from the hyperparameter tables of Adriaens et al. (2026); POD to match.
+
+The flow has as many parameters as FiLM+AE, and sizes that were chosen on validation contexts (studies/exactness).
+"""
 
 _NCAE = ("riemannian-adam", 5e-2, (1e-6, 1e-5), (128, 4096))
 _PAPER = {  # optimizer, learning rate, then weight decay and batch size for Lorenz96 and for the pendulum

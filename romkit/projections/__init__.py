@@ -3,6 +3,7 @@
 from romkit.projections.architectures import architecture
 from romkit.projections.base import EncoderDecoder, Operator, Projection
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
+from romkit.projections.flow import Flow
 from romkit.projections.methods import METHODS, method_named
 from romkit.projections.normalization import Normalization, Signature
 from romkit.projections.path import MovingPath
@@ -21,6 +22,7 @@ __all__ = [
     "ContextCAE",
     "EncoderDecoder",
     "FilmAE",
+    "Flow",
     "MovingPath",
     "NcAE",
     "Normalization",

@@ -44,6 +44,7 @@ def architecture(
     sizes = {"embedding": (len(signature.context_names), 4, 4)}
     if {"latent_dim", "layers", "encoder", "decoder"} & {*accepted} - {*settings}:
         chain = _chain(len(signature.state_names), latent_dim, layers)
+        sizes |= {"units": (min(64, max(24, 4 * chain[0])),) * 3}
         sizes |= {"latent_dim": chain[0], "layers": chain, "encoder": chain[::-1], "decoder": chain}
     return {**{name: size for name, size in sizes.items() if name in accepted}, **settings}
 

@@ -2,11 +2,13 @@
 
 from romkit.projections.base import Projection
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
+from romkit.projections.flow import Flow
 from romkit.projections.pod import POD
 from romkit.projections.unconstrained import AE, ContextAE, FilmAE
 
 METHODS: dict[str, type[Projection]] = {
-    method.name: method for method in (POD, AE, ContextAE, FilmAE, CAE, ContextCAE, SoftNcAE, NcAE, BiasNcAE, SlopeNcAE)
+    method.name: method
+    for method in (POD, AE, ContextAE, FilmAE, CAE, ContextCAE, SoftNcAE, NcAE, BiasNcAE, SlopeNcAE, Flow)
 }
 """The methods that ship with romkit, by the name that `romkit.fit` takes."""
 

@@ -32,22 +32,19 @@ class Networks(EncoderDecoder):
         self.encoder, self.decoder = encoder, decoder
 
     def encode(self, y: Tensor) -> Tensor:
-        return _run(self.encoder, y)
+        return run(self.encoder, y)
 
     def decode(self, z: Tensor) -> Tensor:
-        return _run(self.decoder, z)
+        return run(self.decoder, z)
 
     def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
-        return _run_jvp(self.encoder, y, v)
+        return run_jvp(self.encoder, y, v)
 
     def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
-        return _run_jvp(self.decoder, z, w)
+        return run_jvp(self.decoder, z, w)
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
-        curve = Jet(z, w, torch.zeros_like(w))
-        for step in self.decoder:
-            curve = step.jet(curve)
-        return curve.acceleration
+        return run_jet(self.decoder, Jet(z, w, torch.zeros_like(w))).acceleration
 
 
 class Joint(EncoderDecoder):
@@ -80,13 +77,22 @@ class Joint(EncoderDecoder):
         return torch.cat([y.expand(*lead, -1), c.expand(*lead, -1)], dim=-1)
 
 
-def _run(steps: Sequence[Step], x: Tensor) -> Tensor:
+def run(steps: Sequence[Step], x: Tensor) -> Tensor:
+    """One step after the other."""
     for step in steps:
         x = step(x)
     return x
 
 
-def _run_jvp(steps: Sequence[Step], x: Tensor, v: Tensor) -> Dual:
+def run_jvp(steps: Sequence[Step], x: Tensor, v: Tensor) -> Dual:
+    """The same, with a tangent."""
     for step in steps:
         x, v = step.jvp(x, v)
     return Dual(x, v)
+
+
+def run_jet(steps: Sequence[DecoderStep], curve: Jet) -> Jet:
+    """The same, along a curve."""
+    for step in steps:
+        curve = step.jet(curve)
+    return curve

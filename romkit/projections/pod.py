@@ -55,7 +55,12 @@ class POD(Projection):
         return Subspace(self.modes)
 
     def initialise(self, y: Tensor) -> None:
-        """Modes of the snapshots y (N, n), from the eigenvectors of their covariance in float64."""
-        y = y.double()
-        _, vectors = torch.linalg.eigh(y.mT @ y)
-        self.modes.data = vectors.flip(-1)[:, : self.latent_dim].contiguous().to(self.modes)
+        """Modes of the snapshots y (N, n)."""
+        self.modes.data = leading_modes(y, self.latent_dim).to(self.modes)
+
+
+def leading_modes(y: Tensor, number: int) -> Tensor:
+    """(n, number) in float64: orthonormal directions along which snapshots y (N, n) are largest, by their covariance."""
+    y = y.double()
+    _, vectors = torch.linalg.eigh(y.mT @ y)
+    return vectors.flip(-1)[:, :number].contiguous()
