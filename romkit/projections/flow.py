@@ -83,7 +83,7 @@ class ScaleAndShift(NamedTuple):
 class Rotation:
     """Q = I - U T Uᵀ, the product of the reflections by the columns of U (n, k): orthogonal in any precision.
 
-    Source: Schreiber & Van Loan (1989), the compact WY form; T⁻¹ = striu(Uᵀ U) + ½ diag(Uᵀ U) (Puglisi 1992).
+    Source: Schreiber & Van Loan (1989), the compact WY form; T⁻¹ = striu(Uᵀ U) + ½ diag(Uᵀ U).
     """
 
     def __init__(self, reflectors: Tensor):

@@ -60,7 +60,7 @@ class POD(Projection):
 
 
 def leading_modes(y: Tensor, number: int) -> Tensor:
-    """(n, number) in float64: orthonormal directions along which snapshots y (N, n) are largest, by their covariance."""
+    """(n, number) in float64: orthonormal directions along which snapshots y (N, n) are largest."""
     y = y.double()
     _, vectors = torch.linalg.eigh(y.mT @ y)
     return vectors.flip(-1)[:, :number].contiguous()
