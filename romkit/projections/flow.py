@@ -13,7 +13,6 @@ from romkit.broadcast import align, matmul
 from romkit.errors import InputError
 from romkit.projections.activations import SiLU
 from romkit.projections.base import EncoderDecoder, Projection
-from romkit.projections.biorthogonal import orthonormal
 from romkit.projections.hypernetwork import Embedding, Linear, uniform
 from romkit.projections.networks import DecoderStep, run, run_jet, run_jvp
 from romkit.projections.normalization import Normalization
@@ -200,8 +199,7 @@ class Flow(Projection):
         config = {"latent_dim": latent_dim, "units": list(units), "embedding": list(embedding), "bandwidth": bandwidth}
         super().__init__(normalization, config)
         self.latent_dim, n = latent_dim, len(normalization.signature.state_names)
-        basis = _reflectors(orthonormal(n, latent_dim, generator))
-        self.reflectors = nn.Parameter(basis, requires_grad=False)
+        self.reflectors = nn.Parameter(uniform((n, latent_dim), 1.0, generator), requires_grad=False)
         self.embedding = Embedding(embedding, generator, bandwidth=bandwidth)
         sizes, others = [], n - latent_dim
         for k, width in enumerate(units):
