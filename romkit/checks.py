@@ -46,6 +46,14 @@ def not_negative(argument: str, value: float) -> float:
     raise InputError(argument, expected="a number that is not negative", got=repr(value), fix=f"give {argument} >= 0")
 
 
+def share(argument: str, value: float) -> float:
+    """`value` as a float, if it lies between 0 and 1, ends excluded."""
+    number = _number(value)
+    if 0 < number < 1:
+        return number
+    raise InputError(argument, expected="a share between 0 and 1", got=repr(value), fix=f"give {argument}=0.25, say")
+
+
 def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) -> None:
     """The last axis of an array of this shape must have `size` entries."""
     if len(shape) == 0 or shape[-1] != size:

@@ -1,19 +1,29 @@
 """What learned dynamics have in common before they are fitted: settings with one `fit`."""
 
 import abc
+from collections.abc import Mapping, Sequence
 
 import xarray as xr
 
 from romkit.data import check_states
 from romkit.integrators.base import LearnedField
 from romkit.integrators.samples import LatentSamples
+from romkit.integrators.selection import choose
 from romkit.integrators.sources import ProjectionFamily, differentiated_samples, encoded_samples
 
 
 class Estimator(abc.ABC):
     """Settings of a fit; `fit` returns the law, which `romkit.rollout`, `follow` and `forecast` take as dynamics."""
 
-    def fit(self, projection: ProjectionFamily, data: xr.Dataset, *, seed: int = 0) -> LearnedField:
+    def fit(
+        self,
+        projection: ProjectionFamily,
+        data: xr.Dataset,
+        *,
+        seed: int = 0,
+        select: Mapping[str, Sequence[object]] | None = None,
+        validation: float = 0.25,
+    ) -> LearnedField:
         """The law of a projection on a dataset, of second order where that has a variable `acceleration`.
 
         Args:
@@ -21,16 +31,27 @@ class Estimator(abc.ABC):
             data: in romkit's schema; without `velocity`, rates come from differentiation in time, and `source` of the
                 law says so.
             seed: of whatever is random in the fit, the same for all laws of a stack.
+            select: settings to choose by rollouts of held-out trajectories, and the values to choose from:
+                `{"threshold": (0.01, 0.03, 0.1), "degree": (2, 3)}`. `source` of the law says which were taken.
+            validation: share of the trajectories that is held out for this choice; the law is then fitted to all.
 
         Raises:
             InputError: data of another shape than the projection's, or times that cannot be used.
         """
         check_states(data)
         samples = (encoded_samples if "velocity" in data else differentiated_samples)(projection, data)
-        return self.fit_samples(samples.scaled(), seed=seed)
+        return self.fit_samples(samples.scaled(), seed=seed, select=select, validation=validation)
 
     def fit_samples(
-        self, samples: object, zdot: object = None, context: object = None, *, seed: int = 0, **labels: object
+        self,
+        samples: object,
+        zdot: object = None,
+        context: object = None,
+        *,
+        seed: int = 0,
+        select: Mapping[str, Sequence[object]] | None = None,
+        validation: float = 0.25,
+        **labels: object,
     ) -> LearnedField:
         """The law of samples, scaled only if they are (`LatentSamples.scaled`).
 
@@ -39,6 +60,8 @@ class Estimator(abc.ABC):
             zdot: ż where z is given.
             context: of each z.
             seed: as in `fit`.
+            select: as in `fit`.
+            validation: as in `fit`.
             **labels: `names`, `parameters`, `times`, `source`.
 
         Raises:
@@ -46,7 +69,7 @@ class Estimator(abc.ABC):
         """
         if not isinstance(samples, LatentSamples):
             samples = LatentSamples.first_order(samples, zdot, context, **labels)
-        return self._fit(samples, seed)
+        return self._fit(samples, seed) if select is None else choose(self, samples, select, validation, seed)
 
     @abc.abstractmethod
     def _fit(self, samples: LatentSamples, seed: int) -> LearnedField: ...

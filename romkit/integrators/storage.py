@@ -15,14 +15,19 @@ from torch import Tensor
 from romkit.errors import FileError, InputError
 from romkit.files import reason
 from romkit.integrators.base import LearnedField
+from romkit.integrators.dmd import LinearModel
 from romkit.integrators.neural_ode import NeuralODEModel
+from romkit.integrators.operator_inference import OperatorModel
 from romkit.integrators.scaling import Scaling
-from romkit.integrators.sindy import Basis, Fourier, Library, Polynomial, SINDyModel
+from romkit.integrators.sindy import Basis, Equation, Fourier, Library, Polynomial, SINDyModel
 from romkit.integrators.sindy.library import Product, Some, Sum
 from romkit.sealed import Header, Tensors
 
 LIBRARIES: dict[str, type[Library]] = {kind.__name__: kind for kind in (Polynomial, Fourier, Sum, Product, Some)}
 """Libraries that a file can name."""
+
+EQUATIONS: dict[str, type[Equation]] = {"sindy": SINDyModel, "operator-inference": OperatorModel, "dmd": LinearModel}
+"""Laws in terms, by the name that a file has for them."""
 
 MAX_TERMS = 100_000
 """Most terms of a library in a file, and of each part of it: more would fill the memory before a check could fail."""
@@ -35,10 +40,10 @@ def packed(law: LearnedField) -> tuple[Header, Tensors]:
         InputError: a law of the user's own, or one with terms that are functions of the user's own.
     """
     header: Header = {"order": law.order, "source": law.source}
-    if isinstance(law, SINDyModel):
-        basis = law.basis
-        header |= {"law": "sindy", "library": _spec(basis.library), "context_library": _spec(basis.context_library)}
-        facts, scalings = FACTS["sindy"], {"variables": basis.variables, "context": basis.context}
+    if type(law) in EQUATIONS.values():
+        basis, kind = law.basis, next(name for name, each in EQUATIONS.items() if each is type(law))
+        header |= {"law": kind, "library": _spec(basis.library), "context_library": _spec(basis.context_library)}
+        facts, scalings = FACTS[kind], {"variables": basis.variables, "context": basis.context}
         tensors = {"coefficients": law.coefficients}
     elif isinstance(law, NeuralODEModel):
         header |= {"law": "neural-ode", "layers": len(law.layers)}
@@ -47,7 +52,7 @@ def packed(law: LearnedField) -> tuple[Header, Tensors]:
         tensors |= {f"layers.{k}": part for k, part in enumerate(chain(*law.layers))}
     else:
         fix = "write its parameters to a file of your own"
-        raise InputError("law", expected="a fitted SINDy or NeuralODE", got=type(law).__name__, fix=fix)
+        raise InputError("law", expected=f"a fitted {' or '.join(READERS)}", got=type(law).__name__, fix=fix)
     header |= {"samples": law.samples} | {name: getattr(law, name).tolist() for name in facts}
     for name, scaling in scalings.items():
         header[name] = list(scaling.names)
@@ -75,7 +80,7 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Learn
         raise FileError(path, problem=problem, fix="restore it from a copy, or fit and save the law again") from error
 
 
-def _sindy(header: Header, tensors: Tensors, common: dict[str, object]) -> SINDyModel:
+def _equation(header: Header, tensors: Tensors, common: dict[str, object]) -> Equation:
     coefficients = tensors["coefficients"]
     *lead, K, m = coefficients.shape
     variables, context = _scaling("variables", header, tensors, lead), _scaling("context", header, tensors, [])
@@ -83,9 +88,10 @@ def _sindy(header: Header, tensors: Tensors, common: dict[str, object]) -> SINDy
     library, terms = _library(header["library"], len(variables))
     context_library, context_terms = _library(header["context_library"], len(context))
     _check(terms * context_terms == K, "terms")
-    facts = _facts("sindy", header, ((lead, torch.float64), (lead, torch.bool), ([*lead, m], torch.float64)))
+    kind = header["law"]
+    facts = _facts(kind, header, ((lead, torch.float64), (lead, torch.bool), ([*lead, m], torch.float64)))
     basis = Basis(library, context_library, variables, context)
-    return SINDyModel(basis=basis, coefficients=coefficients, **common, **facts)
+    return EQUATIONS[kind](basis=basis, coefficients=coefficients, **common, **facts)
 
 
 def _neural_ode(header: Header, tensors: Tensors, common: dict[str, object]) -> NeuralODEModel:
@@ -107,8 +113,11 @@ def _neural_ode(header: Header, tensors: Tensors, common: dict[str, object]) -> 
     return NeuralODEModel(layers=layers, shift=shift, scale=scale, rate=rate, context=context, **common, **facts)
 
 
-READERS = {"sindy": _sindy, "neural-ode": _neural_ode}
-FACTS = {"sindy": ("condition", "converged", "residual"), "neural-ode": ("velocity_error", "trajectory_error")}
+READERS = {**dict.fromkeys(EQUATIONS, _equation), "neural-ode": _neural_ode}
+FACTS = {
+    **dict.fromkeys(EQUATIONS, ("condition", "converged", "residual")),
+    "neural-ode": ("velocity_error", "trajectory_error"),
+}
 """What a fit says about itself. It may be infinite, and is in the header, where no field is computed from it."""
 
 

@@ -8,7 +8,20 @@ import torch
 import romkit
 from romkit import integrators
 from romkit.errors import InputError
-from romkit.integrators import DYNAMICS, LSPG, Galerkin, LatentDynamics, NeuralODE, PetrovGalerkin, Reencoded, SINDy
+from romkit.integrators import (
+    DMD,
+    DYNAMICS,
+    LAWS,
+    LSPG,
+    Galerkin,
+    LatentDynamics,
+    NeuralODE,
+    OperatorInference,
+    PetrovGalerkin,
+    Reencoded,
+    SINDy,
+    WeakSINDy,
+)
 from romkit.integrators.base import LatentField
 from romkit.testing import check_dynamics
 from tests.properties.test_projection_laws import make
@@ -23,11 +36,20 @@ def trained(lorenz_data):
     return romkit.fit("ncae", lorenz_data, epochs=2)
 
 
-@pytest.fixture(params=[SINDy, NeuralODE])
+LEARNED = {
+    SINDy: SINDy(degree=2),
+    WeakSINDy: WeakSINDy(degree=2, threshold=0.0),
+    OperatorInference: OperatorInference(regularization=1.0),
+    DMD: DMD(),
+    NeuralODE: NeuralODE(hidden=(4,), segment=4, regression_steps=20, shooting_steps=2),
+}
+
+
+@pytest.fixture(params=LEARNED.values(), ids=LAWS)
 def law(request, trained, lorenz_data):
-    if request.param is SINDy:
-        return SINDy(degree=2).fit_samples(integrators.encoded_samples(trained, lorenz_data))
-    return NeuralODE(hidden=(4,), segment=4, regression_steps=20, shooting_steps=2).fit(trained, lorenz_data)
+    if isinstance(request.param, NeuralODE):
+        return request.param.fit(trained, lorenz_data)
+    return request.param.fit_samples(integrators.encoded_samples(trained, lorenz_data))
 
 
 def test_all_dynamics_are_here():
@@ -35,7 +57,8 @@ def test_all_dynamics_are_here():
     concrete = {kind for kind in exported if issubclass(kind, LatentDynamics) and not inspect.isabstract(kind)}
     learned = {kind for kind in concrete if issubclass(kind, integrators.LearnedField)}
     assert concrete - learned == {type(dynamics) for dynamics in REGISTERED}
-    assert learned <= {SINDy, integrators.SINDyModel, NeuralODE, integrators.NeuralODEModel}
+    equations = {integrators.SINDyModel, integrators.OperatorModel, integrators.LinearModel}
+    assert learned - {integrators.Equation} == {*equations, integrators.NeuralODEModel}
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 2, 3), (1, 4, 1, 0)], ids=["two latents", "one latent"])

@@ -9,6 +9,18 @@ from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.ensemble import SINDyEnsemble
 from romkit.integrators.sindy.estimator import SINDy
 from romkit.integrators.sindy.library import Fourier, Library, Polynomial, Terms
-from romkit.integrators.sindy.model import SINDyModel
+from romkit.integrators.sindy.model import Equation, SINDyModel
+from romkit.integrators.sindy.weak import WeakSINDy
 
-__all__ = ["Basis", "Fourier", "Library", "Polynomial", "SINDy", "SINDyEnsemble", "SINDyModel", "Terms"]
+__all__ = [
+    "Basis",
+    "Equation",
+    "Fourier",
+    "Library",
+    "Polynomial",
+    "SINDy",
+    "SINDyEnsemble",
+    "SINDyModel",
+    "Terms",
+    "WeakSINDy",
+]

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -13,8 +14,10 @@ from romkit.integrators.samples import LatentSamples
 from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.ensemble import SINDyEnsemble, bootstrap
 from romkit.integrators.sindy.library import Library, Polynomial, distinct
-from romkit.integrators.sindy.model import SINDyModel
+from romkit.integrators.sindy.model import Equation, SINDyModel
 from romkit.integrators.sindy.regression import Design, Fit, gram, regress
+
+E = TypeVar("E", bound=Equation)
 
 EXPLAINED = 0.9
 """Share of the variance of a rate that an equation should explain; one that explains less warns."""
@@ -70,8 +73,8 @@ class SINDy(Estimator):
 
     def _fit(self, samples: LatentSamples, seed: int) -> SINDyModel:
         design = self._design(samples)
-        model = _model(samples, design.basis, regress(design, gram(design, 0, len(samples)), self))
-        _warn_of_poor_fit(model, samples.targets)
+        model = equation(SINDyModel, samples, design.basis, regress(design, gram(design, 0, design.rows), self))
+        _warn_of_poor_fit(model, design.targets)
         return model
 
     def fit_ensemble(
@@ -91,30 +94,21 @@ class SINDy(Estimator):
         Source: Fasel, Kutz, Brunton, Brunton (2022), ensemble-SINDy, section 2 (bagging); Künsch (1989) for blocks.
         """
         checks.at_least("models", models, 2)
-        if checks.at_least("blocks", blocks, 2) > len(samples):
-            raise InputError("blocks", expected=f"at most {len(samples)}, the samples", got=blocks, fix="lower it")
         design = self._design(samples)
-        draw = bootstrap(len(samples), models, blocks, seed, samples.targets.device)
+        if checks.at_least("blocks", blocks, 2) > design.rows:
+            raise InputError("blocks", expected=f"at most {design.rows}, the samples", got=blocks, fix="lower it")
+        draw = bootstrap(design.rows, models, blocks, seed, samples.targets.device)
         sums = torch.stack([gram(design, start, stop) for start, stop in draw.bounds])
         grams = torch.einsum("bj,j...->b...", draw.counts, sums)
         found = regress(design, grams, self, draw.sample_weights())
         basis = replace(design.basis, variables=design.basis.variables.repeated(models))
-        members = _model(samples, basis, found, models)
+        members = equation(SINDyModel, samples, basis, found, models)
         return SINDyEnsemble(
             replace(members, source=f"{models} bootstrap samples of {blocks} blocks: {samples.source}")
         )
 
     def _design(self, samples: LatentSamples) -> Design:
-        basis = self._basis(samples)
-        terms = len(basis.names)
-        if len(samples) < terms:
-            expected, fix = f"at least {terms} samples, one per candidate term", "give more samples or lower the degree"
-            raise InputError("z", expected=expected, got=f"{len(samples)}", fix=fix)
-        lead = samples.targets.shape[:-2]
-        shared = all(size == 1 for size in samples.context.shape[:-2])
-        context = samples.context if shared else samples.context.expand(*lead, *samples.context.shape[-2:])
-        inputs, targets = basis.scaled(samples.inputs, samples.targets)
-        return Design(basis, *(_one_axis(x) for x in (inputs, context, targets)))
+        return design_of(samples, self._basis(samples))
 
     def _basis(self, samples: LatentSamples) -> Basis:
         library = distinct(self.library or Polynomial(self.degree), samples.variables.symbols)
@@ -122,17 +116,35 @@ class SINDy(Estimator):
         return Basis(library, context, samples.variables, samples.parameters)
 
 
-def _model(samples: LatentSamples, basis: Basis, found: Fit, *members: int) -> SINDyModel:
+def design_of(samples: LatentSamples, basis: Basis) -> Design:
+    """The samples as they enter the terms.
+
+    Raises:
+        InputError: fewer samples than terms.
+    """
+    terms = len(basis.names)
+    if len(samples) < terms:
+        expected, fix = f"at least {terms} samples, one per candidate term", "give more samples or lower the degree"
+        raise InputError("z", expected=expected, got=f"{len(samples)}", fix=fix)
+    lead = samples.targets.shape[:-2]
+    shared = all(size == 1 for size in samples.context.shape[:-2])
+    context = samples.context if shared else samples.context.expand(*lead, *samples.context.shape[-2:])
+    inputs, targets = basis.scaled(samples.inputs, samples.targets)
+    return Design(basis, *(_one_axis(x) for x in (inputs, context, targets)))
+
+
+def equation(kind: type[E], samples: LatentSamples, basis: Basis, found: Fit, *members: int) -> E:
     """What was found for the members of an ensemble, if any, and for the problems of the samples."""
     lead, flat = (*members, *samples.targets.shape[:-2]), 1 + len(members)
     parts = {name: value.reshape((*lead, *value.shape[flat:])) for name, value in found._asdict().items()}
-    return SINDyModel(basis=basis, order=samples.order, source=samples.source, samples=len(samples), **parts)
+    return kind(basis=basis, order=samples.order, source=samples.source, samples=len(samples), **parts)
 
 
 def _warn_of_poor_fit(model: SINDyModel, targets: Tensor) -> None:
     """Warn where an equation explains less than `EXPLAINED` of the variance of its rate."""
-    targets = targets.double()
-    variance, square = targets.var(-2, correction=0), targets.square().mean(-2)
+    variance, square = (
+        value.reshape(model.residual.shape) for value in (targets.var(-2, correction=0), targets.square().mean(-2))
+    )
     unexplained = torch.where(variance > 0, model.residual.square() * square / variance, 0.0).nan_to_num(nan=1.0)
     poor = unexplained > 1 - EXPLAINED
     if bool(poor.any()):

@@ -1,20 +1,25 @@
-"""A discovered equation: prints itself, and drives the latent space of any projection."""
+"""A law in terms: prints itself, and drives the latent space of any projection."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 from torch import Tensor
 
 from romkit import checks
 from romkit.errors import InputError
 from romkit.integrators.base import LearnedField
+from romkit.integrators.sindy import symbolic
 from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.export import to_pysindy
 
+if TYPE_CHECKING:
+    import sympy
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SINDyModel(LearnedField):
-    """żᵢ = Σₖ ξₖᵢ θₖ(z, c) with few non-zero ξₖᵢ, or z̈ᵢ = Σₖ ξₖᵢ θₖ(z, ż, c): what `SINDy.fit` returns.
+class Equation(LearnedField):
+    """żᵢ = Σₖ ξₖᵢ θₖ(z, c), or z̈ᵢ = Σₖ ξₖᵢ θₖ(z, ż, c): what is common to laws that are linear in their coefficients.
 
     One equation for all contexts. A stack of problems has a leading axis on coefficients, condition, converged and
     residual; `model[i]` is one of it, and the stack as it is drives a stack of projections.
@@ -72,7 +77,7 @@ class SINDyModel(LearnedField):
         return self.right_hand_side(c)(z)
 
     def equations(self, digits: int = 4) -> list[str]:
-        """One formula per latent, like `z0' = 1.000 z1 - 0.5000 z0 F`, with this many significant digits."""
+        """One formula per latent in the terms as they are scaled, like `δz0' = 1.000 δz1 - 0.5000 δz0 F`."""
         self._check_single("equations")
         columns = self.coefficients.T.tolist()
         latents = self.basis.variables.symbols[: len(columns)]
@@ -88,6 +93,23 @@ class SINDyModel(LearnedField):
         rows = zip(self.equations(), self.residual.tolist(), strict=True)
         return [*(f"{equation}   (residual {residual:.1e})" for equation, residual in rows), *self._definitions]
 
+    def to_sympy(self) -> "list[sympy.Eq]":
+        """One equation per latent in physical latents and contexts, multiplied out; `.rhs` is its right-hand side.
+
+        Raises:
+            InputError: a stack, or terms that are functions of the user's own.
+        """
+        self._check_single("to_sympy")
+        return symbolic.equations(self.basis, self.coefficients, self.order)
+
+    def formulas(self, digits: int = 4) -> list[str]:
+        """The same as text with this many significant digits."""
+        return symbolic.texts(self.to_sympy(), digits)
+
+    def latex(self, digits: int = 4) -> list[str]:
+        """The same as LaTeX, without the dollars."""
+        return symbolic.latex(self.to_sympy(), digits, self.basis.variables.names, self.order)
+
     def to_pysindy(self) -> object:
         """A fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes its control input.
 
@@ -96,7 +118,7 @@ class SINDyModel(LearnedField):
         self._check_single("to_pysindy")
         return to_pysindy(self.basis, self.coefficients, self.order)
 
-    def __getitem__(self, index: int) -> "SINDyModel":
+    def __getitem__(self, index: int) -> Self:
         if self.coefficients.ndim < 3:
             raise InputError("index", expected="a stack of equations", got="a single one", fix="use it as it is")
         parts = ("coefficients", "condition", "converged", "residual")
@@ -108,14 +130,15 @@ class SINDyModel(LearnedField):
     def __repr__(self) -> str:
         lead = tuple(self.coefficients.shape[:-2])
         if lead:
-            return f"SINDyModel(stack {lead}, {len(self.terms)} candidate terms, {self.samples} samples; {self.source})"
+            facts = f"stack {lead}, {len(self.terms)} candidate terms, {self.samples} samples; {self.source}"
+            return f"{type(self).__name__}({facts})"
         facts = (
             f"{int(self.support.sum())} of {self.support.numel()} coefficients, "
             f"residual {', '.join(f'{r:.1e}' for r in self.residual.tolist())}, "
             f"condition {self.condition.item():.1e}, {self.samples} samples; {self.source}"
         )
         unsettled = [] if bool(self.converged) else ["the support had not settled: raise max_iter"]
-        return "\n  ".join([f"SINDyModel({facts})", *self.equations(), *self._definitions, *unsettled])
+        return "\n  ".join([f"{type(self).__name__}({facts})", *self.equations(), *self._definitions, *unsettled])
 
     @property
     def _definitions(self) -> list[str]:
@@ -125,6 +148,10 @@ class SINDyModel(LearnedField):
         if self.coefficients.ndim > 2:
             got = f"a stack of shape {tuple(self.coefficients.shape[:-2])}"
             raise InputError("model", expected="a single equation", got=got, fix=f"take one: model[0].{what}()")
+
+
+class SINDyModel(Equation):
+    """Few non-zero coefficients: what the fit of `SINDy` or `WeakSINDy` returns."""
 
 
 def _formula(column: list[float], names: list[str], digits: int) -> str:

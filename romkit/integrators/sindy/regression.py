@@ -6,7 +6,7 @@ QR decomposition, built chunk by chunk as well, takes the place of the Gram matr
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -56,6 +56,11 @@ class Design:
     targets: Tensor
 
     @property
+    def rows(self) -> int:
+        """N, the samples."""
+        return self.targets.shape[-2]
+
+    @property
     def size(self) -> int:
         """K + m: terms and targets."""
         return len(self.basis.names) + self.targets.shape[-1]
@@ -91,6 +96,12 @@ class Fit(NamedTuple):
     condition: Tensor
     converged: Tensor
     residual: Tensor
+
+
+def joined(found: Sequence[tuple[Tensor, Tensor, Tensor]]) -> Fit:
+    """The fit of problems that were solved one by one: coefficients, condition and residual of each."""
+    coefficients, condition, residual = map(torch.stack, zip(*found, strict=True))
+    return Fit(coefficients, condition, torch.ones_like(condition, dtype=torch.bool), residual)
 
 
 def gram(design: Design, start: int, stop: int) -> Tensor:

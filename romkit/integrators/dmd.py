@@ -1,0 +1,128 @@
+"""Dynamic mode decomposition with control: the best linear law, and the baseline of all others."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+import torch
+from torch import Tensor
+
+from romkit import checks
+from romkit.errors import InputError
+from romkit.integrators.estimator import Estimator
+from romkit.integrators.samples import LatentSamples
+from romkit.integrators.sindy.basis import Basis
+from romkit.integrators.sindy.estimator import equation
+from romkit.integrators.sindy.library import Polynomial
+from romkit.integrators.sindy.model import Equation
+from romkit.integrators.sindy.regression import joined
+
+
+class LinearModel(Equation):
+    """ż = A z + B (1, c): what the fit of `DMD` returns."""
+
+    def step(self, dt: float) -> tuple[Tensor, Tensor]:
+        """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c), in physical latents and contexts.
+
+        Raises:
+            InputError: a stack, or a law of second order.
+        """
+        self._check_single("step")
+        if self.order != 1:
+            raise InputError("model", expected="a law of first order", got="one of second", fix="use it as it is")
+        m, p = self.latent_dim, len(self.context_names)
+        zero, units = torch.zeros(p, dtype=torch.float64), torch.eye(m, dtype=torch.float64)
+        free = self.predict(torch.zeros(m, dtype=torch.float64), zero)
+        A = torch.stack([self.predict(u, zero) - free for u in units], dim=-1)
+        inputs = [self.predict(0 * free, c) - free for c in torch.eye(p, dtype=torch.float64)]
+        generator = torch.zeros(m + 1 + p, m + 1 + p, dtype=torch.float64)
+        generator[:m] = torch.cat([A, torch.stack([free, *inputs], dim=-1)], dim=-1)
+        stepped = torch.linalg.matrix_exp(dt * generator)[:m]
+        return stepped[:, :m], stepped[:, m:]
+
+
+@dataclass(frozen=True)
+class DMD(Estimator):
+    """Settings of a fit; `fit` returns ż = A z + B (1, c), whose motion over one sampling interval is that of DMDc.
+
+    Least squares for z(t + dt) = A' z(t) + B' (1, c(t)) over all neighbours in time; (A, B) is the matrix logarithm of
+    (A', B') for inputs that are held over an interval. The context enters as an input, so the eigenvalues are the same
+    at all contexts.
+
+    Args:
+        rank: how many singular values of the data (z, 1, c) to keep; all by default.
+
+    Samples have to be whole trajectories at evenly spaced times. In second order the state is (z, ż), and its last rows
+    are the law: exact for linear systems, a fit for others.
+
+    Source: Proctor, Brunton, Kutz (2016), Dynamic mode decomposition with control, section 3.
+    """
+
+    rank: int | None = None
+
+    def __post_init__(self):
+        if self.rank is not None:
+            checks.at_least("rank", self.rank, 1)
+
+    def _fit(self, samples: LatentSamples, seed: int) -> LinearModel:
+        step = _interval(samples)
+        basis = Basis(Polynomial(1), Polynomial(1), samples.variables, samples.parameters)
+        lead, m = samples.targets.shape[:-2], samples.targets.shape[-1]
+        w = basis.variables.on(samples.inputs.double())(samples.inputs.double())
+        c = basis.context.on(samples.context.double())(samples.context.double())
+        paths = [x.unflatten(-2, (-1, len(samples.times))) for x in (w, c.expand(*lead, *c.shape[-2:]))]
+        problems = zip(*(x.reshape(math.prod(lead), *x.shape[-3:]) for x in paths), strict=True)
+        return equation(LinearModel, samples, basis, joined([self._one(*pair, step, m) for pair in problems]))
+
+    def _one(self, w: Tensor, c: Tensor, step: float, m: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Coefficients (K, m), condition (), and residual (m,) of a step, relative to the step itself.
+
+        From scaled states w (C, T, d) and contexts c (C, T, p).
+        """
+        before, after = (x.flatten(0, 1) for x in (w[:, :-1], w[:, 1:]))
+        inputs = torch.cat([c.new_ones(*c.shape[:-1], 1), c], dim=-1)[:, :-1].flatten(0, 1)
+        known = torch.cat([before, inputs], dim=-1)
+        U, s, Vh = torch.linalg.svd(known, full_matrices=False)
+        keep = slice(self.rank) if self.rank else s > s[0] * len(known) * torch.finfo(s.dtype).eps
+        operator = (Vh[keep].mT / s[keep]) @ (U[:, keep].mT @ after)  # (d + 1 + p, d)
+        missed = (after - known @ operator)[:, -m:].norm(dim=0) / (after - before)[:, -m:].norm(dim=0)
+        generator = _generator(operator.mT.numpy(), step)[-m:]
+        return _coefficients(generator, c.shape[-1]), s[0] / s[-1], missed.nan_to_num(nan=0.0, posinf=0.0)
+
+
+def _generator(operator: np.ndarray, step: float) -> Tensor:
+    """(d, d + 1 + p) of ẇ that moves w by `operator` in one step, while the inputs stay.
+
+    Raises:
+        InputError: no real linear flow does that.
+    """
+    d, size = operator.shape
+    whole = np.eye(size)
+    whole[:d] = operator
+    values = np.linalg.eigvals(operator[:, :d])
+    if bool((values.real <= 0).any() and (np.abs(values.imag[values.real <= 0]) < 1e-12).any()):
+        worst = values[np.argmin(values.real)].real
+        fix = "sample more finely, lower rank or the number of latents, or take another law"
+        expected = "steps that a linear motion can make"
+        raise InputError("data", expected=expected, got=f"a mode that is multiplied by {worst:.2g} in a step", fix=fix)
+    return torch.from_numpy(np.real(scipy.linalg.logm(whole))[:d] / step)
+
+
+def _coefficients(generator: Tensor, p: int) -> Tensor:
+    """(K, m) in the order of the terms: each of 1, w0, w1, ... times each of 1, c0, c1, ..."""
+    m, d = len(generator), generator.shape[-1] - 1 - p
+    table = generator.new_zeros(1 + d, 1 + p, m)
+    table[0] = generator[:, d:].mT
+    table[1:, 0] = generator[:, :d].mT
+    return table.flatten(0, 1)
+
+
+def _interval(samples: LatentSamples) -> float:
+    if samples.times is None:
+        fix = "give z (C, T, m) and times (T,), neither joined nor thinned out"
+        raise InputError("samples", expected="whole trajectories with their times", got="single ones", fix=fix)
+    steps = samples.times.diff()
+    if len(steps) < 1 or not torch.allclose(steps, steps.mean(), rtol=1e-3):
+        raise InputError("times", expected="equally spaced times", got=f"{len(steps)} others", fix="resample the data")
+    return steps.mean().item()

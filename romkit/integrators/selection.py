@@ -1,0 +1,144 @@
+"""Settings of a law chosen by rollouts of trajectories that it was not fitted to."""
+
+import itertools
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit import checks
+from romkit.errors import FitWarning, InputError
+from romkit.integrators.base import LearnedField, default_solver
+from romkit.integrators.samples import LatentSamples
+
+if TYPE_CHECKING:
+    from romkit.integrators.estimator import Estimator
+
+LOST = 2.0
+"""Largest error that counts, in standard deviations: two signals that have nothing to do with each other have 1.4."""
+
+
+def choose(
+    estimator: "Estimator",
+    samples: LatentSamples,
+    grid: Mapping[str, Sequence[object]],
+    validation: float,
+    seed: int,
+) -> LearnedField:
+    """The law whose settings, out of all combinations, follow held-out trajectories best; it is fitted to all of them.
+
+    Args:
+        estimator: the settings that are not chosen.
+        samples: whole trajectories.
+        grid: values to choose from, by the name of a setting.
+        validation: share of the trajectories that is held out, by context; of a single one, the last part of it.
+        seed: of the draw, and of the fits.
+
+    Raises:
+        InputError: an unknown setting, samples that are no trajectories, or candidates that all diverge.
+    """
+    names = [field.name for field in fields(estimator)]
+    for name in grid:
+        checks.one_of("select", name, names)
+    train, held = split(samples, validation, seed)
+    candidates = [
+        replace(estimator, **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())
+    ]
+    errors = [_error(candidate, train, held, seed) for candidate in candidates]
+    best = int(np.argmin(errors))
+    if not errors[best] < LOST:
+        fix = "widen the grid, or take another kind of law"
+        got = f"{len(candidates)} that are lost from the start"
+        raise InputError("select", expected="a candidate whose rollouts stay near the data", got=got, fix=fix)
+    chosen = candidates[best]
+    law = chosen.fit_samples(samples, seed=seed)
+    settings = ", ".join(f"{name}={_short(getattr(chosen, name))}" for name in grid)
+    held_out = len(held) // len(held.times)
+    said = f"{settings} chosen out of {len(candidates)} by rollouts of {held_out} held out (error {errors[best]:.2g})"
+    return replace(law, source=f"{samples.source}; {said}")
+
+
+def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentSamples, LatentSamples]:
+    """Trajectories to fit to, and those that are held out: whole contexts, where there are several.
+
+    Raises:
+        InputError: single samples, or a share that leaves nothing on one side.
+    """
+    share = checks.share("validation", validation)
+    if samples.times is None:
+        fix = "give z (C, T, m) and times (T,), or the settings themselves"
+        raise InputError("samples", expected="whole trajectories with their times", got="single ones", fix=fix)
+    T = len(samples.times)
+    number = len(samples) // T
+    if number == 1:
+        cut = round((1 - share) * T)
+        return _part(samples, torch.arange(T) < cut, samples.times[:cut]), _part(
+            samples, torch.arange(T) >= cut, samples.times[cut:]
+        )
+    draw = np.random.default_rng(seed)
+    starts = samples.context[..., ::T, :].movedim(-2, 0).flatten(1).cpu().numpy()
+    groups = np.unique(starts, axis=0, return_inverse=True)[1].reshape(-1)
+    groups = groups if groups.max() > 0 else np.arange(number)
+    kinds = draw.permutation(groups.max() + 1)
+    out = kinds[: min(len(kinds) - 1, max(1, round(share * len(kinds))))]
+    held = torch.from_numpy(np.isin(groups, out)).repeat_interleave(T)
+    return _part(samples, ~held, samples.times), _part(samples, held, samples.times)
+
+
+def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
+    """(..., C) error of rollouts of a law from the first state of each trajectory: mean over time of the distance.
+
+    It is measured in standard deviations of the latent coordinates (root mean square over them), at most `LOST`.
+    """
+    m, times = samples.targets.shape[-1], samples.times
+    truth, context = (x.unflatten(-2, (-1, len(times))) for x in (samples.inputs.double(), samples.context.double()))
+    at = _contexts(context, times)
+    moving = not bool((context == context[..., :1, :]).all())
+    fixed = None if moving else law.right_hand_side(context[..., 0, :])
+
+    def field(t: Tensor, w: Tensor) -> Tensor:
+        rate = (law.right_hand_side(at(t)) if fixed is None else fixed)(w)
+        return rate if law.order == 1 else torch.cat([w[..., m:], rate], dim=-1)
+
+    with torch.no_grad():
+        start = truth[..., 0, :].contiguous()
+        reached = default_solver(times)(field, start, times - times[0]).states
+    z = truth[..., :m]
+    deviation = z.flatten(-3, -2).std(-2)[..., None, None, :]
+    apart = ((reached[..., :m] - z) / torch.where(deviation > 0, deviation, 1.0)).square().mean(-1).sqrt()
+    return apart.nan_to_num(nan=LOST).clamp(max=LOST).mean(-1)
+
+
+def _contexts(context: Tensor, times: Tensor):
+    """c(t) (..., C, p), linear between the times."""
+    span = times - times[0]
+
+    def at(t: Tensor) -> Tensor:
+        k = int(torch.searchsorted(span, t.double(), right=True).clamp(1, len(span) - 1))
+        share = ((t - span[k - 1]) / (span[k] - span[k - 1])).clamp(0, 1)
+        return torch.lerp(context[..., k - 1, :], context[..., k, :], share.to(context))
+
+    return at
+
+
+def _error(estimator: "Estimator", train: LatentSamples, held: LatentSamples, seed: int) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        try:
+            return rollout_error(estimator.fit_samples(train, seed=seed), held).mean().item()
+        except InputError:  # more terms than samples, say
+            return LOST
+
+
+def _part(samples: LatentSamples, rows: Tensor, times: Tensor) -> LatentSamples:
+    return replace(samples.only(rows), times=times)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_short, value))})"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

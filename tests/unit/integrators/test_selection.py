@@ -1,0 +1,147 @@
+"""Settings of a law chosen by rollouts of held-out trajectories; laws written in physical latents."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import sympy
+import torch
+
+from romkit.errors import InputError
+from romkit.integrators import DMD, LatentSamples, OperatorInference, SINDy
+from romkit.integrators.selection import LOST, rollout_error, split
+from romkit.integrators.sindy import Fourier, Polynomial, Terms
+from romkit.solvers import RK4
+
+MU = torch.linspace(0.5, 2.0, 8, dtype=torch.float64)
+TIMES = torch.arange(201, dtype=torch.float64) * 0.05
+
+
+def van_der_pol(z, mu):
+    x, y = (z - 3).unbind(-1)
+    return torch.stack([y, mu * (1 - x**2) * y - x], dim=-1)
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """Eight oscillators (8, 201, 2) around (3, 3), each with its μ, scaled."""
+    start = torch.stack([torch.linspace(3.5, 5, 8), torch.linspace(2, 4, 8)], dim=-1).double()
+    z = RK4(0.01)(lambda t, z: van_der_pol(z, MU), start, TIMES).states
+    given = LatentSamples.first_order(z, van_der_pol(z, MU[:, None]), MU[:, None], times=TIMES, parameters=["mu"])
+    return given.scaled()
+
+
+def test_whole_contexts_are_held_out(samples):
+    twice = torch.cat([samples.context, samples.context])
+    z = torch.cat([samples.inputs, samples.inputs])
+    both = LatentSamples.first_order(
+        z.unflatten(0, (16, 201)), z.unflatten(0, (16, 201)), twice.unflatten(0, (16, 201)), times=TIMES
+    )
+    train, held = split(both, 0.25, seed=1)
+    assert (len(train) // 201, len(held) // 201) == (12, 4)
+    assert not set(train.context.flatten().tolist()) & set(held.context.flatten().tolist())
+    assert torch.equal(split(both, 0.25, seed=1)[1].context, held.context)
+    assert not torch.equal(split(both, 0.25, seed=2)[1].context, held.context)
+
+
+def test_of_a_single_trajectory_the_end_is_held_out(samples):
+    z = samples.inputs[:201]
+    alone = LatentSamples.first_order(z[None], z[None], times=TIMES)
+    train, held = split(alone, 0.25, seed=0)
+    assert torch.equal(torch.cat([train.inputs, held.inputs]), z)
+    assert (len(train), len(held)) == (151, 50)
+    assert torch.equal(held.times, TIMES[151:])
+
+
+def test_rollouts_choose_the_degree_and_the_threshold(samples):
+    law = SINDy().fit_samples(samples, select={"degree": (1, 2, 3), "threshold": (0.002, 3.0)})
+    assert law.basis.library == Polynomial(3)
+    assert float(rollout_error(law, samples).max()) < 0.01
+    assert "; degree=3, threshold=0.002 chosen out of 6 by rollouts of 2 held out (error " in law.source
+    assert law.samples == 8 * 201  # fitted to all in the end
+
+
+def test_regularization_is_chosen_where_none_is_given(samples):
+    law = OperatorInference(degree=3).fit_samples(samples)
+    assert "regularization=(" in law.source
+    assert "chosen out of 18" in law.source
+    assert float(rollout_error(law, samples).max()) < 0.02
+    heavy = OperatorInference(degree=3, regularization=1e3).fit_samples(samples)
+    assert float(rollout_error(heavy, samples).max()) > 0.5
+
+
+def test_a_lost_rollout_counts_as_lost(samples):
+    law = SINDy(degree=3).fit_samples(samples)
+    burst = replace(law, coefficients=-30 * law.coefficients)
+    assert float(rollout_error(burst, samples).max()) > 0.9 * LOST
+
+
+def test_a_context_that_moves_is_followed():
+    ramp = 0.5 + 0.1 * TIMES
+    z = RK4(0.01)(lambda t, z: van_der_pol(z, 0.5 + 0.1 * t), torch.tensor([[4.0, 3.0]]).double(), TIMES).states
+    c = ramp[None, :, None]
+    moving = LatentSamples.first_order(z, van_der_pol(z, ramp), c, times=TIMES, parameters=["mu"])
+    law = SINDy(degree=3, threshold=0.0, alpha=0.0).fit_samples(moving)
+    assert float(rollout_error(law, moving).max()) < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({"treshold": (0.1,)}, "select: expected one of .* did you mean 'threshold'"),
+        ({"degree": (40,)}, "select: expected a candidate whose rollouts stay near the data"),
+    ],
+)
+def test_choices_that_cannot_be_made(samples, grid, message):
+    burst = LatentSamples.first_order(
+        (torch.arange(201.0).double()[:, None] ** torch.arange(1, 3)).expand(3, 201, 2) * 1e4,
+        torch.ones(3, 201, 2).double(),
+        times=TIMES,
+    )
+    with pytest.raises(InputError, match=message):
+        SINDy(degree=1).fit_samples(burst, select=grid)
+    with pytest.raises(InputError, match="samples: expected whole trajectories"):
+        SINDy().fit_samples(samples.only(torch.ones(len(samples), dtype=torch.bool)), select={"threshold": (0.1,)})
+    with pytest.raises(InputError, match="validation: expected a share between 0 and 1"):
+        SINDy().fit_samples(samples, select={"threshold": (0.1,)}, validation=1.0)
+
+
+# -- equations as text, LaTeX and sympy ----------------------------------------------------------------------------
+
+
+def test_an_equation_is_written_in_physical_latents(samples):
+    law = SINDy(degree=3, threshold=1e-3, alpha=0.0).fit_samples(samples)
+    x, y, mu = sympy.symbols("z0 z1 mu")
+    true = [y - 3, mu * (1 - (x - 3) ** 2) * (y - 3) - (x - 3)]
+    for found, expected in zip(law.to_sympy(), true, strict=True):
+        difference = sympy.Poly(found.rhs - sympy.expand(expected), x, y, mu)
+        assert max(map(abs, difference.coeffs())) < 1e-6
+    assert law.formulas(3)[0] == "z0' = z1 - 3.0" or law.formulas(3)[0] == "z0' = 1.0 z1 - 3.0"
+    assert law.latex(3)[0].replace("1.0 z_{1}", "z_{1}") == r"\dot{z_{0}} = z_{1} - 3.0"
+
+
+def test_sympy_and_the_law_agree_on_any_terms():
+    z, c = torch.randn(2, 200, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    given = LatentSamples.first_order(z, z.sin(), c[:, :1], names=["a", "b"], parameters=["mu"]).scaled()
+    library = Polynomial(2) + Fourier(2) * Polynomial(1)
+    law = SINDy(library=library, threshold=0.0).fit_samples(given)
+    a, b, mu = sympy.symbols("a b mu")
+    for k, equation in enumerate(law.to_sympy()):
+        values = sympy.lambdify((a, b, mu), equation.rhs)(*z.T.numpy(), c[:, 0].numpy())
+        assert np.allclose(values, law.predict(z, c[:, :1])[:, k].numpy(), atol=1e-9)
+
+
+def test_second_order_and_linear_laws_print_too():
+    z, v = torch.randn(2, 60, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    law = SINDy(degree=1).fit_samples(LatentSamples.second_order(z, v, -4 * z - 0.5 * v).scaled())
+    assert law.formulas(2) == ["z0'' = -4.0 z0 - 0.5 z0'"]
+    assert law.latex(2) == [r"\ddot{z_{0}} = - 4.0 z_{0} - 0.5 \dot{z_{0}}"]
+    path = torch.exp(-0.5 * TIMES)[None, :, None]
+    assert DMD().fit_samples(path, -0.5 * path, times=TIMES).formulas(2) == ["z0' = -0.5 z0"]
+
+
+def test_terms_of_ones_own_have_no_sympy():
+    z = torch.randn(50, 1, dtype=torch.float64)
+    law = SINDy(library=Terms({"|z0|": lambda z: z[..., 0].abs()}), threshold=0.0).fit_samples(z, z.abs())
+    with pytest.raises(InputError, match="law: expected terms that sympy can write"):
+        law.to_sympy()
