@@ -38,7 +38,7 @@ def trained(lorenz_data):
 
 LEARNED = {
     SINDy: SINDy(degree=2),
-    WeakSINDy: WeakSINDy(degree=2, threshold=0.0),
+    WeakSINDy: WeakSINDy(degree=1),
     OperatorInference: OperatorInference(regularization=1.0),
     DMD: DMD(),
     NeuralODE: NeuralODE(hidden=(4,), segment=4, regression_steps=20, shooting_steps=2),

@@ -32,7 +32,7 @@ class WeakSINDy(SINDy):
     Args:
         windows: for each trajectory, evenly spread; they overlap.
         width: length of a window, in the time unit of the data; by default six times the time in which the latent state
-            moves by one standard deviation, at most a quarter of a trajectory. Wider ones average more noise.
+            moves by one standard deviation, at most a quarter of a trajectory. Wider ones average more.
         smoothness: p.
 
     The others are those of `SINDy`. Samples have to be whole trajectories, with their times.
@@ -125,7 +125,8 @@ def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, 
 def default_width(samples: LatentSamples) -> float:
     """2 `LAGS` times the time in which the latent state moves by one standard deviation, the mean over a stack.
 
-    At most a quarter of a trajectory. Read from the distance of samples that are some time apart, which noise changes little.
+    At most a quarter of a trajectory. Read from the distance of samples that are some time apart, which noise
+    changes little.
     """
     times = _times(samples)
     m = samples.targets.shape[-1]
