@@ -6,7 +6,8 @@ ncae = romkit.fit("ncae", data, seed=0)               # or romkit.load("ncae-lor
 run = romkit.rollout(system, ncae, F=3.15)            # truth, reduced model, errors over time
 """
 
-from romkit import data, integrators, metrics, presets, projections, solvers, systems, training
+from romkit import bases, data, integrators, metrics, presets, projections, solvers, systems, training
+from romkit.bases import basis
 from romkit.fit import fit
 from romkit.follow import follow
 from romkit.forecast import forecast
@@ -16,6 +17,8 @@ from romkit.score import score
 from romkit.simulate import simulate
 
 __all__ = [
+    "bases",
+    "basis",
     "data",
     "fit",
     "follow",

@@ -1,9 +1,11 @@
-"""`romkit.save` and `romkit.load`: projections and laws as files that are whole, as they were written, or refused."""
+"""`romkit.save` and `romkit.load`: projections, laws and bases as files, as they were written or refused."""
 
 import os
 from pathlib import Path
 
 from romkit import sealed
+from romkit.bases import Basis
+from romkit.bases import storage as bases
 from romkit.errors import InputError
 from romkit.integrators import LearnedField
 from romkit.integrators import storage as laws
@@ -11,11 +13,11 @@ from romkit.projections import Projection
 from romkit.projections import storage as projections
 
 
-def save(model: Projection | LearnedField, path: str | os.PathLike) -> Path:
-    """Write a projection or a fitted law, or a stack of them, to one file: all of it, or nothing at all.
+def save(model: Projection | LearnedField | Basis, path: str | os.PathLike) -> Path:
+    """Write a projection or a fitted law, or a stack of them, or a basis to one file: all of it, or nothing at all.
 
     Args:
-        model: a projection, with its `report`; or what the fit of SINDy or NeuralODE returned.
+        model: a projection, with its `report`; what the fit of SINDy or NeuralODE returned; or a basis.
         path: the file, in the safetensors format; an earlier one is replaced once the new one is complete.
 
     Returns:
@@ -29,20 +31,24 @@ def save(model: Projection | LearnedField, path: str | os.PathLike) -> Path:
         return sealed.write(path, "projection", *projections.packed(model))
     if isinstance(model, LearnedField):
         return sealed.write(path, "law", *laws.packed(model))
+    if isinstance(model, Basis):
+        return sealed.write(path, "basis", *bases.packed(model))
     got, fix = type(model).__name__, "call save(model, path)"
-    raise InputError("model", expected="a projection or a fitted law", got=got, fix=fix)
+    raise InputError("model", expected="a projection, a fitted law or a basis", got=got, fix=fix)
 
 
-def load(path: str | os.PathLike) -> Projection | LearnedField:
+def load(path: str | os.PathLike) -> Projection | LearnedField | Basis:
     """Read what `save` wrote, or a projection that ships with romkit, by its name: `load("ncae-lorenz96")`.
 
     Returns:
-        The projection or the law on the CPU, in the precision that it was saved in, with its seed axis if it was a
-        stack.
+        The projection, the law or the basis on the CPU, in the precision that it was saved in, with its seed axis if it
+        was a stack.
 
     Raises:
         FileError: neither a file nor a name in `pretrained()`; damaged, altered, or with content that cannot be used;
             or a projection of a class that is not imported.
     """
     header, tensors = sealed.read(projections.find(path))
+    if "basis" in header:
+        return bases.unpacked(path, tensors)
     return (laws if "law" in header else projections).unpacked(path, header, tensors)

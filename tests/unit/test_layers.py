@@ -11,6 +11,7 @@ LAYERS = (
     {"errors", "checks", "types", "problem", "broadcast", "progress", "provenance", "files", "sealed"},
     {"engine"},
     {"data", "solvers"},
+    {"bases"},
     {"systems", "projections", "integrators", "metrics"},
     {"training", "testing"},
     {"presets", "reduced", "saving"},

@@ -1,0 +1,202 @@
+"""A basis: mean and modes, and the coordinates that they give."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit import checks
+from romkit.bases.weights import Weight, weigher
+from romkit.data import DIMS, check_states
+from romkit.errors import InputError
+
+ORTHONORMAL = 1e-8
+"""Largest error of Vᵀ W V = I that modes computed elsewhere may have; they are then made orthonormal to rounding."""
+
+
+class Basis:
+    """An affine subspace of states, x = x̄ + V y with Vᵀ W V = I, and the coordinates y = Vᵀ W (x - x̄) in it.
+
+    A basis is never changed, so copies of projections share it. It computes in the precision and on the device of what
+    it is given.
+
+    Args:
+        modes: V (n, r), of `romkit.basis` or computed elsewhere.
+        mean: x̄ (n,), zero by default.
+        weight: W, see `romkit.bases.weights`; the identity by default.
+        singular_values: (r,), where they are known: of the snapshots minus their mean.
+        energy: (r,) share of the energy ‖x - x̄‖² of the snapshots that the first k modes hold.
+
+    Attributes:
+        dual: W V (n, r), in place of W, which nothing else needs.
+
+    Raises:
+        InputError: shapes that do not fit, a weight that is not positive, modes that are not orthonormal.
+    """
+
+    def __init__(
+        self,
+        modes: np.ndarray | Tensor,
+        mean: np.ndarray | Tensor | None = None,
+        weight: Weight = None,
+        *,
+        singular_values: np.ndarray | Tensor | None = None,
+        energy: np.ndarray | Tensor | None = None,
+    ):
+        modes = _float64("modes", modes)
+        if modes.ndim != 2 or not modes.shape[0] >= modes.shape[1] >= 1:
+            fix = "put modes into columns"
+            raise InputError("modes", expected="(n, r) with n >= r >= 1", got=f"shape {tuple(modes.shape)}", fix=fix)
+        dual = weigher(weight, len(modes))(modes)
+        self._set(modes, dual, mean, singular_values, energy)
+
+    @classmethod
+    def with_dual(
+        cls,
+        modes: Tensor,
+        dual: Tensor | None,
+        mean: Tensor,
+        *,
+        singular_values: Tensor | None = None,
+        energy: Tensor | None = None,
+    ) -> "Basis":
+        """A basis from V and W V, where W itself is not at hand; arguments are those of the class."""
+        basis = object.__new__(cls)
+        modes = _float64("modes", modes)
+        dual = modes if dual is None else _float64("dual", dual, tuple(modes.shape))
+        basis._set(modes, dual, mean, singular_values, energy)
+        return basis
+
+    def _set(
+        self,
+        modes: Tensor,
+        dual: Tensor,
+        mean: np.ndarray | Tensor | None,
+        singular_values: np.ndarray | Tensor | None,
+        energy: np.ndarray | Tensor | None,
+    ) -> None:
+        n, r = modes.shape
+        self.mean = _float64("mean", torch.zeros(n) if mean is None else mean, (n,))
+        self.modes, self.dual = _orthonormal(modes, dual)
+        self.singular_values = None if singular_values is None else _float64("singular_values", singular_values, (r,))
+        self.energy = None if energy is None else _float64("energy", energy, (r,))
+        self._casts: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor, Tensor]] = {}
+
+    @property
+    def size(self) -> int:
+        """n, the number of state components."""
+        return self.modes.shape[0]
+
+    @property
+    def rank(self) -> int:
+        """r, the number of modes."""
+        return self.modes.shape[1]
+
+    def encode(self, x: Tensor) -> Tensor:
+        """y = Vᵀ W (x - x̄): (..., n) -> (..., r)."""
+        checks.last_axis("x", x.shape, self.size, "the components of the states that the basis is of")
+        mean, _, dual = self._as(x)
+        return (x - mean) @ dual
+
+    def decode(self, y: Tensor) -> Tensor:
+        """x = x̄ + V y: (..., r) -> (..., n)."""
+        mean, modes, _ = self._as(y)
+        return mean + y @ modes.mT
+
+    def encode_tangent(self, v: Tensor) -> Tensor:
+        """Vᵀ W v of velocities v (..., n): (..., r)."""
+        return v @ self._as(v)[2]
+
+    def decode_tangent(self, w: Tensor) -> Tensor:
+        """V w: (..., r) -> (..., n)."""
+        return w @ self._as(w)[1].mT
+
+    def project(self, data: xr.Dataset) -> xr.Dataset:
+        """A dataset of the coordinates: `state`, and the time derivatives that there are, with r components.
+
+        One trajectory is in memory at a time, where the dataset is chunked.
+
+        Raises:
+            InputError: data on another grid.
+        """
+        check_size(self, data)
+        units = data["state"].attrs.get("units", "1")
+        names = [name for name in ("state", "velocity", "acceleration") if name in data]
+        variables = {}
+        for name in names:
+            offset = self.mean.numpy() if name == "state" else 0.0
+            blocks = [(block - offset) @ self.dual.numpy() for block in _trajectories(data[name])]
+            variables[name] = (DIMS, np.stack(blocks), data[name].attrs)
+        dropped = [name for name, coordinate in data.coords.items() if "component" in coordinate.dims]
+        coords = data.drop_vars([*dropped, *data.data_vars]).coords
+        projected = xr.Dataset(variables, coords)
+        projected["component"] = [f"y{k}" for k in range(self.rank)]
+        return projected.assign_coords(component_units=("component", [str(units)] * self.rank))
+
+    def truncated(self, rank: int) -> "Basis":
+        """The first `rank` modes."""
+        if checks.at_least("rank", rank, 1) > self.rank:
+            fix = "compute a larger basis"
+            raise InputError("rank", expected=f"at most the {self.rank} of the basis", got=str(rank), fix=fix)
+        modes, dual = self.modes[:, :rank], None if self.dual is self.modes else self.dual[:, :rank]
+        more = {
+            name: None if (v := getattr(self, name)) is None else v[:rank] for name in ("singular_values", "energy")
+        }
+        return Basis.with_dual(modes, dual, self.mean, **more)
+
+    def __deepcopy__(self, memo: dict) -> "Basis":
+        return self
+
+    def __repr__(self) -> str:
+        held = "" if self.energy is None else f", {1 - self.energy[-1].item():.1e} of the energy left"
+        return f"Basis({self.rank} modes of {self.size} components{held})"
+
+    def _as(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean, modes and dual in the precision and on the device of a tensor; each kind is made once."""
+        kind = (like.dtype, like.device)
+        if kind not in self._casts:
+            modes = self.modes.to(like)
+            dual = modes if self.dual is self.modes else self.dual.to(like)
+            self._casts[kind] = (self.mean.to(like), modes, dual)
+        return self._casts[kind]
+
+
+def check_size(basis: Basis, data: xr.Dataset) -> None:
+    """Raise InputError unless the states of a dataset have as many components as the basis."""
+    check_states(data)
+    if data.sizes["component"] != basis.size:
+        got = f"{data.sizes['component']}"
+        fix = "use data on the grid of the basis, or a basis of these data"
+        raise InputError("data", expected=f"the {basis.size} components of the basis", got=got, fix=fix)
+
+
+def _trajectories(variable: xr.DataArray) -> Iterator[np.ndarray]:
+    """(T, n) values of each trajectory."""
+    variable = variable.transpose(*DIMS)
+    for k in range(variable.sizes["trajectory"]):
+        yield np.asarray(variable.isel(trajectory=k).values, dtype=np.float64)
+
+
+def _orthonormal(modes: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
+    """Modes and dual with Vᵀ W V = I to rounding, from ones that nearly are."""
+    gram, unit = dual.mT @ modes, torch.eye(modes.shape[1], dtype=modes.dtype)
+    error = (gram - unit).abs().max().item()
+    if not error <= ORTHONORMAL:
+        fix = "give the weight that they are orthonormal in, or take the Q of their QR decomposition"
+        raise InputError("modes", expected="Vᵀ W V = I", got=f"an error of {error:.1e}", fix=fix)
+    if error <= 1e-14:
+        return modes, dual
+    turn = 1.5 * unit - 0.5 * (gram + gram.mT) / 2  # one step of Newton and Schulz towards the inverse root
+    return modes @ turn, modes @ turn if dual is modes else dual @ turn
+
+
+def _float64(name: str, values: np.ndarray | Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
+    tensor = torch.as_tensor(values).detach().to("cpu", torch.float64)
+    if shape is not None and tensor.shape != shape:
+        fix = "check the order of the axes"
+        raise InputError(name, expected=f"shape {shape}", got=f"shape {tuple(tensor.shape)}", fix=fix)
+    if not bool(tensor.isfinite().all()):
+        raise InputError(name, expected="finite numbers", got="NaN or infinity", fix="check where they come from")
+    return tensor

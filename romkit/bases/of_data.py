@@ -1,0 +1,83 @@
+"""`romkit.basis`: the proper orthogonal decomposition of snapshots."""
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit import checks
+from romkit.bases.base import Basis
+from romkit.bases.decomposition import decompose
+from romkit.bases.weights import Weight, weigher
+from romkit.data import DIMS, check_states
+from romkit.errors import InputError
+
+
+def basis(
+    data: xr.Dataset | np.ndarray | Tensor,
+    rank: int = 64,
+    weight: Weight = None,
+    tolerance: float | None = None,
+) -> Basis:
+    """The leading modes of snapshots: the subspace that is nearest to them in the metric W.
+
+    Args:
+        data: a dataset in romkit's schema, or snapshots (N, n).
+        rank: number r of modes; with a tolerance, the largest.
+        weight: W of the inner product, as (n,) positive numbers or a sparse mass matrix (n, n); Σ xₖ² by default.
+        tolerance: share of the energy that may be left out; the smallest rank that does is taken.
+
+    Returns:
+        Mean, modes with Vᵀ W V = I, singular values, energy. In float64, by the method of snapshots up to 1500 of them,
+        and else by a randomised decomposition with a seed of its own: the same every time.
+
+    Raises:
+        InputError: more modes than snapshots have directions, a weight that is not positive, values not finite.
+
+    Source: Sirovich (1987), Turbulence and the dynamics of coherent structures; Halko, Martinsson, Tropp (2011),
+    Finding structure with randomness, algorithm 4.4.
+    """
+    x = _snapshots(data)
+    count, n = x.shape
+    if checks.at_least("rank", rank, 1) > min(count, n) and tolerance is None:
+        expected, fix = f"at most {min(count, n)}, the number of snapshots or of their components", "give a smaller one"
+        raise InputError("rank", expected=expected, got=str(rank), fix=fix)
+    mean = x.mean(0)
+    modes, sigma, energy = decompose(x - mean, rank, weigher(weight, n))
+    share = (sigma**2).cumsum(0) / energy
+    kept = len(sigma) if tolerance is None else _smallest(share, checks.positive("tolerance", tolerance), rank)
+    if tolerance is None and len(sigma) < rank:
+        expected, fix = f"at most {len(sigma)}, the directions of these snapshots", "give a smaller one, or a tolerance"
+        raise InputError("rank", expected=expected, got=str(rank), fix=fix)
+    return Basis(modes[:, :kept], mean, weight, singular_values=sigma[:kept], energy=share[:kept])
+
+
+def _snapshots(data: xr.Dataset | np.ndarray | Tensor) -> Tensor:
+    """(N, n), float64."""
+    if isinstance(data, xr.Dataset):
+        values = check_states(data)["state"].transpose(*DIMS).values
+        return torch.as_tensor(values.reshape(-1, values.shape[-1])).double()
+    try:
+        x = torch.as_tensor(data).detach().to("cpu", torch.float64)
+    except (TypeError, ValueError, RuntimeError) as error:
+        got, fix = type(data).__name__, "give data of romkit's schema, or an array with a row for each snapshot"
+        raise InputError("data", expected="a dataset, or snapshots (N, n)", got=got, fix=fix) from error
+    if x.ndim != 2 or 0 in x.shape:
+        fix = "give a row for each snapshot"
+        raise InputError("data", expected="snapshots (N, n)", got=f"shape {tuple(x.shape)}", fix=fix)
+    if not bool(x.isfinite().all()):
+        raise InputError("data", expected="finite snapshots", got="NaN or infinity", fix="drop those snapshots")
+    return x
+
+
+def _smallest(share: Tensor, tolerance: float, rank: int) -> int:
+    """The smallest number of modes that leave no more than `tolerance` of the energy.
+
+    Raises:
+        InputError: `rank` modes leave more.
+    """
+    enough = (1 - share) <= max(tolerance, 1e-15)
+    if not bool(enough.any()):
+        got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
+        raise InputError("tolerance", expected=f"one that {rank} modes reach", got=got, fix="give a larger rank")
+    return int(enough.int().argmax()) + 1

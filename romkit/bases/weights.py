@@ -1,0 +1,50 @@
+"""Weights: the matrix W of an inner product, as it is given and as it is applied."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from romkit.errors import InputError
+
+Weight = np.ndarray | Tensor | sparse.sparray | sparse.spmatrix | None
+"""None for the identity, (n,) weights of a quadrature, or a sparse symmetric positive definite (n, n) mass matrix."""
+
+
+def weigher(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
+    """u (n, k) -> W u, in float64.
+
+    Raises:
+        InputError: not of size n, not positive, not symmetric.
+    """
+    if weight is None:
+        return lambda u: u
+    if sparse.issparse(weight):
+        return _by_matrix(weight, n)
+    values = torch.as_tensor(np.asarray(weight, dtype=np.float64))
+    if values.shape != (n,):
+        fix = "give one number per component, or a sparse matrix"
+        raise InputError("weight", expected=f"({n},) numbers", got=f"shape {tuple(values.shape)}", fix=fix)
+    if not bool((values > 0).all() & values.isfinite().all()):
+        raise InputError("weight", expected="positive numbers", got=_worst(values), fix="drop components of no weight")
+    return lambda u: values.to(u).unsqueeze(-1) * u
+
+
+def _by_matrix(weight: sparse.sparray | sparse.spmatrix, n: int) -> Callable[[Tensor], Tensor]:
+    matrix = weight.tocsr().astype(np.float64)
+    if matrix.shape != (n, n):
+        got, fix = f"shape {matrix.shape}", "give the mass matrix of these components"
+        raise InputError("weight", expected=f"a sparse matrix ({n}, {n})", got=got, fix=fix)
+    diagonal = torch.from_numpy(matrix.diagonal())
+    if not bool((diagonal > 0).all() & diagonal.isfinite().all()):
+        fix = "assemble the mass matrix again"
+        raise InputError("weight", expected="a positive definite matrix", got=f"diagonal, {_worst(diagonal)}", fix=fix)
+    if abs(matrix - matrix.T).max() > 1e-12 * abs(matrix).max():
+        raise InputError("weight", expected="a symmetric matrix", got="another", fix="give (W + W.T) / 2")
+    return lambda u: torch.from_numpy(matrix @ u.numpy())
+
+
+def _worst(values: Tensor) -> str:
+    return f"a smallest of {values.nan_to_num(nan=-torch.inf).min().item():g}"

@@ -1,0 +1,146 @@
+"""Bases: equal to the singular value decomposition, in any metric, from any side; and what they refuse."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from scipy import sparse
+from scipy.linalg import subspace_angles
+
+import romkit
+from romkit.bases import Basis, decomposition
+from romkit.errors import FileError, InputError
+
+RNG = np.random.default_rng(0)
+
+
+def snapshots(count, n, decay=0.7):
+    """(count, n) with singular values that fall like decay^k."""
+    k = min(count, n) - 1
+    left, right = (np.linalg.qr(RNG.standard_normal((size, k)))[0] for size in (count, n))
+    return (left * decay ** np.arange(k)) @ right.T + 3.0
+
+
+def mass(n):
+    """A mass matrix of linear elements on an uneven grid."""
+    h = RNG.uniform(0.5, 2.0, n + 1)
+    return sparse.diags_array([h[1:-1] / 6, (h[1:] + h[:-1]) / 3, h[1:-1] / 6], offsets=[-1, 0, 1])
+
+
+WEIGHTS = {"none": lambda n: None, "vector": lambda n: RNG.uniform(0.1, 10.0, n), "matrix": mass}
+
+
+def dense(weight, n):
+    return np.eye(n) if weight is None else np.diag(weight) if isinstance(weight, np.ndarray) else weight.toarray()
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize("shape", [(40, 200), (200, 40)])
+@pytest.mark.parametrize("exact", [1500, 10])
+def test_a_basis_is_the_singular_value_decomposition_in_its_metric(kind, shape, exact, monkeypatch):
+    monkeypatch.setattr(decomposition, "EXACT", exact)  # 10: randomised
+    count, n = shape
+    x, weight = snapshots(count, n), WEIGHTS[kind](n)
+    W = dense(weight, n)
+    found = romkit.basis(x, rank=12, weight=weight)
+    root = np.linalg.cholesky(W)
+    left, sigma, _ = np.linalg.svd(root.T @ (x - x.mean(0)).T, full_matrices=False)
+    V = found.modes.numpy()
+    assert np.abs(V.T @ W @ V - np.eye(12)).max() < 1e-12
+    assert np.allclose(found.singular_values, sigma[:12], rtol=0, atol=1e-10 * sigma[0])
+    assert subspace_angles(root.T @ V, left[:, :12]).max() < 1e-6
+    assert np.allclose(found.energy, (sigma**2).cumsum()[:12] / (sigma**2).sum())
+    assert np.allclose(found.mean, x.mean(0))
+
+
+def test_modes_far_below_the_leading_ones_are_found_too():
+    x = snapshots(30, 500, decay=0.3)  # the last singular value is 1e-15 of the first: squares of half of them are lost
+    found = romkit.basis(x, rank=24)
+    sigma = np.linalg.svd(x - x.mean(0), compute_uv=False)
+    assert np.allclose(found.singular_values, sigma[:24], rtol=1e-2, atol=1e-14)
+    assert (found.modes.T @ found.modes - torch.eye(24)).abs().max() < 1e-12
+
+
+def test_a_tolerance_takes_the_smallest_rank_that_reaches_it():
+    x = snapshots(40, 100)
+    left_over = 1 - romkit.basis(x, rank=30).energy
+    found = romkit.basis(x, tolerance=1e-3)
+    assert left_over[found.rank - 1] <= 1e-3 < left_over[found.rank - 2]
+
+
+def test_coordinates_go_both_ways():
+    x, weight = torch.from_numpy(snapshots(40, 100)), WEIGHTS["vector"](100)
+    found = romkit.basis(x, rank=7, weight=weight)
+    y = found.encode(x)
+    assert torch.allclose(found.encode(found.decode(y)), y, atol=1e-12)
+    assert torch.allclose(found.encode_tangent(found.decode_tangent(y)), y, atol=1e-12)
+    residual = x - found.decode(y)
+    assert (residual * torch.from_numpy(weight) @ found.modes).abs().max() < 1e-12
+    assert found.encode(x.float()).dtype == torch.float32
+    assert torch.equal(found.truncated(3).encode(x), y[:, :3])
+    assert copy.deepcopy(found) is found
+
+
+def test_a_dataset_is_projected(lorenz_data):
+    found = romkit.basis(lorenz_data, rank=5)
+    projected = found.project(lorenz_data)
+    assert projected.state.dims == ("trajectory", "time", "component")
+    assert np.allclose(projected.F, lorenz_data.F)
+    x, v = (torch.from_numpy(lorenz_data[name].values) for name in ("state", "velocity"))
+    assert np.allclose(projected.state, found.encode(x))
+    assert np.allclose(projected.velocity, found.encode_tangent(v))
+    romkit.data.check_dataset(projected)
+
+
+def test_a_basis_computed_elsewhere_is_taken():
+    modes = np.linalg.qr(RNG.standard_normal((50, 4)))[0]
+    taken = Basis(modes, mean=np.arange(50.0))
+    assert torch.equal(taken.mean, torch.arange(50.0, dtype=torch.float64))
+    rounded = Basis(modes + 1e-10)
+    assert (rounded.modes.mT @ rounded.modes - torch.eye(4)).abs().max() < 1e-14
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+def test_files_give_back_the_same(kind, tmp_path):
+    found = romkit.basis(snapshots(20, 60), rank=6, weight=WEIGHTS[kind](60))
+    romkit.save(found, tmp_path / "basis.safetensors")
+    again = romkit.load(tmp_path / "basis.safetensors")
+    for name in ("mean", "modes", "dual", "singular_values", "energy"):
+        assert torch.equal(getattr(found, name), getattr(again, name))
+    assert (again.dual is again.modes) == (kind == "none")
+
+
+def test_a_file_with_other_modes_is_refused(tmp_path):
+    header, tensors = {"basis": 2}, {"mean": torch.zeros(5), "modes": torch.ones(5, 2)}
+    romkit.sealed.write(tmp_path / "basis.safetensors", "basis", header, tensors)
+    with pytest.raises(FileError, match="does not hold a basis"):
+        romkit.load(tmp_path / "basis.safetensors")
+
+
+def test_bad_input_is_one_line(lorenz_data):
+    x = snapshots(10, 30)
+    for call, message in (
+        (lambda: romkit.basis(x, rank=11), "rank: expected at most 10"),
+        (lambda: romkit.basis(x, rank=10), "rank: expected at most 9, the directions"),
+        (lambda: romkit.basis(x, rank=0), "rank: expected an integer >= 1"),
+        (lambda: romkit.basis(x, rank=3, tolerance=1e-9), "tolerance: expected one that 3 modes reach"),
+        (lambda: romkit.basis(x, 3, weight=np.zeros(30)), "weight: expected positive numbers"),
+        (lambda: romkit.basis(x, 3, weight=np.ones(29)), "weight: expected (30,) numbers"),
+        (lambda: romkit.basis(x, 3, weight=-mass(30)), "weight: expected a positive definite matrix"),
+        (lambda: romkit.basis(x, 3, weight=mass(29)), "weight: expected a sparse matrix (30, 30)"),
+        (lambda: romkit.basis(x, 3, weight=sparse.triu(mass(30))), "weight: expected a symmetric matrix"),
+        (lambda: romkit.basis(x * np.nan, 3), "data: expected finite snapshots"),
+        (lambda: romkit.basis(x[0], 3), "data: expected snapshots (N, n)"),
+        (lambda: romkit.basis("x", 3), "data: expected a dataset, or snapshots"),
+        (lambda: Basis(np.ones((5, 2))), "modes: expected Vᵀ W V = I"),
+        (lambda: Basis(np.eye(5), mean=np.ones(4)), "mean: expected shape (5,)"),
+        (lambda: romkit.basis(x, 3).project(lorenz_data), "data: expected the 30 components of the basis, got 36"),
+        (lambda: romkit.basis(x, 3).truncated(4), "rank: expected at most the 3"),
+        (lambda: romkit.basis(xr.Dataset(), 3), "data: expected a variable 'state'"),
+    ):
+        with pytest.raises(InputError) as error:
+            call()
+        assert message in str(error.value)
+        assert "\n" not in str(error.value)
