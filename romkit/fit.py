@@ -10,11 +10,13 @@ import torch
 import xarray as xr
 
 from romkit import checks, provenance
+from romkit.bases import Basis, check_size
+from romkit.bases import basis as make_basis
 from romkit.data import check_dataset
 from romkit.engine import ENGINES
 from romkit.errors import InputError
 from romkit.presets import PRESETS, sized
-from romkit.projections import METHODS, Normalization, Projection, Signature, stack
+from romkit.projections import METHODS, BasisNormalization, Normalization, Projection, Signature, stack
 from romkit.projections.architectures import arguments
 from romkit.systems import SYSTEMS, System, system_of
 from romkit.training import Recipe
@@ -26,6 +28,7 @@ def fit(
     method: str | type[Projection] | functools.partial,
     data: xr.Dataset,
     *,
+    basis: int | Basis | None = None,
     seed: int = 0,
     seeds: Iterable[int] | None = None,
     preset: str | Recipe = "quick",
@@ -41,6 +44,8 @@ def fit(
         method: a name from `romkit.projections.METHODS`, for example "ncae"; a class of projections, of the user's own,
             say; or one with its sizes, `NcAE.with_sizes(layers=(2, 24, 36))`.
         data: a dataset in romkit's schema (see `romkit.data.schema`), from a system or the user's own.
+        basis: in front of the method, which then sees coordinates in it alone: what `romkit.basis` gave, or a number of
+            modes, those of the data in the metric of the system. The result is one projection of full states.
         seed: determines the initial parameters and the order of the data.
         seeds: trains one model per seed, all at once, and returns them as a stack; replaces `seed`.
         preset: a name from `romkit.presets.PRESETS`, or a `romkit.training.Recipe`.
@@ -63,7 +68,9 @@ def fit(
         InputError: unknown method, preset or setting, or data that cannot be used.
     """
     kind, sizes = _method(method)
-    check_dataset(data)
+    full = check_dataset(data)
+    basis = _basis(basis, full, system)
+    data = full if basis is None else basis.project(full)
     numbers = [_seed("seed", seed)] if seeds is None else _seeds(seeds)
     checks.one_of("engine", engine, ENGINES)
     device = _device(device)
@@ -74,13 +81,16 @@ def fit(
         plan = PRESETS[checks.one_of("preset", preset, PRESETS)](normalization.signature.system, kind.name)
     plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
     _check_optimizer(plan, engine, checkpoint)
-    system = _system_for(plan, system, data, normalization.signature)
+    system = _system_for(plan, system, full, basis, normalization.signature)
     sizes = sizes | {name: value for name, value in settings.items() if name not in SETTINGS}
     sizes = sized(kind, normalization.signature, sizes)
     models = [kind(normalization, torch.Generator().manual_seed(number), **sizes) for number in numbers]
     models = Run(plan, data, system, device, engine, checkpoint).train(models, numbers)
     for model in models:
-        model.report |= {"preset": preset if isinstance(preset, str) else "own", **_provenance(data, plan, device)}
+        model.report |= {"preset": preset if isinstance(preset, str) else "own", **_provenance(full, plan, device)}
+    if basis is not None:
+        normalization = BasisNormalization.from_dataset(full, basis, normalization)
+        models = [model.behind(normalization) for model in models]
     return stack(models) if seeds is not None else models[0]
 
 
@@ -95,6 +105,17 @@ def _method(method: object) -> tuple[type[Projection], dict[str, object]]:
     expected = "a name, a class of projections, or one with its sizes"
     fix = f"give one of {', '.join(METHODS)}, say, or NcAE.with_sizes(layers=(2, 24, 36))"
     raise InputError("method", expected=expected, got=repr(method)[:60], fix=fix)
+
+
+def _basis(given: int | Basis | None, data: xr.Dataset, system: System | None) -> Basis | None:
+    """The basis in front: as it is given, or of the data in the metric of their system."""
+    if given is None:
+        return None
+    if isinstance(given, Basis):
+        check_size(given, data)
+        return given
+    system = system_of(data) if system is None else system
+    return make_basis(data, checks.at_least("basis", given, 1), None if system is None else system.weight)
 
 
 def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None:
@@ -151,7 +172,9 @@ def _check_optimizer(plan: Recipe, engine: str, checkpoint: object) -> None:
             raise InputError("checkpoint", expected="none with an optimizer", got=repr(checkpoint), fix=fix)
 
 
-def _system_for(plan: Recipe, system: System | None, data: xr.Dataset, signature: Signature) -> System | None:
+def _system_for(
+    plan: Recipe, system: System | None, data: xr.Dataset, basis: Basis | None, signature: Signature
+) -> System | None:
     """The system whose field the losses need: that of the user, or the one that the data name; None if none is."""
     if not plan.needs_system:
         return None
@@ -160,6 +183,8 @@ def _system_for(plan: Recipe, system: System | None, data: xr.Dataset, signature
         fix = "pass system=..., an instance of romkit.systems.System, or use a preset that needs no field"
         got = repr(data.attrs.get("system"))
         raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=got, fix=fix)
+    if basis is not None and system.state_size == basis.size:
+        system = system.through(basis)
     if system.state_size != len(signature.state_names) or system.context_names != signature.context_names:
         expected = f"one with {len(signature.state_names)} components and the context of the data"
         got, fix = f"{system.name} with {system.state_size} and {system.context_names}", "pass the one of the data"

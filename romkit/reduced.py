@@ -8,6 +8,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import provenance
+from romkit.bases import Basis
 from romkit.data import Contexts
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
@@ -25,6 +26,7 @@ class ReducedModel:
 
     Attributes:
         problem: what the dynamics solve.
+        solved: the projection in it: that of coordinates in `basis`, where nothing else of the full model is needed.
     """
 
     def __init__(
@@ -35,11 +37,17 @@ class ReducedModel:
         self.dynamics = _trained_dynamics(projection) if dynamics is None else _checked(dynamics)
         self.contexts = contexts
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
+        if self.dynamics.tangential:
+            system = seen_through(projection.basis, system)
+        self.basis = projection.basis if system is None or system.basis is not None else None
+        self.solved = self.projection if self.basis is None else self.projection.of_coordinates()
         self.problem = self._problem(system)
 
     def start(self, t: Tensor, parts: Parts) -> Tensor:
         """The latent state (..., order · m) that trajectories from full states, each (C, n), start at, at time t."""
         with torch.no_grad(), one_thread():
+            if self.basis is not None:
+                parts = (self.basis.encode(parts[0]), *map(self.basis.encode_tangent, parts[1:]))
             expanded = tuple(part.expand(*self.lead, -1) for part in parts)
             return self.dynamics.start(self.problem, t, expanded)
 
@@ -47,19 +55,20 @@ class ReducedModel:
         """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes."""
         with torch.no_grad(), one_thread():
             solution = self.dynamics.solve(self.problem, start, times, solver=solver, engine=engine)
-            decoded = self.problem.decode(self.operator(self.contexts.over_time), solution.states)
+            decoded = self.problem.decode(self.operator(self.projection, self.contexts.over_time), solution.states)
         return self._dataset(solution, decoded)
 
-    def operator(self, contexts: Tensor) -> Operator:
-        """The projection at contexts (C, p) or (C, T, p)."""
-        return self.projection(contexts if self.projection.seeds is None else contexts.unsqueeze(0))
+    def operator(self, projection: Projection, contexts: Tensor) -> Operator:
+        """A projection at contexts (C, p) or (C, T, p)."""
+        return projection(contexts if projection.seeds is None else contexts.unsqueeze(0))
 
     def _problem(self, system: System | None) -> Problem:
-        path, c = ConstantPath(self.operator(self.contexts.initial)), self.contexts.initial.expand(*self.lead, -1)
+        c = self.contexts.initial.expand(*self.lead, -1)
+        path = ConstantPath(self.operator(self.solved, self.contexts.initial))
         if self.contexts.path is not None:
             # contiguous, because derivatives along the path need numbers with memory of their own
             c = lambda t: self.contexts.path(t).expand(*self.lead, -1).contiguous()  # noqa: E731
-            path = MovingPath(self.projection, c)
+            path = MovingPath(self.solved, c)
         if system is not None:
             return system.problem(path, c)
         return PROBLEMS[getattr(self.dynamics, "order", 1)](path)
@@ -114,6 +123,13 @@ def _trained_dynamics(projection: Projection) -> LatentDynamics:
     return DYNAMICS[followed["dynamics"]]() if followed else Galerkin()
 
 
+def seen_through(basis: Basis | None, system: System | None) -> System | None:
+    """The system in the coordinates of a basis, if it can be seen in them, and else the system itself."""
+    if basis is None or system is None or system.basis is not None or not system.terms():
+        return system
+    return system.through(basis)
+
+
 def _checked(dynamics: object) -> LatentDynamics:
     if isinstance(dynamics, LatentDynamics):
         return dynamics
@@ -128,6 +144,11 @@ def _checked(dynamics: object) -> LatentDynamics:
 def check_match(system: System, projection: Projection) -> None:
     """Raise InputError unless the projection was made for states and contexts like those of the system."""
     signature = projection.normalization.signature
+    if system.basis is not None:
+        if projection.basis is not system.basis:
+            got, fix = f"one behind {projection.basis}", "fit it with basis=system.basis"
+            raise InputError("projection", expected=f"one behind the {system.basis} of the system", got=got, fix=fix)
+        signature = projection.normalization.inner.signature
     for what, own, given in (
         ("state components", signature.state_names, tuple(system.state_names)),
         ("context parameters", signature.context_names, system.context_names),

@@ -1,8 +1,8 @@
 """Bases: affine subspaces x = x̄ + V y that states are described in, orthonormal in the metric of the states."""
 
-from romkit.bases.base import Basis
+from romkit.bases.base import Basis, check_size
 from romkit.bases.decomposition import Decomposition, decompose
 from romkit.bases.of_data import basis
 from romkit.bases.weights import Weight, weigher
 
-__all__ = ["Basis", "Decomposition", "Weight", "basis", "decompose", "weigher"]
+__all__ = ["Basis", "Decomposition", "Weight", "basis", "check_size", "decompose", "weigher"]

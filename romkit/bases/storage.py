@@ -19,6 +19,12 @@ def packed(basis: Basis) -> tuple[Header, Tensors]:
     return {"basis": basis.rank}, tensors
 
 
+def rebuilt(tensors: Tensors) -> Basis:
+    """The basis of these tensors; KeyError or InputError where they are not of one."""
+    more = {name: tensors[name] for name in OPTIONAL if name in tensors}
+    return Basis.with_dual(tensors["modes"], tensors.get("dual"), tensors["mean"], **more)
+
+
 def unpacked(path: str | os.PathLike, tensors: Tensors) -> Basis:
     """The basis of a sealed file.
 
@@ -26,8 +32,7 @@ def unpacked(path: str | os.PathLike, tensors: Tensors) -> Basis:
         FileError: content that does not fit.
     """
     try:
-        more = {name: tensors[name] for name in OPTIONAL if name in tensors}
-        return Basis.with_dual(tensors["modes"], tensors.get("dual"), tensors["mean"], **more)
+        return rebuilt(tensors)
     except (KeyError, InputError, RuntimeError) as error:
         problem = f"does not hold a basis ({reason(error)})"
         raise FileError(path, problem=problem, fix="restore it from a copy") from error

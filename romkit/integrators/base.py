@@ -6,6 +6,7 @@ of a first-order problem, and (z, ż) (..., 2m) of a mechanical one (see `romkit
 
 import abc
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,7 +22,14 @@ LatentRate = Callable[[Tensor, Tensor], Tensor]
 
 
 class LatentDynamics(abc.ABC):
-    """A way to move in the latent space."""
+    """A way to move in the latent space.
+
+    Attributes:
+        tangential: whether it sees of the field no more than its projection onto a subspace that holds the manifold, so
+            that it is the same on a system seen through a basis (see `System.through`).
+    """
+
+    tangential: ClassVar[bool] = True
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         """The latent state that a trajectory from a full state starts at: the encoded one, unless overridden.

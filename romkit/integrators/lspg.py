@@ -56,6 +56,8 @@ class LSPG(LatentDynamics):
     reduction", section 3; Lee & Carlberg (2020), section 3.3, on nonlinear manifolds.
     """
 
+    tangential = False  # the residual has parts that no subspace sees
+
     dt: float = math.inf
     iterations: int = 8
     tolerance: float = 1e-10

@@ -5,7 +5,7 @@ from romkit.projections.base import EncoderDecoder, Operator, Projection
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.flow import Flow
 from romkit.projections.methods import METHODS, method_named
-from romkit.projections.normalization import Normalization, Signature
+from romkit.projections.normalization import BasisNormalization, Normalization, Signature
 from romkit.projections.path import MovingPath
 from romkit.projections.pod import POD
 from romkit.projections.stacking import stack, unstack
@@ -17,6 +17,7 @@ __all__ = [
     "CAE",
     "METHODS",
     "POD",
+    "BasisNormalization",
     "BiasNcAE",
     "ContextAE",
     "ContextCAE",

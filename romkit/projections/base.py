@@ -1,6 +1,7 @@
 """The one interface: a projection, called with a context, gives the projection operator at that context."""
 
 import abc
+import copy
 import functools
 from typing import ClassVar
 
@@ -9,9 +10,10 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit import checks
+from romkit.bases import Basis
 from romkit.data import context_array, context_matrix, context_names
 from romkit.errors import InputError
-from romkit.projections.normalization import Normalization
+from romkit.projections.normalization import BasisNormalization, Normalization
 from romkit.types import Dual
 
 
@@ -74,14 +76,14 @@ class Operator:
         """ρ(x) and Dρ(x) v, each (..., m)."""
         self._check("x", x, self.state_size)
         self._check("v", v, self.state_size)
-        return self._maps.encode_jvp(self._normalization.normalise(x), v / self._normalization.state_scale)
+        return self._maps.encode_jvp(self._normalization.normalise(x), self._normalization.normalise_tangent(v))
 
     def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         """φ(z) and Dφ(z) w, each (..., n)."""
         self._check("z", z, self.latent_dim)
         self._check("w", w, self.latent_dim)
         y, dy = self._maps.decode_jvp(z, w)
-        return Dual(self._normalization.denormalise(y), dy * self._normalization.state_scale)
+        return Dual(self._normalization.denormalise(y), self._normalization.denormalise_tangent(dy))
 
     def jvp(self, x: Tensor, v: Tensor) -> Dual:
         """P(x) and DP(x) v, each (..., n)."""
@@ -98,7 +100,7 @@ class Operator:
         """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""
         self._check("z", z, self.latent_dim)
         self._check("w", w, self.latent_dim)
-        return self._maps.decode_curvature(z, w) * self._normalization.state_scale
+        return self._normalization.denormalise_tangent(self._maps.decode_curvature(z, w))
 
     def _check(self, name: str, tensor: Tensor, size: int) -> None:
         if tensor.shape[-1:] != (size,):
@@ -132,6 +134,25 @@ class Projection(nn.Module, abc.ABC):
         self.config = config
         self.report: dict[str, object] = {}
         self.seeds: int | None = None
+
+    @property
+    def basis(self) -> Basis | None:
+        """The basis in front, whose coordinates the maps see; None without one."""
+        return self.normalization.basis
+
+    def behind(self, normalization: BasisNormalization) -> "Projection":
+        """A projection of coordinates as one of full states: with the basis of a normalization in front."""
+        full = copy.deepcopy(self)
+        full.normalization = normalization
+        return full
+
+    def of_coordinates(self) -> "Projection":
+        """The projection behind the basis, of the coordinates in it; the projection itself where there is none."""
+        if self.basis is None:
+            return self
+        inner = copy.deepcopy(self)
+        inner.normalization = inner.normalization.inner
+        return inner
 
     @classmethod
     def with_sizes(cls, **sizes: object) -> functools.partial:

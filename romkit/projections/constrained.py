@@ -152,7 +152,7 @@ class ContextCAE(CAE):
         self.config = {"layers": list(layers), "slope": slope}
 
     def at(self, c: Tensor) -> Joint:
-        return Joint(super().at(c), c, len(self.normalization.signature.state_names))
+        return Joint(super().at(c), c, self.normalization.size)
 
     def penalty(self, maps: Joint) -> Tensor:
         return super().penalty(maps.maps)

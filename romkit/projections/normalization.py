@@ -7,6 +7,7 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from romkit.bases import Basis
 from romkit.data import DIMS, context_names, context_ranges
 
 
@@ -42,8 +43,11 @@ class Normalization(nn.Module):
     is mapped to [-1, 1] on its training range.
 
     Attributes:
+        basis: in front of what the network sees; None here, see `BasisNormalization`.
         state_std: (n,) standard deviation of each component over the training data, by which NRMSE is normalised.
     """
+
+    basis: Basis | None = None
 
     def __init__(self, signature: Signature):
         super().__init__()
@@ -62,16 +66,8 @@ class Normalization(nn.Module):
     def from_dataset(cls, data: xr.Dataset) -> "Normalization":
         """The normalization of a training set (see `romkit.data.schema`)."""
         states = data["state"].transpose(*DIMS).values.reshape(-1, data.sizes["component"])
-        names, units = _components(data)
-        normalization = cls(
-            Signature(
-                str(data.attrs.get("system", "")),
-                names,
-                units,
-                context_names(data),
-                tuple(str(data[name].attrs.get("units", "")) for name in context_names(data)),
-            )
-        )
+        normalization = cls(signature_of(data))
+        units = normalization.signature.state_units
         normalization.state_shift = _float(states.mean(0))
         normalization.state_std = _float(_nonzero(states.std(0)))
         normalization.state_scale = _float(_nonzero(_scale_per_unit(states, units)))
@@ -80,17 +76,95 @@ class Normalization(nn.Module):
         normalization.context_scale = _float(_nonzero((high - low) / 2))
         return normalization
 
+    @property
+    def size(self) -> int:
+        """How many coordinates the network sees."""
+        return len(self.signature.state_names)
+
     def normalise(self, x: Tensor) -> Tensor:
         return (x - self.state_shift) / self.state_scale
 
     def denormalise(self, y: Tensor) -> Tensor:
         return torch.addcmul(self.state_shift, y, self.state_scale)
 
+    def normalise_tangent(self, v: Tensor) -> Tensor:
+        """ẏ of a velocity ẋ."""
+        return v / self.state_scale
+
+    def denormalise_tangent(self, w: Tensor) -> Tensor:
+        """ẋ of a velocity ẏ."""
+        return w * self.state_scale
+
     def normalise_context(self, c: Tensor) -> Tensor:
         return (c - self.context_shift) / self.context_scale
 
     def denormalise_context(self, c: Tensor) -> Tensor:
         return torch.addcmul(self.context_shift, c, self.context_scale)
+
+
+class BasisNormalization(Normalization):
+    """x = x̄ + V (shift + scale · y): a basis in front, and the normalization of its r coordinates behind it.
+
+    The columns of V are orthonormal in the metric of the basis, so P ∘ P = P is kept here too.
+
+    Attributes:
+        basis: shared by all copies, in float64 whatever the precision of the network.
+        inner: of the coordinates.
+    """
+
+    def __init__(self, signature: Signature, basis: Basis, inner: Normalization):
+        nn.Module.__init__(self)  # without buffers for shift and scale: those of the coordinates count
+        self.signature, self.basis, self.inner = signature, basis, inner
+        self.register_buffer("state_std", torch.ones(len(signature.state_names)))
+
+    @classmethod
+    def from_dataset(cls, data: xr.Dataset, basis: Basis, inner: Normalization) -> "BasisNormalization":
+        """That of full states, for a normalization of the same data in the coordinates of the basis."""
+        found = cls(signature_of(data), basis, inner)
+        state, mean = data["state"].transpose(*DIMS), basis.mean.numpy()
+        moments = np.zeros((2, basis.size))
+        for k in range(state.sizes["trajectory"]):  # one at a time, for data that are larger than memory
+            deviation = state.isel(trajectory=k).values - mean
+            moments += deviation.mean(0), (deviation**2).mean(0)
+        first, second = moments / state.sizes["trajectory"]
+        found.state_std = _float(_nonzero(np.sqrt(np.maximum(second - first**2, 0))))
+        return found
+
+    @property
+    def size(self) -> int:
+        return self.basis.rank
+
+    def normalise(self, x: Tensor) -> Tensor:
+        return self.inner.normalise(self.basis.encode(x))
+
+    def denormalise(self, y: Tensor) -> Tensor:
+        return self.basis.decode(self.inner.denormalise(y))
+
+    def normalise_tangent(self, v: Tensor) -> Tensor:
+        return self.inner.normalise_tangent(self.basis.encode_tangent(v))
+
+    def denormalise_tangent(self, w: Tensor) -> Tensor:
+        return self.basis.decode_tangent(self.inner.denormalise_tangent(w))
+
+    @property
+    def context_shift(self) -> Tensor:
+        return self.inner.context_shift
+
+    @property
+    def context_scale(self) -> Tensor:
+        return self.inner.context_scale
+
+
+def signature_of(data: xr.Dataset) -> Signature:
+    """What a projection of these data is made for."""
+    names, units = _components(data)
+    return Signature(
+        str(data.attrs.get("system", "")),
+        names,
+        units,
+        context_names(data),
+        tuple(str(data[name].attrs.get("units", "")) for name in context_names(data)),
+    )
 
 
 def _components(data: xr.Dataset) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -48,7 +48,7 @@ class POD(Projection):
     def __init__(self, normalization: Normalization, generator: torch.Generator, *, latent_dim: int):
         super().__init__(normalization, {"latent_dim": latent_dim})
         self.latent_dim = latent_dim
-        basis = orthonormal(len(normalization.signature.state_names), latent_dim, generator)
+        basis = orthonormal(normalization.size, latent_dim, generator)
         self.modes = nn.Parameter(basis, requires_grad=False)
 
     def at(self, c: Tensor) -> Subspace:

@@ -3,21 +3,29 @@
 import difflib
 import importlib.resources
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from romkit.bases import storage as bases
 from romkit.errors import FileError, InputError
 from romkit.files import existing, reason
 from romkit.projections.base import Projection
 from romkit.projections.methods import METHODS, method_named
-from romkit.projections.normalization import Normalization, Signature
+from romkit.projections.normalization import BasisNormalization, Normalization, Signature
 from romkit.projections.stacking import stack
 from romkit.sealed import Header, Tensors, plain
 
 FAULTS = (AttributeError, IndexError, KeyError, MemoryError, OverflowError, RuntimeError, TypeError, ValueError)
 """What classes raise on arguments that are not theirs."""
+
+BASIS = "basis."
+"""In front of the names of the tensors of a basis."""
+
+POSITIVE = ("state_scale", "state_std", "context_scale")
+"""Tensors of a normalization that divide."""
 
 
 PRETRAINED = Path(str(importlib.resources.files("romkit"))) / "pretrained"
@@ -52,10 +60,13 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
         got, fix = f"{projection.name!r}, which is another's", f"set {cls.__name__}.name"
         raise InputError("projection", expected=f"{cls.__name__} with a name of its own", got=got, fix=fix)
     tensors = {name: tensor.detach().cpu() for name, tensor in projection.state_dict().items()}
+    if projection.basis is not None:
+        tensors |= {f"{BASIS}{name}": tensor for name, tensor in bases.packed(projection.basis)[1].items()}
     header = {
         "method": projection.name,
         "config": projection.config,
         "signature": projection.normalization.signature.to_json(),
+        "basis_rank": None if projection.basis is None else projection.basis.rank,
         "seeds": projection.seeds,
         "report": projection.report,
         # The layout in memory decides the order in which BLAS sums, hence the last bit of every output.
@@ -100,8 +111,8 @@ def _check_sizes(method: type[Projection], header: Header, tensors: Tensors) -> 
     if seeds is not None and (type(seeds) is not int or seeds < 1):
         raise ValueError(f"seeds is {seeds!r:.20}")
     if issubclass(method, tuple(METHODS.values())):  # one of the user's own need not know tensors without numbers
+        normalization = _normalization(header, tensors)
         with torch.device("meta"):
-            normalization = Normalization(Signature.from_json(header["signature"]))
             empty = method(normalization, torch.Generator(), **header["config"])
         lead = () if seeds is None else (seeds,)
         wanted = {name: buffer.shape for name, buffer in empty.named_buffers()}
@@ -111,18 +122,30 @@ def _check_sizes(method: type[Projection], header: Header, tensors: Tensors) -> 
                 raise ValueError(f"size mismatch for {name}: {tuple(tensors[name].shape)}, not {tuple(shape)}")
     elif seeds is not None and seeds > max(map(len, tensors.values())):
         raise ValueError(f"{seeds} seeds, and no tensor with as many")
-    for name in ("state_scale", "state_std", "context_scale"):
-        if not bool((tensors[f"normalization.{name}"] > 0).all()):
-            raise ValueError(f"normalization.{name} is not positive")
+    for name, tensor in tensors.items():
+        if name.startswith("normalization.") and name.endswith(POSITIVE) and not bool((tensor > 0).all()):
+            raise ValueError(f"{name} is not positive")
+
+
+def _normalization(header: Header, tensors: Tensors) -> Normalization:
+    """That of a header, of no numbers yet but those of the basis."""
+    signature, rank = Signature.from_json(header["signature"]), header.get("basis_rank")
+    if rank is None:
+        return Normalization(signature)
+    basis = bases.rebuilt({name.removeprefix(BASIS): t for name, t in tensors.items() if name.startswith(BASIS)})
+    if (basis.size, basis.rank) != (len(signature.state_names), rank):
+        raise ValueError(f"a basis of {basis.rank} modes of {basis.size} components")
+    names, units = tuple(f"y{k}" for k in range(rank)), ("",) * rank
+    return BasisNormalization(signature, basis, Normalization(replace(signature, state_names=names, state_units=units)))
 
 
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
-    normalization = Normalization(Signature.from_json(header["signature"]))
+    normalization = _normalization(header, tensors)
     with torch.random.fork_rng(devices=[]):  # a method that draws from the global generator must not advance it here
         projection = method(normalization, torch.Generator(), **header["config"])
     if header["seeds"] is not None:
         projection = stack([projection] * header["seeds"])
-    rows = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    rows = {name: tensor.contiguous() for name, tensor in tensors.items() if not name.startswith(BASIS)}
     columns = {name: tensors[name].mT.contiguous().mT for name in header["column_major"]}
     projection.load_state_dict(rows | columns, assign=True)  # assigned, not copied: keeps dtype and layout
     projection.report = header["report"]

@@ -103,7 +103,7 @@ class ContextAE(AE):
     joint = True
 
     def at(self, c: Tensor) -> Joint:
-        return Joint(super().at(c), c, len(self.normalization.signature.state_names))
+        return Joint(super().at(c), c, self.normalization.size)
 
 
 class FilmAE(AE):

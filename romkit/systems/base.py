@@ -12,12 +12,14 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks, provenance
+from romkit.bases import Basis, Weight
 from romkit.broadcast import align
 from romkit.data import ContextParameter, context_array, make_dataset
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.solvers import RK4, Solution
+from romkit.systems.terms import Term
 from romkit.types import ContextFunction, Field, Metric, OperatorPath
 
 SPLITS = ("train", "test")
@@ -53,11 +55,15 @@ class System(abc.ABC):
         transient: time that is simulated and thrown away before the first sample.
         horizon: default length of a rollout.
         context_may_move: whether the context may be a function of time.
+        basis: whose coordinates the states are, None but for systems by `through`.
+        weight: W of the metric of states where it is the same everywhere, for bases; None for the identity.
     """
 
     name: ClassVar[str]
     context_may_move: ClassVar[bool] = True
     context: ClassVar[tuple[ContextParameter, ...]] = ()
+    weight: Weight = None
+    basis: Basis | None = None
     time_units: ClassVar[str] = "1"
     state_names: Sequence[str]
     state_units: Sequence[str]
@@ -96,6 +102,10 @@ class System(abc.ABC):
         """
         return u
 
+    def terms(self) -> Sequence[Term]:
+        """What `rhs` is the sum of, if it is a polynomial of x of degree two: none by default (see `Term`)."""
+        return ()
+
     def annotate(self, data: xr.Dataset) -> xr.Dataset:
         """Hook to add variables of the system's own to a dataset, one value per trajectory."""
         return data
@@ -126,6 +136,18 @@ class System(abc.ABC):
             return self.rhs(t, x, align(c.to(x), x))
 
         return f
+
+    def through(self, basis: Basis) -> "System":
+        """The system as it is seen through a basis: one of size r, exact on the subspace of the basis.
+
+        Its cost does not depend on n. See `romkit.systems.through`.
+
+        Raises:
+            InputError: a system without terms, of second order, or with another metric than the basis.
+        """
+        from romkit.systems.through import SystemThroughBasis  # which is a System itself
+
+        return SystemThroughBasis(self, basis)
 
     def metric(self, context: Tensor | ContextFunction) -> Metric:
         """The metric of states at a context (..., p); at that of time 0 where it varies in time."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from romkit import checks
 from romkit.data import ContextParameter
 from romkit.systems.base import System
+from romkit.systems.terms import Term
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,14 @@ class Lorenz96(System):
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         ring = torch.cat([x[..., -2:], x, x[..., :1]], dim=-1)  # one copy is cheaper than three rolls
         return (ring[..., 3:] - ring[..., :-3]) * ring[..., 1:-2] - x + c
+
+    def terms(self) -> tuple[Term, ...]:
+        ones = torch.ones(self.n, dtype=torch.float64)
+        return (
+            Term(0, lambda: ones, lambda c: c),
+            Term(1, lambda x: -x),
+            Term(2, lambda x, y: (x.roll(-1, -1) - x.roll(2, -1)) * y.roll(1, -1)),
+        )
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         k = torch.arange(self.n, dtype=contexts.dtype)

@@ -33,14 +33,17 @@ def probe(projection: Projection, *, batch: int = 16, spread: float = 1.0, seed:
     double = copy.deepcopy(projection).cpu().double()
     normalization = double.normalization
     draw = torch.Generator().manual_seed(seed)
-    x, v = (
-        torch.randn(batch, len(normalization.state_shift), generator=draw, dtype=torch.float64)
-        * normalization.state_scale
-        for _ in range(2)
-    )
+
+    def normal(size: int) -> Tensor:
+        return torch.randn(batch, size, generator=draw, dtype=torch.float64)
+
+    y, dy = normal(normalization.size), normal(normalization.size)
+    x, v = normalization.denormalise(y), normalization.denormalise_tangent(dy)
+    if normalization.basis is not None:  # states beside its subspace too
+        x, v = (u + normalization.state_std * normal(normalization.basis.size) for u in (x, v))
     relative = 2 * torch.rand(batch, len(normalization.context_shift), generator=draw, dtype=torch.float64) - 1
     c = normalization.context_shift + spread * relative * normalization.context_scale
-    return Probe(double, double(c), x + normalization.state_shift, v, c)
+    return Probe(double, double(c), x, v, c)
 
 
 def left_inverse(p: Probe) -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.broadcast import align
 from romkit.data import check_dataset, context_array, trajectories
 from romkit.problem import Parts
 from romkit.systems import System
@@ -59,6 +60,22 @@ def field(system: System) -> None:
     close("torch.func.jvp of the field = finite differences", tangent, (ahead - behind) / (2 * h), 1e-5)
 
 
+def terms(system: System) -> None:
+    """The terms, where a system gives them, add up to its right-hand side, and are linear in each argument."""
+    c, parts = nearby(system)
+    total = torch.zeros_like(parts[0])
+    for term in system.terms():
+        value = term.form(*parts * term.degree)
+        total = total + (value if term.coefficient is None else align(term.coefficient(c), parts[0]) * value)
+        for k in range(term.degree):
+            shifted = (*parts * k, torch.cos(parts[0]), *parts * (term.degree - k - 1))
+            both = tuple(2 * a - b for a, b in zip(parts * term.degree, shifted, strict=True))
+            both = tuple(b if i == k else parts[0] for i, b in enumerate(both))
+            close("B(2 x - y) = 2 B(x) - B(y)", term.form(*both), 2 * value - term.form(*shifted))
+    if system.terms():
+        close("sum of the terms = rhs", total, system.field(c)(torch.zeros((), dtype=torch.float64), *parts))
+
+
 def metric(system: System) -> None:
     """`weigh` is linear in u, symmetric and positive semidefinite, at every context and state."""
     c, (x, *_) = nearby(system)
@@ -99,5 +116,5 @@ def check_system(system: System) -> None:
         system: with a short transient, since the laws start from where its datasets begin.
     """
     with laws_of(system.name):
-        for law in (names, field, metric, datasets):
+        for law in (names, field, terms, metric, datasets):
             law(system)

@@ -3,7 +3,6 @@
 Two minutes on a core for each of them. A file that exists is kept, so that the command can be stopped at any time.
 """
 
-import sys
 import time
 from pathlib import Path
 
@@ -47,8 +46,8 @@ def compute(reynolds: float, duration: float = DURATION) -> None:
     seconds = time.process_time() - began
     with atomic(FOLDER / f"Re{reynolds:g}.npz") as file, file.open("wb") as stream:
         np.savez(stream, t=times, u=states, du=rates, forces=forces, Re=reynolds, seconds=seconds)
-    print(f"Re {reynolds:g}: {seconds:.0f} s, drag {np.max(forces[-300:], 0)[0]:.4f}, lift {np.max(forces[-300:], 0)[1]:.4f}")
-    sys.stdout.flush()
+    drag, lift = np.max(forces[-300:], 0)
+    print(f"Re {reynolds:g}: {seconds:.0f} s, drag {drag:.4f}, lift {lift:.4f}", flush=True)
 
 
 def main() -> None:

@@ -43,8 +43,8 @@ def integrate(
 ) -> Iterator[np.ndarray]:
     """Velocities (n,) at each of `times`, from u at the first.
 
-    Second order in time: implicit for pressure and viscosity (BDF2), extrapolated for convection, which limits the step.
-    One factorisation serves all steps of one length.
+    Second order in time: implicit for pressure and viscosity (BDF2), extrapolated for convection, which limits the
+    step. One factorisation serves all steps of one length.
 
     Args:
         flow: the finite elements.

@@ -1,0 +1,114 @@
+"""Quadratic fields of few coordinates: projected from a polynomial system, bound to a context, evaluated."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.bases import Basis
+from romkit.systems.terms import Term
+
+
+class Quadratic(NamedTuple):
+    """g(y) = b + A y + H (y ⊗ y) at a context, for y (..., r).
+
+    Attributes:
+        constant: b (..., r).
+        linear: Aᵀ (..., r, r), or without leading axes.
+        quadratic: Hᵀ (r (r + 1) / 2, r), or with leading axes: a row for each product yᵢ yⱼ, i <= j.
+    """
+
+    constant: Tensor
+    linear: Tensor
+    quadratic: Tensor
+
+    def __call__(self, y: Tensor) -> Tensor:
+        return self.constant + _rows(y, self.linear) + _rows(products(y), self.quadratic)
+
+    def substituted(self, factor: Tensor, shift: Tensor, test: Tensor) -> "Quadratic":
+        """a -> testᵀ g(shift + factor a), for a (..., m), factor and test (r, m), shift (..., r)."""
+        full = symmetric(self.quadratic)  # (..., i, j, r)
+        across = (shift[..., None, None, :] @ full.movedim(-1, -3)).squeeze(-2)  # (..., r, j): H(shift, ·)
+        linear = self.linear + 2 * across.mT
+        folded = torch.einsum("ia,...ijk,jb,kc->...abc", factor, full, factor, test)
+        return Quadratic(self(shift) @ test, factor.mT @ linear @ test, packed(folded))
+
+
+class Projected:
+    """Vᵀ W f(x̄ + V y; c) of terms: tensors that are summed with the coefficients of a context.
+
+    Args:
+        terms: of degree 0, 1 and 2.
+        basis: x̄, V and W.
+    """
+
+    def __init__(self, terms: Sequence[Term], basis: Basis):
+        columns = torch.cat([basis.mean.unsqueeze(0), basis.modes.mT])  # ŷ = (1, y) are the coordinates in these
+        images = [_image(term, columns, basis.dual) for term in terms]
+        self.coefficients = [term.coefficient for term in terms]
+        self.constant = [image[0] for image in images]
+        self.linear = [image[1] for image in images]
+        self.quadratic = [image[2] for image in images]
+
+    def at(self, c: Tensor) -> Quadratic:
+        """The field at contexts (..., p), in their precision."""
+        parts = ((self.constant, 1), (self.linear, 2), (self.quadratic, 2))
+        return Quadratic(*(self._sum(tensors, rank, c) for tensors, rank in parts))
+
+    def _sum(self, tensors: list[Tensor | None], rank: int, c: Tensor) -> Tensor:
+        """Σ θₖ(c) Tₖ; without the axes of the context where no coefficient depends on it."""
+        total = None
+        for tensor, coefficient in zip(tensors, self.coefficients, strict=True):
+            if tensor is None:
+                continue
+            part = tensor.to(c)
+            if coefficient is not None:
+                theta = coefficient(c)
+                part = theta.reshape(*theta.shape[:-1], *(1,) * rank) * part
+            total = part if total is None else total + part
+        return total
+
+
+def products(y: Tensor) -> Tensor:
+    """yᵢ yⱼ (..., r (r + 1) / 2) for i <= j, of y (..., r), row by row of the upper triangle."""
+    r = y.shape[-1]
+    return torch.cat([y[..., i : i + 1] * y[..., i:] for i in range(r)], dim=-1)
+
+
+def packed(full: Tensor) -> Tensor:
+    """(..., r (r + 1) / 2, k) of H (..., r, r, k): the coefficients of `products`."""
+    r = full.shape[-2]
+    i, j = torch.triu_indices(r, r)
+    both = full + full.transpose(-3, -2)
+    factor = torch.where(i == j, 0.5, 1.0).to(full).unsqueeze(-1)
+    return both[..., i, j, :] * factor
+
+
+def symmetric(triangle: Tensor) -> Tensor:
+    """H (..., r, r, k), symmetric, of the coefficients (..., r (r + 1) / 2, k) of `products`."""
+    r = int((2 * triangle.shape[-2]) ** 0.5)
+    i, j = torch.triu_indices(r, r)
+    full = triangle.new_zeros(*triangle.shape[:-2], r, r, triangle.shape[-1])
+    half = triangle / torch.where(i == j, 1.0, 2.0).to(triangle).unsqueeze(-1)
+    full[..., i, j, :] = half
+    full[..., j, i, :] = half
+    return full
+
+
+def _rows(y: Tensor, matrix: Tensor) -> Tensor:
+    """yᵀ M for M (r, k), or (..., r, k) with the leading axes of y."""
+    if matrix.ndim == 2:
+        return y @ matrix
+    return (y.unsqueeze(-2) @ matrix).squeeze(-2)
+
+
+def _image(term: Term, columns: Tensor, dual: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Constant (r,), linear (r, r) and quadratic (r (r + 1) / 2, r) part of a term in coordinates; None where zero."""
+    if term.degree == 0:
+        return term.form() @ dual, None, None
+    if term.degree == 1:
+        image = term.form(columns) @ dual
+        return image[0], image[1:], None
+    pairs = torch.stack([term.form(column.unsqueeze(0), columns) @ dual for column in columns])  # (r + 1, r + 1, r)
+    return pairs[0, 0], pairs[0, 1:] + pairs[1:, 0], packed(pairs[1:, 1:])

@@ -1,0 +1,157 @@
+"""Projections behind a basis: the laws of projections, in its metric, at n = 10^4, and Galerkin without n."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+import romkit
+from romkit.bases import Basis
+from romkit.data import Contexts
+from romkit.errors import InputError
+from romkit.integrators import LSPG, Galerkin, PetrovGalerkin
+from romkit.projections import METHODS, BasisNormalization, Normalization, Signature, architecture, stack, unstack
+from romkit.reduced import ReducedModel
+from romkit.testing import check_projection
+from romkit.testing.projections import idempotency, left_inverse, probe, tangents
+
+R, LARGE = 6, 10_000
+
+
+def names(letter, count):
+    return tuple(f"{letter}{k}" for k in range(count))
+
+
+def weighted_basis(n, rank=R):
+    """A random basis that is orthonormal in a metric with weights from 0.1 to 10."""
+    rng = np.random.default_rng(0)
+    weight = rng.uniform(0.1, 10.0, n)
+    q = np.linalg.qr(rng.standard_normal((n, rank)))[0]
+    return Basis(q / np.sqrt(weight)[:, None], mean=rng.standard_normal(n), weight=weight)
+
+
+def behind_basis(method, basis, seed=0):
+    """A projection with random parameters behind a basis."""
+    inner = Signature("", names("y", R), ("1",) * R, ("c",), ("1",))
+    normalization = Normalization(inner)
+    normalization.state_scale = torch.linspace(0.5, 2, R)
+    kind, generator = METHODS[method], torch.Generator().manual_seed(seed)
+    model = kind(normalization, generator, **architecture(kind, inner, latent_dim=2))
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data += 0.3 * (torch.rand(parameter.shape, generator=generator) - 0.5)
+    outer = Signature("", names("x", basis.size), ("1",) * basis.size, ("c",), ("1",))
+    return model.behind(BasisNormalization(outer, basis, normalization))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_contract_behind_a_basis(method):
+    check_projection(behind_basis(method, weighted_basis(30)))
+
+
+@pytest.mark.parametrize("method", [name for name, kind in METHODS.items() if kind.idempotent])
+def test_laws_at_ten_thousand_components(method):
+    points = probe(behind_basis(method, weighted_basis(LARGE)), batch=4)
+    for law in (left_inverse, idempotency, tangents):  # each to 1e-10
+        law(points)
+
+
+def test_the_image_is_nearest_in_the_metric_for_modes_alone():
+    basis = weighted_basis(50)
+    x = torch.randn(20, 50, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    residual = x - basis.decode(basis.encode(x))
+    assert (residual @ basis.dual).abs().max() < 1e-12
+
+
+@pytest.fixture(scope="module")
+def reduced(lorenz_data):
+    return romkit.fit("ncae", lorenz_data, basis=10, latent_dim=2, epochs=3)
+
+
+def test_fit_gives_one_projection_of_full_states(reduced, lorenz_data):
+    x = torch.from_numpy(lorenz_data["state"].values[0]).float()
+    P = reduced(F=3.14)
+    assert P.encode(x).shape == (100, 2)
+    assert P(x).shape == (100, 36)
+    assert reduced.normalization.signature.state_names == tuple(lorenz_data["component"].values)
+    flat = lorenz_data["state"].values.reshape(-1, 36)
+    assert np.allclose(reduced.normalization.state_std, flat.std(0), rtol=1e-5)
+    check_projection(reduced)
+
+
+def test_training_sees_the_coordinates_alone(lorenz_data):
+    basis = romkit.basis(lorenz_data, rank=10)
+    alone = romkit.fit("ncae", basis.project(lorenz_data), latent_dim=2, epochs=3)
+    behind = romkit.fit("ncae", lorenz_data, basis=basis, latent_dim=2, epochs=3)
+    for a, b in zip(alone.parameters(), behind.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert behind.of_coordinates().basis is None
+    assert behind.report["data"]["system"] == "lorenz96"
+
+
+def test_models_share_a_basis(lorenz_data, tmp_path):
+    basis = romkit.basis(lorenz_data, rank=5)
+    models = [romkit.fit(method, lorenz_data, basis=basis, latent_dim=2, epochs=1) for method in ("pod", "cae")]
+    stacked = romkit.fit("cae", lorenz_data, basis=basis, latent_dim=2, epochs=1, seeds=[0, 1])
+    for model in (*models, stacked, *unstack(stacked), stack(unstack(stacked)), copy.deepcopy(models[0]).double()):
+        assert model.basis is basis
+    x = torch.from_numpy(lorenz_data["state"].values[0]).float()
+    for model in (*models, stacked):
+        romkit.save(model, tmp_path / "model.safetensors")
+        again, states = romkit.load(tmp_path / "model.safetensors"), x if model.seeds is None else x.expand(2, -1, -1)
+        assert torch.equal(again(F=3.15)(states), model(F=3.15)(states))
+        assert torch.equal(again.basis.modes, basis.modes)
+
+
+def test_rollouts_in_the_loss_see_the_system_through_the_basis(lorenz_data):
+    plan = romkit.training.RolloutTraining(steps=1, length=12, every=1)
+    settings = {"rollouts": plan, "latent_weight": 1.0, "engine": "torch"}
+    model = romkit.fit("ncae", lorenz_data, basis=5, latent_dim=2, epochs=1, **settings)
+    assert np.isfinite(model.report["rollout_losses"]).all()
+
+
+@pytest.mark.parametrize("dynamics", [Galerkin(), PetrovGalerkin()])
+def test_dynamics_through_the_basis_are_those_in_full_space(dynamics, lorenz, reduced):
+    double, c = copy.deepcopy(reduced).double(), torch.tensor([[3.14], [3.18]], dtype=torch.float64)
+    z = torch.randn(2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    through = ReducedModel(reduced, dynamics, Contexts(c, c), lorenz)
+    assert through.problem.path.at(None).state_size == 10
+    full = lorenz.problem(romkit.problem.ConstantPath(double(c)), c)
+    t = torch.zeros((), dtype=torch.float64)
+    assert torch.allclose(dynamics.field(through.problem)(t, z), dynamics.field(full)(t, z), rtol=0, atol=1e-10)
+
+
+def test_lspg_stays_in_full_space_unless_asked(lorenz, reduced):
+    c = torch.tensor([[3.14]], dtype=torch.float64)
+    assert ReducedModel(reduced, LSPG(), Contexts(c, c), lorenz).problem.path.at(None).state_size == 36
+    asked = lorenz.through(reduced.basis)
+    assert ReducedModel(reduced, LSPG(), Contexts(c, c), asked).problem.path.at(None).state_size == 10
+
+
+def test_a_rollout_and_one_with_a_moving_context(lorenz, reduced):
+    run = romkit.rollout(lorenz, reduced, F=[3.14, 3.18], duration=0.2)
+    assert run.rom.shape == (2, 21, 36)
+    moving = romkit.rollout(lorenz, reduced, F=lambda t: 3.14, duration=0.2)
+    assert np.allclose(moving.rom, run.rom[0], atol=1e-6)
+
+
+def test_bad_input_is_one_line(lorenz_data, lorenz, reduced):
+    other = romkit.basis(lorenz_data, rank=3)
+    pendulum = romkit.systems.Pendulum()
+    small = xr.Dataset({name: lorenz_data[name].isel(component=slice(9)) for name in ("state", "velocity")})
+    for call, message in (
+        (lambda: romkit.fit("pod", lorenz_data, basis=400, latent_dim=2), "rank: expected at most 36"),
+        (lambda: romkit.fit("pod", lorenz_data, basis=0, latent_dim=2), "basis: expected an integer >= 1"),
+        (lambda: romkit.fit("pod", small, basis=other, latent_dim=2), "data: expected the 36 components"),
+        (lambda: romkit.fit("pod", lorenz_data, basis=other, latent_dim=4), "sizes that do not decrease"),
+        (lambda: lorenz.through(weighted_basis(36)), "basis: expected modes orthonormal in the metric of lorenz96"),
+        (lambda: lorenz.through(weighted_basis(35)), "basis: expected a basis of 36 components"),
+        (lambda: pendulum.through(weighted_basis(16)), "system: expected a first-order one"),
+        (lambda: romkit.follow(reduced, lorenz_data, system=lorenz.through(other)), "projection: expected one behind"),
+    ):
+        with pytest.raises(InputError) as error:
+            call()
+        assert message in str(error.value)
+        assert "\n" not in str(error.value)
