@@ -44,53 +44,44 @@ def fit(
         method: a name from `romkit.projections.METHODS`, for example "ncae"; a class of projections, of the user's own,
             say; or one with its sizes, `NcAE.with_sizes(layers=(2, 24, 36))`.
         data: a dataset in romkit's schema (see `romkit.data.schema`), from a system or the user's own.
-        basis: in front of the method, which then sees coordinates in it alone: what `romkit.basis` gave, or a number of
-            modes, those of the data in the metric of the system. The result is one projection of full states.
+        basis: in front of the method, which sees coordinates in it: of `romkit.basis`, or a number of modes.
         seed: determines the initial parameters and the order of the data.
-        seeds: trains one model per seed, all at once, and returns them as a stack; replaces `seed`.
+        seeds: trains one model per seed, all at once, as a stack; replaces `seed`.
         preset: a name from `romkit.presets.PRESETS`, or a `romkit.training.Recipe`.
         system: gives the field of the full model, where a loss needs it; by default the system that the data name.
         device: "cpu" or "cuda"; a GPU is used where there is one.
         engine: "torch" runs step by step; "compiled" compiles the training step, and captures it as a CUDA graph on a
-            GPU; "auto" decides by the length of the run. Where compiling fails, training goes on without, with a
-            warning. The report says what was done.
-        checkpoint: folder where the run is saved as it goes; a run that was interrupted resumes from there, bit for
-            bit when eager on a CPU. A refinement by rollouts starts again.
+            GPU; "auto" decides by the length of the run. Where compiling fails, training warns and goes on without.
+        checkpoint: folder from which an interrupted run resumes, bit for bit on a CPU; rollouts start again.
         **settings: values that override the preset (`epochs=2`, `velocity_weight=0`, `rollouts=RolloutTraining(...)`,
             `loss=[...]`, see `romkit.training.Recipe`) or size the method (`latent_dim=3`, `layers=(3, 12, 36)`, see
             `romkit.projections.architecture`). Parts of a recipe also take dotted names, `**{"rollouts.steps": 300}`.
 
     Returns:
-        The projection, in float32 on the CPU, with `report` (recipe, losses, versions, device). With `seeds`, a
-        stack with a leading seed axis: see `romkit.projections.unstack`.
+        The projection, in float32 on the CPU, with `report` (recipe, losses, versions, device); with `seeds`, a stack.
 
     Raises:
         InputError: unknown method, preset or setting, or data that cannot be used.
     """
     kind, sizes = _method(method)
     full = check_dataset(data)
-    basis = _basis(basis, full, system)
-    data = full if basis is None else basis.project(full)
     numbers = [_seed("seed", seed)] if seeds is None else _seeds(seeds)
     checks.one_of("engine", engine, ENGINES)
     device = _device(device)
     _check_names(kind, settings)
+    basis = _basis(basis, full, system)
+    data = full if basis is None else basis.project(full)
     normalization = Normalization.from_dataset(data)
-    plan = preset
-    if not isinstance(plan, Recipe):
-        plan = PRESETS[checks.one_of("preset", preset, PRESETS)](normalization.signature.system, kind.name)
-    plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
+    plan = _plan(preset, normalization.signature.system, kind, settings)
     _check_optimizer(plan, engine, checkpoint)
     system = _system_for(plan, system, full, basis, normalization.signature)
-    sizes = sizes | {name: value for name, value in settings.items() if name not in SETTINGS}
+    sizes |= {name: value for name, value in settings.items() if name not in SETTINGS}
     sizes = sized(kind, normalization.signature, sizes)
     models = [kind(normalization, torch.Generator().manual_seed(number), **sizes) for number in numbers]
     models = Run(plan, data, system, device, engine, checkpoint).train(models, numbers)
-    for model in models:
-        model.report |= {"preset": preset if isinstance(preset, str) else "own", **_provenance(full, plan, device)}
-    if basis is not None:
-        normalization = BasisNormalization.from_dataset(full, basis, normalization)
-        models = [model.behind(normalization) for model in models]
+    front = None if basis is None else BasisNormalization.from_dataset(full, basis, normalization)
+    report = {"preset": preset if isinstance(preset, str) else "own", **_provenance(full, plan, device)}
+    models = [_finished(model, report, front) for model in models]
     return stack(models) if seeds is not None else models[0]
 
 
@@ -105,6 +96,13 @@ def _method(method: object) -> tuple[type[Projection], dict[str, object]]:
     expected = "a name, a class of projections, or one with its sizes"
     fix = f"give one of {', '.join(METHODS)}, say, or NcAE.with_sizes(layers=(2, 24, 36))"
     raise InputError("method", expected=expected, got=repr(method)[:60], fix=fix)
+
+
+def _plan(preset: str | Recipe, system: str, kind: type[Projection], settings: Mapping[str, object]) -> Recipe:
+    """The recipe of a preset, with what of the settings is its own."""
+    if not isinstance(preset, Recipe):
+        preset = PRESETS[checks.one_of("preset", preset, PRESETS)](system, kind.name)
+    return preset.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
 
 
 def _basis(given: int | Basis | None, data: xr.Dataset, system: System | None) -> Basis | None:
@@ -194,6 +192,12 @@ def _system_for(
             fix = "leave it out of the loss; rollouts take mechanical systems as well"
             raise InputError("loss", expected="terms for a mechanical system", got=repr(term), fix=fix)
     return system
+
+
+def _finished(model: Projection, report: dict[str, object], front: BasisNormalization | None) -> Projection:
+    """A trained model with its report, and with the basis in front."""
+    model.report |= report
+    return model if front is None else model.behind(front)
 
 
 def _provenance(data: xr.Dataset, plan: Recipe, device: torch.device) -> dict[str, object]:

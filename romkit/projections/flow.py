@@ -198,7 +198,7 @@ class Flow(Projection):
             raise InputError("units", expected=expected, got=repr(units), fix=fix)
         config = {"latent_dim": latent_dim, "units": list(units), "embedding": list(embedding), "bandwidth": bandwidth}
         super().__init__(normalization, config)
-        self.latent_dim, n = latent_dim, len(normalization.signature.state_names)
+        self.latent_dim, n = latent_dim, normalization.size
         self.reflectors = nn.Parameter(uniform((n, latent_dim), 1.0, generator), requires_grad=False)
         self.embedding = Embedding(embedding, generator, bandwidth=bandwidth)
         sizes, others = [], n - latent_dim
@@ -211,9 +211,7 @@ class Flow(Projection):
         signal = self.embedding(c)
         kinds = cycle((Shift, ScaleAndShift))
         chain = [kind(network(signal)) for kind, network in zip(kinds, self.couplings, strict=False)]
-        return Couplings(
-            Rotation(self.reflectors), chain, len(self.normalization.signature.state_names), self.latent_dim
-        )
+        return Couplings(Rotation(self.reflectors), chain, self.normalization.size, self.latent_dim)
 
     def initialise(self, y: Tensor) -> None:
         """Turns the leading modes of the snapshots y (N, n) into the first coordinates."""
