@@ -24,6 +24,15 @@ runs of the whole field, of the field with f replaced by -x, and of the projecti
 reduced model costs more than the full one: f costs a few operations per component, the projection over a hundred. \
 It pays where f is dear or steps can be longer.
 """
+PRINTED_HEAD = """
+## What a rollout prints
+
+`romkit rollout lorenz96 --F 3.15` prints what it costs, by the clock on the wall. µs per step, every one of which is
+written, beside the CPU time of the same steps:
+
+| model | printed | timed |
+|---|---|---|
+"""
 
 
 def page(found: dict[str, object]) -> str:
@@ -44,7 +53,7 @@ and that is in its time.
 
 {_calibration(found["calibration"])}"""
     cases = "".join(_section(case) for case in found["cases"])
-    return intro + cases + (_sizes(found["sizes"]) if found["sizes"] else "")
+    return intro + cases + (_sizes(found["sizes"]) + _printed(found["printed"]) if found["sizes"] else "")
 
 
 def _calibration(calibrated: dict[str, dict[str, float]]) -> str:
@@ -105,6 +114,14 @@ def _size_row(size: dict[str, object]) -> str:
         *(f"{round(100 * size[key] / size['whole_us'])} %" for key in parts),
     ]
     return f"| {' | '.join(cells)} |\n"
+
+
+def _printed(found: dict[str, float]) -> str:
+    rows = "".join(
+        f"| {model} | {_digits(found[f'{model}_printed_us'])} | {_digits(found[f'{model}_us'])} |\n"
+        for model in ("full", "reduced")
+    )
+    return PRINTED_HEAD + rows
 
 
 def _digits(x: float) -> str:

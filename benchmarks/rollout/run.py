@@ -19,6 +19,7 @@ from benchmarks.measuring import XLA_FLAGS, keep_jax_to_one_core, summary, timed
 from benchmarks.rollout import report, with_torch
 from benchmarks.rollout.agreement import calibrate, check_fields, check_trajectories
 from benchmarks.rollout.floor import floor
+from benchmarks.rollout.printed import measure_printed
 from benchmarks.rollout.problem import STEPS, Problem, make_problem
 from benchmarks.rollout.size import measure_size
 from benchmarks.rollout.with_torch import ROMKIT, Solve
@@ -44,8 +45,8 @@ class Case:
 class Config:
     """Size of the benchmark.
 
-    `sizes` are (n, contexts, intervals) of the cost against n; tolerances are found on `calibration` contexts and time
-    units.
+    `sizes` are (n, contexts, intervals) of the cost against n, `printed` is the length of the rollout whose printed cost
+    is checked; tolerances are found on `calibration` contexts and time units.
     """
 
     cases: tuple[Case, ...] = (Case(1), Case(100), Case(1000, jax=10))
@@ -53,6 +54,7 @@ class Config:
     sizes: tuple[tuple[int, int, int], ...] = (
         (36, 1, 500), (360, 1, 100), (3600, 1, 10), (36, 10, 200), (360, 10, 50), (3600, 10, 5),
     )  # fmt: skip
+    printed: float = 100.0
     calibration: tuple[int, int] = (10, 10)
     repeats: int = 5
     jax: bool = True
@@ -65,6 +67,7 @@ CONFIGS = {
         cases=(Case(1, romkit=50, jax=1, eager=1), Case(2, romkit=50, jax=1, eager=1)),
         cuda_cases=(Case(2, romkit=1, eager=1),),
         sizes=((36, 2, 2),),
+        printed=10.0,
         calibration=(1, 1),
         repeats=2,
         compiled_field=False,
@@ -110,6 +113,7 @@ def measure(config: Config, device: str) -> dict[str, object]:
         "calibration": calibrated,
         "cases": cases,
         "sizes": [measure_size(*size, config.repeats) for size in sizes],
+        "printed": measure_printed(config.printed, config.repeats) if device == "cpu" else None,
         "device": provenance.device_name(device),
         "versions": provenance.versions("torchode", "jax", "diffrax"),
         "xla_flags": list(XLA_FLAGS),

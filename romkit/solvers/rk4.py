@@ -9,16 +9,13 @@ from torch import Tensor
 from romkit import checks
 from romkit.engine import compiled_if
 from romkit.engine.compiled import RungeKutta
-from romkit.progress import track
+from romkit.progress import pieces, track
 from romkit.solvers.base import Run, Solver, inside
 from romkit.solvers.grid import Grid
 from romkit.types import Field
 
 STAGES = 4
 """Evaluations of the field in a step."""
-
-PIECES = 200
-"""Calls that a compiled run is cut into, between which the progress bar moves and Ctrl-C is heard."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +65,7 @@ class RK4(Solver):
         states = torch.empty((len(times), *y.shape), dtype=y.dtype)
         states[0] = y
         h, steps = grid.h.to(y.dtype), grid.steps
-        length = max(1, len(steps) // PIECES)
-        for start in track(range(0, len(steps), length), label):
-            part = slice(start, start + length)
+        for part in pieces(len(steps), label):
             kernel.integrate(times[:-1][part], h[part], steps[part], self.divergence_threshold, y, states[1:][part])
         return states
 

@@ -24,6 +24,7 @@ CONTEXTS, POINTS = 5, 200
 PARTS, LEVELS = 20, 5
 """Parts that the segment between two contexts is cut into, and how often the part with the largest change is cut again:
 a model may switch within a small part of the training range, which equal parts would step over."""
+PLACES = tuple(k / PARTS for k in range(PARTS + 1))
 EXACT = "donot_use_mm_for_euclid_dist"
 """Distances by differences: by products they would be rounded to 1e-7."""
 STILL = 1e-12
@@ -107,16 +108,21 @@ def _hausdorff(model: Projection, x: Tensor, c: Tensor) -> dict[str, np.ndarray]
 def _lipschitz(model: Projection, z: Tensor, c: Tensor, delta: Tensor) -> Tensor:
     """(S, C) largest speed of φ(z) along the segment from c to c + δ, passed in unit time, over its points."""
 
+    many = len(PLACES)
+    z_many, c_many, delta_many = (tensor.repeat(1, many, *(1,) * (tensor.ndim - 2)) for tensor in (z, c, delta))
+
     def along(s: Tensor) -> Tensor:
-        return model(c + s.unsqueeze(-1) * delta).decode(z)
+        return model(c_many + s.unsqueeze(-1) * delta_many).decode(z_many)
 
     start, width, fastest = z.new_zeros(z.shape[:2]), 1.0, z.new_zeros(z.shape[:2])
     for _ in range(LEVELS):
-        places = [start + width * k / PARTS for k in range(PARTS + 1)]
-        values, speeds = zip(*(torch.func.jvp(along, (s,), (torch.ones_like(s),)) for s in places), strict=True)
-        fastest = torch.stack([fastest, *(speed.norm(dim=-1).amax(-1) for speed in speeds)]).amax(0)
-        changes = torch.stack(values).diff(dim=0).norm(dim=-1).amax(-1)
-        start, width = start + width * changes.argmax(0) / PARTS, width / PARTS
+        s = (start.unsqueeze(1) + width * torch.tensor(PLACES).to(z)[:, None]).flatten(1)
+        values, speeds = (
+            tensor.unflatten(1, (many, -1)) for tensor in torch.func.jvp(along, (s,), (torch.ones_like(s),))
+        )
+        fastest = torch.maximum(fastest, speeds.norm(dim=-1).amax((1, 3)))
+        changes = values.diff(dim=1).norm(dim=-1).amax(-1)
+        start, width = start + width * changes.argmax(1) / PARTS, width / PARTS
     return fastest
 
 

@@ -16,7 +16,7 @@ VELOCITY_WEIGHT = {**dict.fromkeys(("ncae", "ncae-bias", "ncae-slope", "cae", "c
 """Weight of the velocity term in the tables, by method."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # what was measured from them is kept, and each is only equal to itself
 class Results:
     """Everything that is there.
 

@@ -1,6 +1,7 @@
 """The published numbers beside ours: `summary` has one row for each of the 616."""
 
 import csv
+import functools
 import io
 from collections import defaultdict
 from dataclasses import dataclass
@@ -91,7 +92,11 @@ def reference() -> list[Entry]:
 
 def measure(results: Results, entry: Entry, choices: Choices | None = None) -> Measured | None:
     """Our values for an entry, None where its task has no result."""
-    choices = choices or Choices()
+    return _measure(results, entry, choices or Choices())
+
+
+@functools.cache  # the report asks for most of them some dozen times
+def _measure(results: Results, entry: Entry, choices: Choices) -> Measured | None:
     condition, data = entry.condition, _training_of(results, entry, choices)
     if data is None:
         return None

@@ -73,3 +73,4 @@ def test_the_report_has_every_contestant():
     assert all(result["cpu_us"] > 0 for case in found["cases"] for result in case["contestants"].values())
     assert "## 2 contexts" in text
     assert "## Cost against n" in text
+    assert "## What a rollout prints" in text
