@@ -1,4 +1,4 @@
-"""The cost that `romkit rollout lorenz96 --F 3.15` prints, beside a timing of the same runs that does not ask romkit."""
+"""The cost that `romkit rollout lorenz96 --F 3.15` prints, beside a timing of our own of the same steps."""
 
 import statistics
 

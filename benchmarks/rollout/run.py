@@ -45,8 +45,8 @@ class Case:
 class Config:
     """Size of the benchmark.
 
-    `sizes` are (n, contexts, intervals) of the cost against n, `printed` is the length of the rollout whose printed cost
-    is checked; tolerances are found on `calibration` contexts and time units.
+    `sizes` are (n, contexts, intervals) of the cost against n, `printed` is the length of the rollout whose printed
+    cost is checked; tolerances are found on `calibration` contexts and time units.
     """
 
     cases: tuple[Case, ...] = (Case(1), Case(100), Case(1000, jax=10))

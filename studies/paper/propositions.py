@@ -107,7 +107,6 @@ def _hausdorff(model: Projection, x: Tensor, c: Tensor) -> dict[str, np.ndarray]
 
 def _lipschitz(model: Projection, z: Tensor, c: Tensor, delta: Tensor) -> Tensor:
     """(S, C) largest speed of φ(z) along the segment from c to c + δ, passed in unit time, over its points."""
-
     many = len(PLACES)
     z_many, c_many, delta_many = (tensor.repeat(1, many, *(1,) * (tensor.ndim - 2)) for tensor in (z, c, delta))
 
