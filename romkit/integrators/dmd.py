@@ -83,6 +83,8 @@ class DMD(Estimator):
         before, after = (x.flatten(0, 1) for x in (w[:, :-1], w[:, 1:]))
         inputs = torch.cat([c.new_ones(*c.shape[:-1], 1), c], dim=-1)[:, :-1].flatten(0, 1)
         known = torch.cat([before, inputs], dim=-1)
+        there = torch.cat([known, after], dim=-1).isfinite().all(-1)
+        known, before, after = known[there], before[there], after[there]
         U, s, Vh = torch.linalg.svd(known, full_matrices=False)
         keep = slice(self.rank) if self.rank else s > s[0] * len(known) * torch.finfo(s.dtype).eps
         operator = (Vh[keep].mT / s[keep]) @ (U[:, keep].mT @ after)  # (d + 1 + p, d)

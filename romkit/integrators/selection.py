@@ -92,7 +92,8 @@ def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentS
 def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
     """(..., C) error of rollouts of a law from the first state of each trajectory: mean over time of the distance.
 
-    It is measured in standard deviations of the latent coordinates (root mean square over them), at most `LOST`.
+    It is measured in standard deviations of the latent coordinates (root mean square over them), at most `LOST`. Missing
+    samples do not count; a trajectory without a first state has NaN.
     """
     m, times = samples.targets.shape[-1], samples.times
     truth, context = (x.unflatten(-2, (-1, len(times))) for x in (samples.inputs.double(), samples.context.double()))
@@ -108,9 +109,10 @@ def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
         start = truth[..., 0, :].contiguous()
         reached = default_solver(times)(field, start, times - times[0]).states
     z = truth[..., :m]
-    deviation = z.flatten(-3, -2).std(-2)[..., None, None, :]
+    deviation = (z - z.nanmean((-3, -2), keepdim=True)).square().nanmean((-3, -2), keepdim=True).sqrt()
     apart = ((reached[..., :m] - z) / torch.where(deviation > 0, deviation, 1.0)).square().mean(-1).sqrt()
-    return apart.nan_to_num(nan=LOST).clamp(max=LOST).mean(-1)
+    missing = z.isnan().any(-1) | start.isnan().any(-1, keepdim=True)
+    return apart.nan_to_num(nan=LOST).clamp(max=LOST).masked_fill(missing, torch.nan).nanmean(-1)
 
 
 def _contexts(context: Tensor, times: Tensor):
@@ -129,7 +131,7 @@ def _error(estimator: "Estimator", train: LatentSamples, held: LatentSamples, se
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)
         try:
-            return rollout_error(estimator.fit_samples(train, seed=seed), held).mean().item()
+            return rollout_error(estimator.fit_samples(train, seed=seed), held).nanmean().item()
         except InputError:  # more terms than samples, say
             return LOST
 

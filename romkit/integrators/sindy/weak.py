@@ -27,7 +27,7 @@ class WeakSINDy(SINDy):
         - ∫ φ' z dt = Σₖ ξₖ ∫ φ θₖ(z, c) dt,        φ = (1 - s²)^p,  s in [-1, 1],
 
     one equation for each window, solved for ξ as `SINDy` does. Integrals are exact for what is linear between samples,
-    so samples need not be evenly spaced. In second order, ż of the samples takes the place of z on the left.
+    so samples need not be evenly spaced, and windows in which one is missing are left out. In second order, ż of the samples takes the place of z on the left.
 
     Args:
         windows: for each trajectory, evenly spread; they overlap.
@@ -60,10 +60,11 @@ class WeakSINDy(SINDy):
         z, _ = basis.scaled(samples.inputs, samples.targets)
         terms = torch.stack(torch.broadcast_tensors(*basis.terms_of_scaled(z, samples.context)), dim=-1)
         m = samples.targets.shape[-1]
-        by_trajectory = [x.unflatten(-2, (-1, len(times))) for x in (terms, z[..., -m:])]
+        whole = _whole(torch.cat([terms, z], dim=-1), spans, len(times))
+        by_trajectory = [x.nan_to_num(nan=0.0).unflatten(-2, (-1, len(times))) for x in (terms, z[..., -m:])]
         columns = [weights @ x for weights, x in zip((within, -across), by_trajectory, strict=True)]
         scale = within.sum(-1).mean()  # so that a row weighs as much as a sample
-        rows = torch.cat(columns, dim=-1).flatten(-3, -2) / scale
+        rows = torch.cat(columns, dim=-1).flatten(-3, -2)[..., whole, :] / scale
         rows = rows.unsqueeze(0) if rows.ndim == 2 else rows.flatten(0, -3)
         if rows.shape[1] < len(basis.names):
             expected, fix = f"at least {len(basis.names)} windows, one per term", "raise windows or lower the degree"
@@ -122,6 +123,13 @@ def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, 
     return spans
 
 
+def _whole(samples: Tensor, spans: Sequence[tuple[int, int]], T: int) -> Tensor:
+    """(C · R,) whether no sample (..., C · T, k) is missing in each window of each trajectory."""
+    missing = samples.isnan().any(-1).reshape(-1, samples.shape[-2]).any(0).view(-1, T)
+    before = torch.nn.functional.pad(missing.cumsum(-1), (1, 0))
+    return torch.stack([before[:, last + 1] == before[:, first] for first, last in spans], dim=-1).flatten()
+
+
 def default_width(samples: LatentSamples) -> float:
     """2 `LAGS` times the time in which the latent state moves by one standard deviation, the mean over a stack.
 
@@ -131,7 +139,8 @@ def default_width(samples: LatentSamples) -> float:
     times = _times(samples)
     m = samples.targets.shape[-1]
     z = samples.inputs[..., :m].double().unflatten(-2, (-1, len(times)))
-    variance = z.flatten(-3, -2).var(-2).sum(-1)
+    mean = z.nanmean((-3, -2), keepdim=True)
+    variance = (z - mean).square().nanmean((-3, -2)).sum(-1)
     step, longest = float(times.diff().mean()), max(1, int((len(times) - 1) / (8 * LAGS)))
     lags = []
     for total, path in zip(variance.reshape(-1), z.reshape(-1, *z.shape[-3:]), strict=True):
@@ -142,7 +151,7 @@ def default_width(samples: LatentSamples) -> float:
 
 def _moved(z: Tensor, lag: int) -> Tensor:
     """Mean squared distance of samples of z (C, T, m) that are `lag` steps apart."""
-    return (z[:, lag:] - z[:, :-lag]).square().sum(-1).mean()
+    return (z[:, lag:] - z[:, :-lag]).square().sum(-1).nanmean()
 
 
 def _times(samples: LatentSamples) -> Tensor:
