@@ -8,6 +8,7 @@ from romkit import checks, provenance
 from romkit.data import Contexts
 from romkit.errors import InputError
 from romkit.problem import Parts
+from romkit.solvers import Solver
 from romkit.systems import System
 
 
@@ -18,6 +19,7 @@ def simulate(
     initial_state: object = None,
     initial_velocity: object = None,
     dt: float | None = None,
+    solver: Solver | None = None,
     engine: str = "auto",
     context: dict[str, object] | None = None,
     **named: object,
@@ -30,6 +32,7 @@ def simulate(
         initial_state: (n,) or (trajectories, n) in physical units; by default where the system's datasets begin.
         initial_velocity: the same for mechanical systems; at rest by default.
         dt: interval of the output; `system.dt` by default.
+        solver: in place of the system's own, `romkit.solvers.SciPy("BDF")` for a stiff one.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
         **named: the other context parameters: a scalar, an array, or a smooth function of time that gives one.
@@ -42,6 +45,7 @@ def simulate(
     Raises:
         InputError: context, state, duration or dt that cannot be used.
     """
+    system = system if solver is None else system.using(solver)
     dt = system.dt if dt is None else checks.positive("dt", dt, unit=system.time_units)
     duration = system.horizon if duration is None else checks.positive("duration", duration, unit=system.time_units)
     times = torch.arange(round(duration / dt) + 1, dtype=torch.float64) * dt

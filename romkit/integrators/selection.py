@@ -92,8 +92,8 @@ def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentS
 def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
     """(..., C) error of rollouts of a law from the first state of each trajectory: mean over time of the distance.
 
-    It is measured in standard deviations of the latent coordinates (root mean square over them), at most `LOST`. Missing
-    samples do not count; a trajectory without a first state has NaN.
+    It is measured in standard deviations of the latent coordinates (root mean square over them), at most `LOST`.
+    Missing samples do not count; a trajectory without a first state has NaN.
     """
     m, times = samples.targets.shape[-1], samples.times
     truth, context = (x.unflatten(-2, (-1, len(times))) for x in (samples.inputs.double(), samples.context.double()))

@@ -3,7 +3,19 @@
 from romkit.systems.base import Motion, System
 from romkit.systems.lorenz96 import Lorenz96
 from romkit.systems.mechanical import MechanicalSystem
+from romkit.systems.mjcf import ModelParameter
+from romkit.systems.mujoco_system import MuJoCo
 from romkit.systems.pendulum import Pendulum
 from romkit.systems.registry import SYSTEMS, system_of
 
-__all__ = ["SYSTEMS", "Lorenz96", "MechanicalSystem", "Motion", "Pendulum", "System", "system_of"]
+__all__ = [
+    "SYSTEMS",
+    "Lorenz96",
+    "MechanicalSystem",
+    "ModelParameter",
+    "Motion",
+    "MuJoCo",
+    "Pendulum",
+    "System",
+    "system_of",
+]

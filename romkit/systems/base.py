@@ -1,10 +1,11 @@
 """What every system gives: names and units, the field at a context, initial states, simulations, datasets."""
 
 import abc
+import copy
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, Self
 
 import numpy as np
 import torch
@@ -18,24 +19,12 @@ from romkit.data import ContextParameter, context_array, make_dataset
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.problem import FirstOrder, Parts, Problem, euclidean
-from romkit.solvers import RK4, Solution
+from romkit.solvers import RK4, Solution, Solver
+from romkit.systems.motion import Motion, warn_of_divergence
 from romkit.systems.terms import Term
 from romkit.types import ContextFunction, Field, Metric, OperatorPath
 
 SPLITS = ("train", "test")
-
-
-class Motion(NamedTuple):
-    """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status (...).
-
-    `cost` says what computed it and how long that took: solver, engine, seconds_compiling, seconds_computing.
-    """
-
-    state: Tensor
-    velocity: Tensor
-    acceleration: Tensor | None
-    status: Tensor
-    cost: dict[str, object]
 
 
 class System(abc.ABC):
@@ -50,7 +39,9 @@ class System(abc.ABC):
         state_names, state_units: one entry per component of x.
         context: the parameters that c is made of, with their training range.
         time_units: unit of t.
-        dt: sampling interval and integration step of the full model.
+        dt: sampling interval, and integration step unless `step` is given.
+        step: largest integration step of the full model.
+        solver: of the full model in place of `RK4(step)`; `using` changes it.
         duration: length of the trajectories in a dataset, sampled at 0, dt, ..., duration - dt.
         transient: time that is simulated and thrown away before the first sample.
         horizon: default length of a rollout.
@@ -71,6 +62,8 @@ class System(abc.ABC):
     duration: float
     transient: float = 0.0
     horizon: float
+    step: float | None = None
+    solver: Solver | None = None
 
     # -- what a subclass writes ------------------------------------------------------------------------------------
 
@@ -189,7 +182,23 @@ class System(abc.ABC):
         """
         checks.parts("parts", parts, self.order, self.state_size)
         with torch.inference_mode():
-            return self._simulate(parts, context, times, engine, label)
+            motion = self._simulate(parts, context, times, engine, label)
+        fixed = None if callable(context) else context
+        warn_of_divergence(motion, parts, times, f"{label} of {self.name}", self.context_names, fixed)
+        return motion
+
+    def using(self, solver: Solver) -> Self:
+        """The same system, integrated by another solver: `system.using(SciPy("BDF"))` where it is stiff.
+
+        Raises:
+            InputError: no solver, or a system that simulates itself.
+        """
+        if not isinstance(solver, Solver):
+            fix = "give RK4(step), Adaptive() or SciPy('BDF') of romkit.solvers, say"
+            raise InputError("solver", expected="a solver", got=repr(solver)[:60], fix=fix)
+        other = copy.copy(self)
+        object.__setattr__(other, "solver", solver)
+        return other
 
     def dataset(
         self, split: str | None = None, *, seed: int = 0, duration: float | None = None, **context: object
@@ -232,8 +241,9 @@ class System(abc.ABC):
         return {
             "system": self.name,
             "parameters": parameters,
-            "solver": "RK4",
+            "solver": type(self._own_solver()).__name__,
             "dt": self.dt,
+            "step": self.step or self.dt,
             "transient": self.transient,
             "versions": provenance.versions(),
         }
@@ -260,7 +270,10 @@ class System(abc.ABC):
         self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
     ) -> Solution:
         with one_thread():
-            return RK4(self.dt)(f, torch.cat(parts, dim=-1), times, engine=engine, label=label)
+            return self._own_solver()(f, torch.cat(parts, dim=-1), times, engine=engine, label=label)
+
+    def _own_solver(self) -> Solver:
+        return self.solver or RK4(self.step or self.dt)
 
     def _contexts(self, split: str | None, seed: int, named: dict) -> tuple[Tensor, np.random.Generator | None]:
         if split is None:

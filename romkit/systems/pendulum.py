@@ -4,6 +4,7 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import torch
@@ -12,14 +13,15 @@ from torch import Tensor
 from romkit import checks
 from romkit.broadcast import align
 from romkit.data import ContextParameter
+from romkit.errors import InputError
 from romkit.problem import Parts
-from romkit.solvers import Status
+from romkit.solvers import Solver, Status
 from romkit.solvers.base import cost_of
 from romkit.systems import chain
 from romkit.systems.base import Motion
 from romkit.systems.coupling import DRIVING, couple
 from romkit.systems.mechanical import MechanicalSystem
-from romkit.systems.mujoco_chain import simulate_chains
+from romkit.systems.mujoco_engine import simulate_chains
 
 STATE_SIZE = 16
 
@@ -101,6 +103,15 @@ class Pendulum(MechanicalSystem):
     def test_contexts(self) -> np.ndarray:
         """All 256 combinations of four lengths per link."""
         return np.array(list(itertools.product([0.35, 0.45, 0.55, 0.65], repeat=DRIVING)))
+
+    def using(self, solver: Solver) -> Self:
+        """Nothing: MuJoCo simulates it.
+
+        Raises:
+            InputError: always.
+        """
+        fix = "leave it out; the step can be given"
+        raise InputError("solver", expected="none, since MuJoCo simulates it", got=repr(solver)[:60], fix=fix)
 
     def provenance(self) -> dict[str, object]:
         return super().provenance() | {"solver": "MuJoCo RK4"}

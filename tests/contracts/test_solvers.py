@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from romkit import solvers
-from romkit.solvers import RK4, Adaptive, PerMember, Restarted, Solver
+from romkit.solvers import RK4, Adaptive, PerMember, Restarted, SciPy, Solver
 from romkit.testing import check_solver
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-10}
@@ -16,6 +16,8 @@ REGISTERED = {
     Restarted(RK4(0.01), 1, lambda t, y: y): 4,
     Restarted(Adaptive(**TIGHT), 2, lambda t, y: y): None,
     **{Adaptive(method, **TIGHT): None for method in ("dopri5", "dopri8")},
+    SciPy("Radau", rtol=1e-8, atol=1e-10): None,
+    SciPy("LSODA", rtol=1e-8, atol=1e-10): None,
     **{PerMember(method, **TIGHT): None for method in ("dopri5", "tsit5")},
 }
 """Each with its order, if it has one."""

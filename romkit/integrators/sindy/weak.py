@@ -27,7 +27,8 @@ class WeakSINDy(SINDy):
         - ∫ φ' z dt = Σₖ ξₖ ∫ φ θₖ(z, c) dt,        φ = (1 - s²)^p,  s in [-1, 1],
 
     one equation for each window, solved for ξ as `SINDy` does. Integrals are exact for what is linear between samples,
-    so samples need not be evenly spaced, and windows in which one is missing are left out. In second order, ż of the samples takes the place of z on the left.
+    so samples need not be evenly spaced, and windows in which one is missing are left out. In second order, ż of the
+    samples takes the place of z on the left.
 
     Args:
         windows: for each trajectory, evenly spread; they overlap.

@@ -1,4 +1,4 @@
-"""The same chain of capsules in MuJoCo, simulated for many lengths at once. The only file that imports mujoco."""
+"""MuJoCo models, simulated many at once: the chain of capsules, and files of the user's. The only one to import it."""
 
 import contextlib
 import math
@@ -65,22 +65,70 @@ def simulate_chains(
         worst = lengths.min() if np.isfinite(lengths).all() else "NaN or infinity"
         raise InputError("context", expected="positive link lengths in m", got=str(worst), fix="check the lengths")
     substeps, step = _steps(times, dt)
-    models = [compile_chain(row, step) for row in lengths]
-    clock = np.zeros((len(q0), 1))
-    states = np.empty((len(q0), len(times), 1 + 2 * q0.shape[-1]))  # columns: time, angles, velocities
-    states[:, 0] = np.concatenate([clock, q0, v0], axis=-1)
+    return roll(
+        [compile_chain(row, step) for row in lengths], q0, v0, len(times), substeps, threads=threads, label=label
+    )
+
+
+def roll(
+    models: Sequence[mujoco.MjModel],
+    q0: np.ndarray,
+    v0: np.ndarray,
+    outputs: int,
+    substeps: int,
+    *,
+    threads: int,
+    label: str,
+    control: Sequence[float] = (),
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Simulate one model per row; all have the same joints, none of them with a quaternion.
+
+    Args:
+        models: with the timestep between two steps.
+        q0: (N, n) positions.
+        v0: (N, n) velocities.
+        outputs: T, with that of the start.
+        substeps: steps between two outputs.
+        threads: how many models to simulate at the same time.
+        label: what the progress bar says.
+        control: of the actuators, constant; zero by default.
+
+    Returns:
+        Positions (N, T, n), velocities (N, T, n), and a mask (N, T) that is false from a member's divergence on.
+    """
+    n, step = q0.shape[-1], models[0].opt.timestep
+    states = np.zeros((len(q0), outputs, mujoco.mj_stateSize(models[0], mujoco.mjtState.mjSTATE_FULLPHYSICS)))
+    states[:, 0, 1 : 1 + 2 * n] = np.concatenate([q0, v0], axis=-1)  # columns: time, positions, velocities, activations
+    drive = np.broadcast_to(np.asarray(control, dtype=np.float64), (len(models), 1, len(control)))
     outputs_per_call = max(1, STEPS_PER_CALL // (substeps * len(models)))
     datas = [mujoco.MjData(models[0]) for _ in range(max(1, min(threads, len(models))))]
     with Rollout(nthread=len(datas) if len(datas) > 1 else 0) as pool, _quiet():
-        for first in track(range(1, len(times), outputs_per_call), label):
-            count = min(outputs_per_call, len(times) - first)
-            run, _ = pool.rollout(models, datas, states[:, first - 1], nstep=count * substeps)
+        for first in track(range(1, outputs, outputs_per_call), label):
+            count = min(outputs_per_call, outputs - first)
+            driven = {"control": np.repeat(drive, count * substeps, axis=1)} if len(control) else {}
+            run, _ = pool.rollout(models, datas, states[:, first - 1], nstep=count * substeps, **driven)
             states[:, first : first + count] = run[:, substeps - 1 :: substeps]
-    expected = np.arange(len(times)) * substeps * step
+    expected = np.arange(outputs) * substeps * step
     on_time = np.abs(states[..., 0] - expected) < step / 2  # MuJoCo stops the clock of a member that diverges
-    inside = (np.abs(states[..., 1:]) <= Solver.divergence_threshold).all(-1)
-    q, v = np.split(states[..., 1:], 2, axis=-1)
+    q, v = np.split(states[..., 1 : 1 + 2 * n], 2, axis=-1)
+    inside = (np.abs(states[..., 1 : 1 + 2 * n]) <= Solver.divergence_threshold).all(-1)
     return q, v, np.logical_and.accumulate(on_time & inside, axis=-1)
+
+
+def accelerations(
+    models: Sequence[mujoco.MjModel], q: np.ndarray, v: np.ndarray, control: Sequence[float] = ()
+) -> np.ndarray:
+    """MuJoCo's own q̈ (N, T, n), with contacts and all, at q and v (N, T, n) of one model per row."""
+    found = np.full_like(q, np.nan)
+    with _quiet():
+        for k, model in enumerate(models):
+            data = mujoco.MjData(model)
+            data.ctrl[:] = control if len(control) else 0.0
+            for i in np.flatnonzero(np.isfinite(q[k]).all(-1) & np.isfinite(v[k]).all(-1)):
+                data.qpos[:], data.qvel[:] = q[k, i], v[k, i]
+                mujoco.mj_forward(model, data)
+                found[k, i] = data.qacc
+    return found
 
 
 def _steps(times: np.ndarray, dt: float) -> tuple[int, float]:

@@ -1,0 +1,149 @@
+"""MJCF files of the user's: what a context parameter sets in them, and what a compiled model consists of."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from romkit.errors import FileError, InputError
+from romkit.files import existing, reason
+from romkit.systems.mujoco_engine import mujoco
+
+TARGET = re.compile(r"(\w+)/([^/\s]+)\.(\w+)(?:\[(\d+)\])?")
+"""kind/name.attribute, or kind/name.attribute[index]"""
+
+HINGE, SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)
+
+
+@dataclass(frozen=True)
+class ModelParameter:
+    """A context parameter of a MuJoCo model.
+
+    Args:
+        low: smallest value in training.
+        high: largest.
+        sets: what it sets: for each target `kind/name.attribute[index]` the factor that the value is multiplied by,
+            `{"geom/upper.fromto[5]": -1, "body/lower.pos[2]": -1}`; an array without an index means its first entry.
+            Or a function of the `mujoco.MjSpec` and the value, for what is not proportional.
+        units: of the parameter.
+        long_name: what it is, for figures.
+    """
+
+    low: float
+    high: float
+    sets: Mapping[str, float] | Callable[[object, float], None]
+    units: str = "1"
+    long_name: str = ""
+
+    def apply(self, spec: "mujoco.MjSpec", value: float) -> None:
+        """Set the value in a model."""
+        if callable(self.sets):
+            self.sets(spec, value)
+            return
+        for target, factor in self.sets.items():
+            _set(spec, target, factor * value)
+
+
+class ModelFile:
+    """An MJCF file whose parameters have no value yet.
+
+    Raises:
+        FileError: no such file, or one that MuJoCo cannot read.
+    """
+
+    def __init__(self, path: str | Path, parameters: Mapping[str, ModelParameter], *, contacts: bool):
+        self.path, self.parameters, self.contacts = existing(path), dict(parameters), contacts
+        try:
+            self.spec = mujoco.MjSpec.from_file(str(self.path))
+        except ValueError as error:
+            raise FileError(
+                path, problem=f"is no MJCF ({reason(error)})", fix="check it with MuJoCo's viewer"
+            ) from error
+
+    def compiled(self, values: Sequence[float], step: float | None = None) -> "mujoco.MjModel":
+        """The model with these values, without resets; frictionless steps are those of RK4.
+
+        Raises:
+            InputError: a target that is not there, or values that make no model.
+        """
+        spec = self.spec.copy()
+        flags = mujoco.mjtDisableBit.mjDSBL_AUTORESET  # a diverged state must not turn into a valid one
+        if not self.contacts:
+            flags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+            spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
+        spec.option.disableflags |= int(flags)
+        if step is not None:
+            spec.option.timestep = step
+        for parameter, value in zip(self.parameters.values(), values, strict=True):
+            parameter.apply(spec, float(value))
+        try:
+            return spec.compile()
+        except ValueError as error:
+            got = ", ".join(f"{name}={value:g}" for name, value in zip(self.parameters, values, strict=True))
+            fix = f"check what they set ({reason(error)})"
+            raise InputError("context", expected="values that make a model", got=got, fix=fix) from error
+
+
+def _set(spec: "mujoco.MjSpec", target: str, value: float) -> None:
+    match = TARGET.fullmatch(target)
+    if match is None:
+        expected, fix = "kind/name.attribute or kind/name.attribute[index]", "write 'geom/upper.size[0]', say"
+        raise InputError("sets", expected=expected, got=repr(target), fix=fix)
+    kind, name, attribute, index = match.groups()
+    find = getattr(spec, kind, None)
+    element = find(name) if callable(find) else None
+    if element is None or not hasattr(element, attribute):
+        fix = "compare with the names in the file"
+        raise InputError("sets", expected="an element and an attribute of the model", got=repr(target), fix=fix)
+    present = getattr(element, attribute)
+    if np.ndim(present) == 0:
+        setattr(element, attribute, value)
+        return
+    entries = np.array(present, dtype=float)
+    if int(index or 0) >= len(entries):
+        raise InputError("sets", expected=f"an index below {len(entries)}", got=repr(target), fix="lower it")
+    entries[int(index or 0)] = value
+    setattr(element, attribute, entries)
+
+
+def joint_names(model: "mujoco.MjModel") -> tuple[str, ...]:
+    """Names of the joints, q0, q1, ... where they have none.
+
+    Raises:
+        InputError: joints that are not described by one number.
+    """
+    if not set(model.jnt_type.tolist()) <= {HINGE, SLIDE} or model.njnt == 0:
+        fix = "replace ball and free joints by hinges and slides"
+        raise InputError("model", expected="hinge and slide joints", got="others, or none", fix=fix)
+    return tuple(model.joint(k).name or f"q{k}" for k in range(model.njnt))
+
+
+def unsmooth(model: "mujoco.MjModel") -> list[str]:
+    """What the closed form of a model does not have, in words."""
+    joint = int(mujoco.mjtTrn.mjTRN_JOINT)
+    none = int(mujoco.mjtDyn.mjDYN_NONE)
+    affine = {int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)}
+    bias = {int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)}
+    found = {
+        "contacts": not model.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_CONTACT),
+        "limits of joints": model.jnt_limited.any(),
+        "dry friction": (model.dof_frictionloss != 0).any(),
+        "equality constraints": model.neq,
+        "tendons": model.ntendon,
+        "flexible bodies": model.nflex,
+        "a fluid": model.opt.density or model.opt.viscosity,
+        "compensated gravity": (model.body_gravcomp != 0).any(),
+        "damping or stiffness that is not linear": (model.dof_dampingpoly != 0).any()
+        or (model.jnt_stiffnesspoly != 0).any(),
+        "actuators that are not affine in joints": (
+            (model.actuator_trntype != joint).any()
+            or (model.actuator_dyntype != none).any()
+            or not set(model.actuator_gaintype.tolist()) <= affine
+            or not set(model.actuator_biastype.tolist()) <= bias
+        ),
+        "limits of forces": model.actuator_forcelimited.any() or model.jnt_actfrclimited.any(),
+        "limits of controls": model.actuator_ctrllimited.any(),
+    }
+    return [name for name, present in found.items() if present]

@@ -1,0 +1,50 @@
+"""A simulated motion, and what is said of trajectories that are lost in it."""
+
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.errors import DivergenceWarning
+from romkit.problem import Parts
+from romkit.solvers import Status
+
+NAMED = 5
+"""How many lost trajectories are named."""
+
+
+class Motion(NamedTuple):
+    """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status (...).
+
+    `cost` says what computed it and how long that took: solver, engine, seconds_compiling, seconds_computing.
+    """
+
+    state: Tensor
+    velocity: Tensor
+    acceleration: Tensor | None
+    status: Tensor
+    cost: dict[str, object]
+
+
+def warn_of_divergence(
+    motion: Motion, parts: Parts, times: Tensor, label: str, names: Sequence[str], context: Tensor | None
+) -> None:
+    """Name the trajectories that are lost, with context and time; not those that started so."""
+    started = torch.cat(parts, dim=-1).isfinite().all(-1)
+    lost = ((motion.status == Status.DIVERGED) & started).reshape(-1).nonzero().flatten().tolist()
+    if not lost:
+        return
+    count = motion.status.numel()
+    ends = motion.state.isfinite().all(-1).reshape(count, -1).sum(-1)
+    rows = None if context is None else context.expand(*motion.status.shape, -1).reshape(count, -1)
+    said = []
+    for k in lost[:NAMED]:
+        values = () if rows is None else zip(names, rows[k].tolist(), strict=True)
+        at = ", ".join([*(f"{name}={value:.4g}" for name, value in values), f"t={float(times[ends[k]]):.4g}"])
+        said.append(f"{k} ({at})")
+    more = ", ..." if len(lost) > NAMED else ""
+    text = f"{label}: {len(lost)} of {count} trajectories are lost: {', '.join(said)}{more}, and NaN from there on"
+    fix = "shorten the step, or take another solver: system.using(romkit.solvers.SciPy('BDF'))"
+    warnings.warn(f"{text}; {fix}", DivergenceWarning, stacklevel=4)

@@ -1,0 +1,159 @@
+"""Trees of rigid bodies in closed form, in torch: inertia and acceleration of hinges and slides.
+
+Along the tree, frame by frame, go the rotation R, the position x, and with q̈ = 0 the angular velocity ω, the velocity
+u, the angular acceleration α and the acceleration a. With the Jacobians V and W of the centre of mass and of ω,
+
+    M = Σ m VᵀV + Wᵀ I W + armature,        M q̈ = τ - Σ Vᵀ m (a - g) + Wᵀ (I α + ω × I ω).
+
+Everything is batched: constants (..., 3) and states (..., n) broadcast. Source: Featherstone (2008), Rigid Body
+Dynamics Algorithms, chapters 2 and 3, in world coordinates; the conventions are those of MuJoCo.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Joint(NamedTuple):
+    """One joint, the k-th coordinate: its kind, axis and anchor (..., 3) in the frame of its body, reference (...)."""
+
+    k: int
+    slides: bool
+    axis: Tensor
+    anchor: Tensor
+    reference: Tensor
+
+
+class Body(NamedTuple):
+    """One body in the frame of its parent: position (..., 3), rotation (..., 3, 3); its joints; its mass (...), centre
+    of mass (..., 3) and inertia (..., 3, 3) in its own frame.
+    """
+
+    parent: int
+    position: Tensor
+    rotation: Tensor
+    joints: tuple[Joint, ...]
+    mass: Tensor
+    centre: Tensor
+    inertia: Tensor
+
+
+class Tree(NamedTuple):
+    """Bodies, parents first (0 is the world), gravity (..., 3), and joint forces τ = drive - stiffness q - damping v.
+
+    `drive`, `damping` (of which actuators are a part) and `armature` are (..., n), `stiffness` is (..., n).
+    """
+
+    bodies: tuple[Body, ...]
+    gravity: Tensor
+    drive: Tensor
+    stiffness: Tensor
+    damping: Tensor
+    armature: Tensor
+
+
+class Frame(NamedTuple):
+    """How a body lies and moves, and the Jacobian columns of the coordinates it depends on."""
+
+    R: Tensor
+    x: Tensor
+    omega: Tensor
+    u: Tensor
+    alpha: Tensor
+    a: Tensor
+    hinges: tuple[tuple[int, Tensor, Tensor], ...] = ()
+    slides: tuple[tuple[int, Tensor], ...] = ()
+
+    def moved(self, r: Tensor) -> "Frame":
+        """The frame at a point r (..., 3) away, on the same rigid body."""
+        spin = cross(self.omega, r)
+        return self._replace(x=self.x + r, u=self.u + spin, a=self.a + cross(self.alpha, r) + cross(self.omega, spin))
+
+
+def acceleration(tree: Tree, q: Tensor, v: Tensor) -> Tensor:
+    """q̈ (..., n) at q and v (..., n)."""
+    mass, force = _terms(tree, q, v)
+    return torch.linalg.solve_ex(mass, force.unsqueeze(-1)).result.squeeze(-1)
+
+
+def mass_matrix(tree: Tree, q: Tensor) -> Tensor:
+    """M(q) (..., n, n)."""
+    return _terms(tree, q, torch.zeros_like(q))[0]
+
+
+def _terms(tree: Tree, q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """M (..., n, n) and what M q̈ equals (..., n)."""
+    force = tree.drive - tree.stiffness * q - tree.damping * v
+    mass = torch.diag_embed(tree.armature + 0 * q)
+    zero = torch.zeros_like(q[..., :1]) + torch.zeros_like(tree.gravity)
+    eye = torch.eye(3, dtype=q.dtype, device=q.device) + 0 * zero.unsqueeze(-1)
+    frames = [Frame(eye, zero, zero, zero, zero, zero)]
+    for body in tree.bodies[1:]:
+        frame = _placed(body, frames[body.parent], q, v)
+        frames.append(frame)
+        centre = frame.moved(turned(frame.R, body.centre))
+        V, W = _jacobians(centre, q)
+        inertia = frame.R @ body.inertia @ frame.R.mT
+        m = body.mass.unsqueeze(-1)
+        mass = mass + m.unsqueeze(-1) * (V.mT @ V) + W.mT @ inertia @ W
+        pull = m * (centre.a - tree.gravity)
+        twist = turned(inertia, frame.alpha) + cross(frame.omega, turned(inertia, frame.omega))
+        force = force - turned(V.mT, pull) - turned(W.mT, twist)
+    return mass, force
+
+
+def _placed(body: Body, parent: Frame, q: Tensor, v: Tensor) -> Frame:
+    """The frame of a body behind its joints."""
+    frame = parent.moved(turned(parent.R, body.position))._replace(R=parent.R @ body.rotation)
+    for joint in body.joints:
+        step, rate = (q[..., joint.k] - joint.reference).unsqueeze(-1), v[..., joint.k].unsqueeze(-1)
+        axis = turned(frame.R, joint.axis)
+        if joint.slides:
+            frame = frame.moved(axis * step)
+            frame = frame._replace(
+                u=frame.u + axis * rate,
+                a=frame.a + 2 * cross(frame.omega, axis) * rate,
+                slides=(*frame.slides, (joint.k, axis)),
+            )
+            continue
+        hinge = frame.moved(turned(frame.R, joint.anchor))
+        hinge = hinge._replace(
+            R=frame.R @ rotation(joint.axis, step.squeeze(-1)),
+            omega=frame.omega + axis * rate,
+            alpha=frame.alpha + cross(frame.omega, axis) * rate,
+            hinges=(*frame.hinges, (joint.k, axis, hinge.x)),
+        )
+        frame = hinge.moved(-turned(hinge.R, joint.anchor))
+    return frame
+
+
+def _jacobians(frame: Frame, q: Tensor) -> tuple[Tensor, Tensor]:
+    """V and W (..., 3, n) of the point and the body of a frame."""
+    none = torch.zeros_like(frame.x)
+    linear, angular = [none] * q.shape[-1], [none] * q.shape[-1]
+    for k, axis, anchor in frame.hinges:
+        linear[k], angular[k] = cross(axis, frame.x - anchor), axis + none
+    for k, axis in frame.slides:
+        linear[k] = axis + none
+    return torch.stack(linear, dim=-1), torch.stack(angular, dim=-1)
+
+
+def rotation(axis: Tensor, angle: Tensor) -> Tensor:
+    """(..., 3, 3) about a unit axis (..., 3) by an angle (...): 1 + sin K + (1 - cos) K², Kv = axis × v."""
+    a, b, c = axis.unbind(-1)
+    zero = torch.zeros_like(a)
+    K = torch.stack([zero, -c, b, c, zero, -a, -b, a, zero], dim=-1).unflatten(-1, (3, 3))
+    sine, versine = angle.sin()[..., None, None], 2 * (angle / 2).sin().square()[..., None, None]
+    return torch.eye(3, dtype=axis.dtype, device=axis.device) + sine * K + versine * (K @ K)
+
+
+def turned(matrix: Tensor, vector: Tensor) -> Tensor:
+    """matrix (..., i, j) times vector (..., j)."""
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def cross(a: Tensor, b: Tensor) -> Tensor:
+    """a × b, each (..., 3)."""
+    (a0, a1, a2), (b0, b1, b2) = a.unbind(-1), b.unbind(-1)
+    return torch.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], dim=-1)

@@ -1,0 +1,165 @@
+"""MuJoCo models of a user: parameters that set parts of them, datasets, and a field that is MuJoCo's."""
+
+import time
+
+import mujoco
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.errors import FileError, InputError
+from romkit.systems import ModelParameter, MuJoCo
+from romkit.testing import check_system
+
+ARM = """
+<mujoco>
+  <option timestep="0.005"/>
+  <worldbody>
+    <body name="upper" pos="0 0 1">
+      <joint name="shoulder" type="hinge" axis="0 1 0" damping="0.05"/>
+      <geom name="upper" type="capsule" fromto="0 0 0 0 0 -0.4" size="0.03" mass="1.2"/>
+      <body name="lower" pos="0 0 -0.4">
+        <joint name="elbow" type="hinge" axis="0 1 0" damping="0.02"/>
+        <geom name="lower" type="capsule" fromto="0 0 0 0 0 -0.3" size="0.02" mass="0.8"/>
+      </body>
+    </body>
+  </worldbody>
+</mujoco>
+"""
+CRANE = """
+<mujoco>
+  <option timestep="0.002" gravity="0.3 -0.2 -9.81"/>
+  <worldbody>
+    <body name="cart" pos="0.1 0.2 1" euler="10 20 30">
+      <joint name="rail" type="slide" axis="1 0.2 0" damping="0.5" stiffness="3" springref="0.1"/>
+      <joint name="turn" type="hinge" axis="0 0.3 1" pos="0.05 0 0.1" armature="0.02"/>
+      <geom type="box" size="0.1 0.07 0.05" pos="0.03 0 0.01" euler="5 0 40" mass="2"/>
+      <body name="boom" pos="0.2 0 0" quat="0.9 0.1 0.3 0.1">
+        <joint name="lift" type="hinge" axis="0 1 0" ref="20" stiffness="1.5"/>
+        <geom name="boom" type="capsule" fromto="0 0 0 0.5 0.1 0" size="0.03" mass="0.7"/>
+        <body pos="0.5 0.1 0">
+          <geom type="sphere" size="0.06" mass="0.4"/>
+          <body pos="0 0 -0.1">
+            <joint name="reach" type="slide" axis="0 0.1 -1"/>
+            <geom type="sphere" size="0.05" mass="0.3"/>
+          </body>
+        </body>
+      </body>
+      <body name="tail" pos="-0.2 0 0">
+        <joint name="wag" type="hinge" axis="1 0 1" pos="0 0.02 0"/>
+        <geom type="capsule" fromto="0 0 0 -0.3 0 0" size="0.02" mass="0.2"/>
+      </body>
+    </body>
+  </worldbody>
+  <actuator>
+    <position name="servo" joint="lift" kp="4" kv="0.3"/>
+    <motor name="pull" joint="rail" gear="2"/>
+    <velocity name="hold" joint="wag" kv="0.1"/>
+  </actuator>
+</mujoco>
+"""
+LENGTH = ModelParameter(0.3, 0.5, {"geom/upper.fromto[5]": -1, "body/lower.pos[2]": -1}, "m", "length of the upper arm")
+
+
+def written(folder, text):
+    file = folder / "model.xml"
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture
+def arm(tmp_path):
+    more = {"dt": 0.01, "duration": 4.0, "start": [0.5, 0.3], "spread": 0.3}
+    return MuJoCo(written(tmp_path, ARM), context={"length": LENGTH}, **more)
+
+
+@pytest.fixture
+def crane(tmp_path):
+    parameters = {
+        "mass": ModelParameter(0.5, 1.5, {"geom/boom.mass": 1.0}, "kg"),
+        "gain": ModelParameter(
+            2.0, 6.0, lambda spec, value: setattr(spec.actuator("servo"), "gainprm", [value, *[0] * 9])
+        ),
+    }
+    start, drive = [0.1, 0.2, 0.5, -0.05, 0.3], (0.3, -0.2, 0.1)
+    return MuJoCo(written(tmp_path, CRANE), context=parameters, start=start, control=drive, duration=0.4, name="crane")
+
+
+def test_the_contract_of_systems(crane):
+
+    check_system(crane)
+
+
+def test_the_field_is_qacc(crane):
+    """Hinges and slides off centre, several on one body, springs, servos, tilted inertia: MuJoCo's acceleration."""
+    rng, c = np.random.default_rng(0), np.array([[0.5, 2.0], [0.9, 5.0], [1.5, 6.0]])
+    q, v = rng.normal(size=(2, 3, 7, 5))
+    ours = crane.field(torch.from_numpy(c))(0.0, torch.from_numpy(q), torch.from_numpy(v)).numpy()
+    for k in range(3):
+        model = crane.file.compiled(c[k])
+        data = mujoco.MjData(model)
+        for i in range(7):
+            data.qpos[:], data.qvel[:], data.ctrl[:] = q[k, i], v[k, i], crane.control
+            mujoco.mj_forward(model, data)
+            assert np.abs(data.qacc - ours[k, i]).max() < 1e-8
+            full = np.zeros((5, 5))
+            mujoco.mj_fullM(model, data, full)
+            weighed = crane.metric(torch.from_numpy(c[k]))(torch.from_numpy(q[k, i]), torch.eye(5).double())
+            assert np.abs(full - weighed.numpy()).max() < 1e-10
+
+
+def test_twenty_trajectories_of_400_samples_take_less_than_a_second(arm):
+    started = time.process_time()
+    data = arm.dataset("train", seed=0)
+    assert time.process_time() - started < 1.0
+    assert dict(data.sizes) == {"trajectory": 20, "time": 400, "component": 2}
+    assert list(data.component.values) == ["shoulder", "elbow"]
+    assert len(set(data.length.values)) == 20
+    c = torch.from_numpy(data.length.values)[:, None]
+    q, v, a = (torch.from_numpy(data[name].values) for name in ("state", "velocity", "acceleration"))
+    assert float((arm.field(c)(0.0, q, v) - a).abs().max()) < 1e-8
+    assert data.attrs["step"] == 0.005  # the timestep of the file, between samples at every 0.01
+
+
+def test_a_projection_reduces_it(arm):
+    data = arm.dataset("train", seed=0).isel(time=slice(None, None, 8))
+    run = romkit.rollout(arm, romkit.fit("pod", data, latent_dim=2), length=[0.33, 0.45], duration=0.5)
+    assert float(run.nrmse.max()) < 1e-3  # two latents hold two angles: what is left are steps of 0.01 against 0.005
+
+
+def test_contacts_give_data_only(tmp_path):
+    ball = """<mujoco><option timestep="0.002"/><worldbody><geom type="plane" size="1 1 0.1"/><body pos="0 0 0.3">
+      <joint name="height" type="slide" axis="0 0 1"/><geom name="ball" type="sphere" size="0.1" mass="1"/></body>
+      </worldbody></mujoco>"""
+    radius = {"radius": ModelParameter(0.05, 0.15, {"geom/ball.size": 1})}
+    bouncing = MuJoCo(written(tmp_path, ball), context=radius, contacts=True, duration=1.0, dt=0.01)
+    data = bouncing.dataset(radius=[0.05, 0.1])
+    assert data.state.values.min() > -0.28  # it falls through without
+    assert data.state.values.min() < -0.19
+    assert np.isfinite(data.acceleration.values).all()
+    with pytest.raises(InputError, match="system: expected a smooth model, got one with contacts"):
+        bouncing.field(radius=0.1)
+    falling = MuJoCo(bouncing.file.path, context=radius, duration=1.0, dt=0.01).dataset(radius=[0.05, 0.1])
+    assert falling.state.values.min() < -4
+
+
+def test_what_cannot_be_used_is_one_line(tmp_path):
+    file = written(tmp_path, ARM)
+    for sets, message in (
+        ({"upper.fromto": 1}, "sets: expected kind/name.attribute"),
+        ({"geom/uper.mass": 1}, "sets: expected an element and an attribute of the model, got 'geom/uper.mass'"),
+        ({"geom/upper.fromto[6]": 1}, r"sets: expected an index below 6"),
+        ({"geom/upper.size[0]": -1}, "context: expected values that make a model, got p=1.5"),
+    ):
+        with pytest.raises(InputError, match=message):
+            MuJoCo(file, context={"p": ModelParameter(1, 2, sets)})
+    limited = written(tmp_path, ARM.replace('damping="0.02"', 'range="-90 90" limited="true" frictionloss="0.1"'))
+    with pytest.raises(InputError, match="one with limits of joints, dry friction"):
+        MuJoCo(limited, context={"length": LENGTH}).field(length=0.4)
+    with pytest.raises(InputError, match="model: expected hinge and slide joints"):
+        MuJoCo(written(tmp_path, ARM.replace('type="hinge"', 'type="ball"')), context={})
+    with pytest.raises(FileError, match="is no MJCF"):
+        MuJoCo(written(tmp_path, "<mujoco><worldbody>"), context={})
+    with pytest.raises(FileError, match="no such file"):
+        MuJoCo(tmp_path / "none.xml", context={})

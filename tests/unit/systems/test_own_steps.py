@@ -1,0 +1,84 @@
+"""Full models whose step is not their sampling interval, stiff ones, and ones that blow up."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.data import ContextParameter
+from romkit.errors import DivergenceWarning, InputError
+from romkit.solvers import RK4, SciPy
+from romkit.systems import Pendulum, System
+
+
+@dataclass(frozen=True)
+class Stiff(System):
+    """ẋ = -k (x - cos t): stiff for large k."""
+
+    dt: float = 0.1
+    duration: float = 1.0
+    horizon: float = 1.0
+    step: float | None = None
+
+    name = "stiff"
+    state_names = ("x", "y")
+    state_units = ("1", "1")
+    context = (ContextParameter("k", "1", 1.0, 1000.0, "rate"),)
+
+    def rhs(self, t, x, c):
+        t = torch.as_tensor(t, dtype=x.dtype).reshape(-1, *(1,) * (torch.as_tensor(t).ndim > 0))
+        return -c * (x - torch.cos(t))
+
+    def initial_state(self, contexts, rng):
+        return torch.zeros(len(contexts), 2, dtype=contexts.dtype)
+
+
+def exact(k, t):
+    return (k**2 * np.cos(t) + k * np.sin(t) - k**2 * np.exp(-k * t)) / (1 + k**2)
+
+
+def test_the_step_is_apart_from_the_sampling():
+    k = np.array([1.0, 20.0])
+    errors = []
+    for step in (None, 0.01):
+        data = romkit.simulate(Stiff(step=step), k=k)
+        assert data.sizes["time"] == 11
+        errors.append(np.abs(data.state.values[..., 0] - exact(k[:, None], data.time.values)).max())
+    assert errors[0] > 1e-3
+    assert errors[1] < 1e-5
+    assert Stiff(step=0.01).dataset(k=k).attrs["step"] == 0.01
+
+
+@pytest.mark.parametrize("method", ["BDF", "Radau", "LSODA"])
+def test_an_implicit_solver_takes_what_is_stiff(method):
+    k = np.array([1.0, 1000.0])
+    solver = SciPy(method, rtol=1e-8, atol=1e-10)
+    data = romkit.simulate(Stiff(), k=k, solver=solver)
+    assert np.abs(data.state.values[..., 0] - exact(k[:, None], data.time.values)).max() < 1e-6
+    assert data.attrs["engine"] == "SciPy"
+    assert data.attrs["solver"].startswith("SciPy(")
+    assert Stiff().using(solver).dataset(k=k).attrs["solver"] == "SciPy"
+
+
+def test_what_blows_up_is_named():
+    with pytest.warns(DivergenceWarning) as caught:
+        data = romkit.simulate(Stiff(), k=[1.0, 1000.0, 900.0], duration=3.0)
+    message = str(caught[0].message)
+    assert len(caught) == 1
+    assert message.startswith("full model of stiff: 2 of 3 trajectories are lost: 1 (k=1000, t=")
+    assert "SciPy('BDF')" in message
+    assert np.isfinite(data.state.values[0]).all()
+    assert not np.isfinite(data.state.values[1:, -1]).any()
+
+
+def test_what_is_no_solver_is_refused():
+    with pytest.raises(InputError, match="solver: expected a solver, got 'BDF'"):
+        romkit.simulate(Stiff(), k=1.0, solver="BDF")
+    with pytest.raises(InputError, match="solver: expected none, since MuJoCo simulates it"):
+        Pendulum().using(RK4(0.01))
+    with pytest.raises(InputError, match="engine: expected one that SciPy has"):
+        romkit.simulate(Stiff(), k=1.0, solver=SciPy(), engine="compiled")
+    with pytest.raises(InputError, match="method: expected one of"):
+        SciPy("Euler")
