@@ -20,7 +20,7 @@ from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.solvers import RK4, Solution, Solver
-from romkit.systems.motion import Motion, warn_of_divergence
+from romkit.systems.motion import Motion, at_each_time, warn_of_divergence
 from romkit.systems.terms import Term
 from romkit.types import ContextFunction, Field, Metric, OperatorPath
 
@@ -263,7 +263,7 @@ class System(abc.ABC):
         f = self.field(context)
         solution = self._solve(f, parts, context, times, engine, label)
         x = solution.states
-        velocity = _at_each_time(f, times, x) if callable(context) else f(times, x)
+        velocity = at_each_time(f, times, x) if callable(context) else f(times, x)
         return Motion(x, velocity, None, solution.status, solution.cost)
 
     def _solve(
@@ -297,7 +297,3 @@ class System(abc.ABC):
 
     def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
         return np.array([p.low for p in self.context]), np.array([p.high for p in self.context])
-
-
-def _at_each_time(f: Field, times: Tensor, states: Tensor) -> Tensor:
-    return torch.stack([f(t, x) for t, x in zip(times, states.unbind(-2), strict=True)], dim=-2)

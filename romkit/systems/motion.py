@@ -10,6 +10,7 @@ from torch import Tensor
 from romkit.errors import DivergenceWarning
 from romkit.problem import Parts
 from romkit.solvers import Status
+from romkit.types import Field
 
 NAMED = 5
 """How many lost trajectories are named."""
@@ -48,3 +49,8 @@ def warn_of_divergence(
     text = f"{label}: {len(lost)} of {count} trajectories are lost: {', '.join(said)}{more}, and NaN from there on"
     fix = "shorten the step, or take another solver: system.using(romkit.solvers.SciPy('BDF'))"
     warnings.warn(f"{text}; {fix}", DivergenceWarning, stacklevel=4)
+
+
+def at_each_time(f: Field, times: Tensor, states: Tensor) -> Tensor:
+    """The field at states (..., T, n), where each time has a context of its own."""
+    return torch.stack([f(t, x) for t, x in zip(times, states.unbind(-2), strict=True)], dim=-2)
