@@ -32,3 +32,7 @@ class DivergenceWarning(UserWarning):
 
 class FitWarning(UserWarning):
     """A law that explains too little of what it was fitted to."""
+
+
+class DataWarning(UserWarning):
+    """What was assumed about data that do not say it."""

@@ -4,6 +4,7 @@ import difflib
 import functools
 import operator
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -12,9 +13,9 @@ import xarray as xr
 from romkit import checks, provenance
 from romkit.bases import Basis, check_size
 from romkit.bases import basis as make_basis
-from romkit.data import check_dataset
+from romkit.data import check_dataset, context_names, is_declared, needing_velocity
 from romkit.engine import ENGINES
-from romkit.errors import InputError
+from romkit.errors import DataWarning, InputError
 from romkit.presets import PRESETS, sized
 from romkit.projections import METHODS, BasisNormalization, Normalization, Projection, Signature, stack
 from romkit.projections.architectures import arguments
@@ -64,7 +65,8 @@ def fit(
         InputError: unknown method, preset or setting, or data that cannot be used.
     """
     kind, sizes = _method(method)
-    full = check_dataset(data)
+    full = check_dataset(needing_velocity(data))
+    _say_what_is_context(full)
     numbers = [_seed("seed", seed)] if seeds is None else _seeds(seeds)
     checks.one_of("engine", engine, ENGINES)
     device = _device(device)
@@ -83,6 +85,18 @@ def fit(
     report = {"preset": preset if isinstance(preset, str) else "own", **_provenance(full, plan, device)}
     models = [_finished(model, report, front) for model in models]
     return stack(models) if seeds is not None else models[0]
+
+
+def _plan(preset: str | Recipe, system: str, kind: type[Projection], settings: Mapping[str, object]) -> Recipe:
+    if not isinstance(preset, Recipe):
+        preset = PRESETS[checks.one_of("preset", preset, PRESETS)](system, kind.name)
+    return preset.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
+
+
+def _say_what_is_context(data: xr.Dataset) -> None:
+    if not is_declared(data) and (names := context_names(data)):
+        text = f"the context is taken to be {', '.join(names)}, every coordinate of numbers along the trajectories"
+        warnings.warn(f"{text}; declare it: romkit.data.describe(data, context=[...])", DataWarning, stacklevel=3)
 
 
 def _method(method: object) -> tuple[type[Projection], dict[str, object]]:
@@ -202,6 +216,8 @@ def _finished(model: Projection, report: dict[str, object], front: BasisNormaliz
 
 def _provenance(data: xr.Dataset, plan: Recipe, device: torch.device) -> dict[str, object]:
     source = {key: data.attrs[key] for key in ("system", "parameters", "split", "seed") if key in data.attrs}
+    if "method" in data["velocity"].attrs:
+        source["velocity"] = data["velocity"].attrs["method"]
     return {
         "recipe": plan.to_json(),
         "data": {key: value if isinstance(value, str) else int(value) for key, value in source.items()},

@@ -2,8 +2,10 @@
 
 import torch
 import xarray as xr
+from torch import Tensor
 
-from romkit.data import Contexts, trajectories
+from romkit.data import Contexts, check_states, control_of, trajectories
+from romkit.errors import InputError
 from romkit.integrators import LatentDynamics
 from romkit.projections import Projection
 from romkit.reduced import ReducedModel, check_match
@@ -25,7 +27,8 @@ def follow(
 
     Args:
         projection: a single one; a stack of seeds gives a `seed` dimension.
-        data: in romkit's schema, of which the first state counts (and velocity, where the dynamics are of order two).
+        data: in romkit's schema, of which the first state counts (and velocity, where the dynamics are of order two),
+            and `control`, with straight lines between its samples.
         dynamics: how the latent state moves; by default as in the rollouts that the projection was trained with, and
             `Galerkin()` for one that was not.
         system: the full-order model, for dynamics that look at it; by default the one that the data name, if any.
@@ -40,12 +43,24 @@ def follow(
     Raises:
         InputError: data of another shape than the projection's, or dynamics that cannot be used.
     """
+    if contexts is None:  # else they come with a simulation, which may diverge
+        check_states(data)
     system = system_of(data) if system is None else system
     if system is not None:
         check_match(system, projection)
-    model = ReducedModel(projection, dynamics, contexts or Contexts.of_dataset(data), system)
+    model = ReducedModel(projection, dynamics, contexts or Contexts.of_dataset(data), system, control_of(data))
     names = ("state", "velocity")[: model.problem.order]
     fix = "record it, or follow a law of first order"
     parts = tuple(trajectories(data, name, fix=fix)[:, 0].contiguous() for name in names)
+    if contexts is None:
+        _check_starts(parts)
     times = torch.from_numpy(data["time"].values.astype("float64"))
     return model.follow(model.start(times[0], parts), times, solver=solver, engine=engine)
+
+
+def _check_starts(parts: tuple[Tensor, ...]) -> None:
+    missing = [k for k, start in enumerate(torch.cat(parts, dim=-1)) if not bool(start.isfinite().all())]
+    if missing:
+        fix = f"begin later, data.isel(time=slice(k, None)), or drop them, data.drop_isel(trajectory={missing})"
+        got = f"none for trajectories {', '.join(map(str, missing))}"
+        raise InputError("data", expected="a complete first state", got=got, fix=fix)

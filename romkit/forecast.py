@@ -1,11 +1,14 @@
 """`romkit.forecast`: the reduced model alone, from a state and a context, with no truth beside it."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 import xarray as xr
+from torch import Tensor
 
 from romkit import checks
-from romkit.data import Contexts
+from romkit.data import Contexts, Layout, given_control
 from romkit.errors import InputError
 from romkit.integrators import LatentDynamics
 from romkit.projections import Projection
@@ -22,6 +25,7 @@ def forecast(
     dt: float,
     dynamics: LatentDynamics | None = None,
     initial_velocity: object = None,
+    control: object = None,
     system: System | None = None,
     solver: Solver | None = None,
     engine: str = "auto",
@@ -32,11 +36,14 @@ def forecast(
 
     Args:
         projection: a single one; a stack of seeds gives a `seed` dimension.
-        initial_state: full (n,) or (trajectories, n) in physical units, or latent (m,) or (trajectories, m).
+        initial_state: full (n,) or (trajectories, n) in physical units, or latent (m,) or (trajectories, m); or a
+            dataset with the variables of the state in their own dimensions.
         duration: length of the forecast, in the time unit of the data.
         dt: interval of the output, and step of the default solver.
         dynamics: a law that was fitted to data; or one that looks at the full-order model, with `system`.
         initial_velocity: for dynamics of order two, full or latent as the state.
+        control: inputs of a law that was fitted with some: a function of time that gives (inputs,), or samples at the
+            output times, (times, inputs) or (trajectories, times, inputs), with straight lines between them.
         system: the full-order model, for dynamics that look at it.
         solver: of the latent equation; `RK4(dt)` by default.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
@@ -54,19 +61,39 @@ def forecast(
     steps = round(checks.positive("duration", duration) / checks.positive("dt", dt))
     times = torch.arange(steps + 1, dtype=torch.float64) * float(dt)
     signature, latent = projection.normalization.signature, (projection.latent_dim,)
+    initial_state = _flattened(signature.fields, initial_state)
     if np.shape(initial_state)[-1:] != latent:
         meaning = f"the components of the state, or (..., {latent[0]}), latent coordinates"
         checks.last_axis("initial_state", np.shape(initial_state), len(signature.state_names), meaning)
     contexts = Contexts.of(signature.context_names, named | (context or {}), times)
-    number = max(len(np.atleast_2d(initial_state)), len(contexts.initial))
-    model = ReducedModel(projection, dynamics, contexts.expanded(number), system)
+    several = [np.shape(control)[0]] if np.ndim(control) == 3 else []
+    number = max(len(np.atleast_2d(initial_state)), len(contexts.initial), *several)
+    inputs = given_control(control, times, number, getattr(dynamics, "control_names", ()))
+    model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs)
     given = {"initial_state": initial_state, "initial_velocity": initial_velocity}
+    run = model.follow(_start(model, given, times[0], number), times, solver=solver, engine=engine)
+    return run.squeeze("trajectory") if number == 1 else run
+
+
+def _start(model: ReducedModel, given: Mapping[str, object], t: Tensor, number: int) -> Tensor:
+    """The latent state of `number` trajectories, from full or latent states and velocities."""
     names = list(given)[: model.problem.order]
     for name in names:
         if given[name] is None:
             raise InputError(name, expected="a value for dynamics of order two", got="none", fix=f"add {name}=...")
-    shape = np.shape(initial_state)[-1:]
+    shape = np.shape(given["initial_state"])[-1:]
     parts = tuple(checks.states(name, given[name], *shape, number) for name in names)
-    start = model.problem.join(*parts).expand(*model.lead, -1) if shape == latent else model.start(times[0], parts)
-    run = model.follow(start, times, solver=solver, engine=engine)
-    return run.squeeze("trajectory") if number == 1 else run
+    if shape == (model.projection.latent_dim,):
+        return model.problem.join(*parts).expand(*model.lead, -1)
+    return model.start(t, parts)
+
+
+def _flattened(layout: Layout, state: object) -> object:
+    """The state as an array, where it came as variables with dimensions of their own."""
+    if not isinstance(state, xr.Dataset):
+        return state
+    if "state" in state:
+        return state["state"]
+    own = {dim for variable in layout.variables for dim in variable.dims}
+    lead = [str(dim) for dim in state.sizes if dim not in own]
+    return layout.gather(state, lead)

@@ -79,12 +79,14 @@ class Problem(abc.ABC):
         path: the operator at each time; one that stays for a constant context.
         field: the full-order equation f(t, *parts) -> the highest rate (..., n), with the context bound.
         metric: weighs distances between states: identity, inertia, or the weights of a quadrature.
+        control: the inputs u(t) (..., q), None where there are none.
         order: of the equation, and how many parts a state has.
     """
 
     path: OperatorPath
     field: Callable[..., Tensor] = unknown_field
     metric: Metric = euclidean
+    control: Callable[[Tensor], Tensor] | None = None
     order: ClassVar[int]
 
     def split(self, w: Tensor) -> Parts:

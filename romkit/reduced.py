@@ -2,6 +2,7 @@
 
 import copy
 import json
+from dataclasses import replace
 
 import torch
 import xarray as xr
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from romkit import provenance
 from romkit.bases import Basis
-from romkit.data import Contexts
+from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, Estimator, Galerkin, LatentDynamics
@@ -30,12 +31,17 @@ class ReducedModel:
     """
 
     def __init__(
-        self, projection: Projection, dynamics: LatentDynamics | None, contexts: Contexts, system: System | None
+        self,
+        projection: Projection,
+        dynamics: LatentDynamics | None,
+        contexts: Contexts,
+        system: System | None,
+        control: Control | None = None,
     ):
         self.given = projection
         self.projection = copy.deepcopy(projection).cpu().double()  # laws of projections then hold to rounding
         self.dynamics = _trained_dynamics(projection) if dynamics is None else _checked(dynamics)
-        self.contexts = contexts
+        self.contexts, self.control = contexts, control
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
         if self.dynamics.tangential:
             system = seen_through(projection.basis, system)
@@ -70,8 +76,8 @@ class ReducedModel:
             c = lambda t: self.contexts.path(t).expand(*self.lead, -1).contiguous()  # noqa: E731
             path = MovingPath(self.solved, c)
         if system is not None:
-            return system.problem(path, c)
-        return PROBLEMS[getattr(self.dynamics, "order", 1)](path)
+            return replace(system.problem(path, c), control=self.control)
+        return PROBLEMS[getattr(self.dynamics, "order", 1)](path, control=self.control)
 
     def _dataset(self, solution: Solution, decoded: Parts) -> xr.Dataset:
         signature = self.projection.normalization.signature
@@ -100,7 +106,8 @@ class ReducedModel:
         dims = ("trajectory", "time")[: self.contexts.over_time.ndim - 1]
         for k, (name, unit) in enumerate(zip(signature.context_names, signature.context_units, strict=True)):
             coords[name] = (dims, self.contexts.over_time[..., k].numpy(), {"units": unit})
-        return xr.Dataset(variables, coords, self._provenance() | solution.cost)
+        layout = {"layout": signature.layout} if signature.layout else {}
+        return xr.Dataset(variables, coords, self._provenance() | solution.cost | layout)
 
     def _provenance(self) -> dict[str, object]:
         record = {

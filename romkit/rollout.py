@@ -90,7 +90,7 @@ def _projected(projection: Projection, truth: xr.Dataset, reduced: xr.Dataset) -
     x = trajectories(truth, "state")
     x = x if projection.seeds is None else x.unsqueeze(0)
     with torch.no_grad():
-        image, error = P(x), idempotency_error(P, x).max().item()
+        image, error = P(x), idempotency_error(P, x).nan_to_num(nan=0.0).max().item()
     return reduced[["state"]].copy(data={"state": image.numpy()}).assign_attrs(idempotency_error=error)
 
 

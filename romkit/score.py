@@ -1,7 +1,10 @@
 """`romkit.score`: how far a reduced trajectory is from the truth, over time, and until when it can be trusted."""
 
+from collections.abc import Callable
+
 import torch
 import xarray as xr
+from torch import Tensor
 
 from romkit.data import DIMS, trajectories
 from romkit.errors import InputError
@@ -12,7 +15,8 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
     """Errors of a reduced model against the truth.
 
     Args:
-        truth: `state` (trajectory, time, component), of a simulation or measured.
+        truth: `state` (trajectory, time, component), of a simulation or measured. Missing values do not count: errors
+            are means over what was measured, NaN where nothing was.
         reduced: what `romkit.follow` returned for it, or any dataset with `state` and a coordinate `state_std`
             (component) by which errors are normalised.
 
@@ -29,16 +33,33 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
     lead = reduced["state"].dims[:-2]
     x = trajectories(truth, "state")
     times = torch.from_numpy(truth["time"].values.copy())
-    errors = nrmse(
-        x, torch.from_numpy(reduced["state"].values.copy()), torch.from_numpy(reduced["state_std"].values.copy())
-    )
+    errors = _measured(nrmse, x, *(torch.from_numpy(reduced[n].values.copy()) for n in ("state", "state_std")))
     unit = truth["time"].attrs.get("units", "1")
     named = {"units": "1", "long_name": "normalised error of the reduced model"}
     until = {"units": unit, "long_name": f"time until NRMSE exceeds {VALID_THRESHOLD}"}
     return xr.Dataset(
         {
             "nrmse": ((*lead, "time"), errors.numpy(), named),
-            "valid_time": (lead, valid_time(times, errors).numpy(), until),
+            "valid_time": (lead, _until(times, errors, x).numpy(), until),
         },
         coords={"time": truth["time"]},
     )
+
+
+def _measured(error: Callable[..., Tensor], truth: Tensor, reduced: Tensor, std: Tensor) -> Tensor:
+    """`error` of the components that are not missing in the truth."""
+    missing = truth.isnan()
+    if not bool(missing.any()):
+        return error(truth, reduced, std)
+    there = (~missing).double()
+    square = torch.where(missing, 0.0, ((truth - reduced) / std).square()).sum(-1)
+    return (square / there.sum(-1)).sqrt()
+
+
+def _until(times: Tensor, errors: Tensor, truth: Tensor) -> Tensor:
+    """Valid time, of which missing samples say nothing: it ends with the last measured one at the latest."""
+    nothing = truth.isnan().all(-1).expand(errors.shape)
+    if not bool(nothing.any()):
+        return valid_time(times, errors)
+    last = torch.where(nothing, times[0], times).amax(-1) - times[0]
+    return torch.minimum(valid_time(times, torch.where(nothing, 0.0, errors)), last)

@@ -56,7 +56,9 @@ def _snapshots(data: xr.Dataset | np.ndarray | Tensor) -> Tensor:
     """(N, n), float64."""
     if isinstance(data, xr.Dataset):
         values = check_states(data)["state"].transpose(*DIMS).values
-        return torch.as_tensor(values.reshape(-1, values.shape[-1])).double()
+        rows = torch.as_tensor(values.reshape(-1, values.shape[-1])).double()
+        there = rows.isfinite().all(-1)  # the others are missing
+        return rows if bool(there.all()) else rows[there]
     try:
         x = torch.as_tensor(data).detach().to("cpu", torch.float64)
     except (TypeError, ValueError, RuntimeError) as error:

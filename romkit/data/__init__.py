@@ -1,24 +1,58 @@
 """Datasets: one xarray schema for every system, named contexts, tensors for training, files with checksums."""
 
-from romkit.data.context import ContextParameter, Contexts, context_array, context_matrix, context_names, context_ranges
-from romkit.data.schema import DIMS, check_dataset, check_states, make_dataset
+from romkit.data.arrays import from_arrays
+from romkit.data.context import (
+    ContextParameter,
+    Contexts,
+    context_array,
+    context_matrix,
+    context_names,
+    context_ranges,
+    is_declared,
+)
+from romkit.data.control import Control, control_matrix, control_names, control_of, given_control
+from romkit.data.describe import describe, summary
+from romkit.data.layout import Layout, fields, layout_of
+from romkit.data.sampling import even_step, pieces
+from romkit.data.schema import DIMS, check_dataset, check_states, complete, make_dataset
+from romkit.data.splitting import split
 from romkit.data.storage import open_dataset, save_dataset
-from romkit.data.tensors import Snapshots, snapshots, trajectories
+from romkit.data.tensors import Snapshots, snapshots, trajectories, whole_trajectories
+from romkit.data.velocity import needing_velocity, with_velocity
 
 __all__ = [
     "DIMS",
     "ContextParameter",
     "Contexts",
+    "Control",
+    "Layout",
     "Snapshots",
     "check_dataset",
     "check_states",
+    "complete",
     "context_array",
     "context_matrix",
     "context_names",
     "context_ranges",
+    "control_matrix",
+    "control_names",
+    "control_of",
+    "describe",
+    "even_step",
+    "fields",
+    "from_arrays",
+    "given_control",
+    "is_declared",
+    "layout_of",
     "make_dataset",
+    "needing_velocity",
     "open_dataset",
+    "pieces",
     "save_dataset",
     "snapshots",
+    "split",
+    "summary",
     "trajectories",
+    "whole_trajectories",
+    "with_velocity",
 ]

@@ -46,15 +46,31 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
         ) from error
 
 
+ROLE = "role"
+"""Attribute of a coordinate: what it was declared as."""
+
+
 def context_names(data: xr.Dataset) -> tuple[str, ...]:
-    """Names of the context of a dataset: its floating-point coordinates along `trajectory`, or along it and `time`."""
-    return tuple(
-        str(name)
-        for name, coord in data.coords.items()
-        if coord.dims in (("trajectory",), ("trajectory", "time"))
-        and name != "trajectory"
-        and np.issubdtype(coord.dtype, np.floating)
-    )
+    """Names of the context of a dataset: coordinates along `trajectory`, or along it and `time`.
+
+    Those that are declared (`romkit.data.describe`, and systems, do that); where none is, every one that holds numbers.
+    """
+    found = {str(name): coord for name, coord in data.coords.items() if _may_be_context(str(name), coord)}
+    return tuple(found) if not is_declared(data) else tuple(name for name in found if _declared(found[name]))
+
+
+def is_declared(data: xr.Dataset) -> bool:
+    """Whether somebody said what the context of a dataset is."""
+    return any(ROLE in coord.attrs or "training_range" in coord.attrs for coord in data.coords.values())
+
+
+def _may_be_context(name: str, coord: xr.DataArray) -> bool:
+    along = coord.dims in (("trajectory",), ("trajectory", "time"))
+    return along and name != "trajectory" and coord.dtype.kind in "iuf"
+
+
+def _declared(coord: xr.DataArray) -> bool:
+    return coord.attrs.get(ROLE, "context" if "training_range" in coord.attrs else "") == "context"
 
 
 def context_matrix(data: xr.Dataset) -> np.ndarray:
@@ -71,7 +87,7 @@ def context_matrix(data: xr.Dataset) -> np.ndarray:
 def context_ranges(data: xr.Dataset) -> np.ndarray:
     """(2, p) low and high ends of the training range of each parameter, or of its values where none is given."""
     columns = [data[name] for name in context_names(data)]
-    ranges = [column.attrs.get("training_range", (column.values.min(), column.values.max())) for column in columns]
+    ranges = [column.attrs.get("training_range", (np.nanmin(column), np.nanmax(column))) for column in columns]
     return np.array(ranges, dtype=np.float64).reshape(-1, 2).T
 
 
@@ -128,8 +144,17 @@ class Contexts(NamedTuple):
         values = torch.from_numpy(context_matrix(data))
         if values.ndim == 2:
             return cls(values, values)
+        values = held(values)  # where shorter trajectories have ended
         spline = CubicSpline(data["time"].values, values.numpy(), axis=1)
         return cls(values[:, 0], values, lambda t: torch.from_numpy(spline(float(t))))
+
+
+def held(values: Tensor) -> Tensor:
+    """(C, T, k) with the last finite value of each trajectory in place of the NaN behind it."""
+    finite = values.isfinite().all(-1)
+    last = (finite * torch.arange(1, finite.shape[1] + 1)).amax(1, keepdim=True).clamp(min=1) - 1
+    index = torch.minimum(torch.arange(finite.shape[1]).expand_as(finite), last)
+    return values.gather(1, index.unsqueeze(-1).expand_as(values))
 
 
 def _finite(name: str, value: object) -> np.ndarray:

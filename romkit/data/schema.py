@@ -6,7 +6,9 @@
 
 The last dimension is not called `state` because xarray demotes a variable named like one of its dimensions to a
 coordinate, and drops it from every reduction.
-Data of the user's own need the dimensions, `state` and `velocity`; everything else is optional.
+Data of the user's own need the dimensions and `state`; everything else is optional. `control` (trajectory, time, input)
+are inputs. NaN means missing: such snapshots are left out, never filled. `romkit.data.describe` brings data of any
+shape into the schema.
 """
 
 import json
@@ -79,33 +81,53 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
     """`data`, if a projection can be trained on it.
 
     Raises:
-        InputError: not a Dataset, a dimension or variable is missing, or values are not finite.
+        InputError: not a Dataset, a dimension or variable is missing, or no snapshot is complete.
     """
     check_states(data)
     if "velocity" not in data.data_vars:
-        fix = 'add it: data["velocity"] = data["state"].differentiate("time")'
+        fix = "estimate it: data = romkit.data.with_velocity(data)"
         raise InputError("data", expected="a variable 'velocity'", got=_variables(data), fix=fix)
     _check_variable(data, "velocity")
+    if not complete(data, ("state", "velocity")).any():
+        fix = "give data with complete snapshots"
+        raise InputError("data", expected="snapshots without NaN", got="a NaN in every one", fix=fix)
     return data
 
 
 def check_states(data: xr.Dataset) -> xr.Dataset:
-    """`data`, if it holds trajectories.
+    """`data`, if it holds trajectories. Samples may be missing, as NaN.
 
     Raises:
-        InputError: not a Dataset, a dimension or the variable `state` is missing, or values are not finite.
+        InputError: not a Dataset, a dimension or the variable `state` is missing, times do not increase, values are
+            infinite, a trajectory has no complete snapshot, or the context of a snapshot is missing.
     """
     if not isinstance(data, xr.Dataset):
         got, fix = type(data).__name__, "see the guide, 'Your own data'"
         raise InputError("data", expected="an xarray.Dataset", got=got, fix=fix)
     if "state" not in data.data_vars:
-        fix = "rename your state variable to 'state'"
+        fix = "name it: romkit.data.describe(data, state=[...])"
         raise InputError("data", expected="a variable 'state'", got=_variables(data), fix=fix)
     _check_variable(data, "state")
+    _check_times(data)
+    whole = complete(data, ("state",))
+    if not whole.any(1).all():
+        empty = ", ".join(map(str, np.flatnonzero(~whole.any(1))[:8]))
+        fix = f"drop them: data.drop_isel(trajectory=[{empty}])"
+        got = f"NaN in every snapshot of {empty}"
+        raise InputError("data", expected="a complete snapshot in every trajectory", got=got, fix=fix)
     for name in context_names(data):
-        if not np.isfinite(data[name].values).all():
+        here = np.isfinite(data[name].transpose(*DIMS[:2], missing_dims="ignore").values)
+        if not (here[:, None] if here.ndim == 1 else here | ~whole).all():
             raise InputError("data", expected=f"finite context {name}", got="NaN", fix="drop those trajectories")
+    if "control" in data:
+        _check_control(data, whole)
     return data
+
+
+def complete(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
+    """(trajectories, times) whether nothing of these variables is missing in a snapshot."""
+    rows = (np.isfinite(data[name].transpose(*DIMS).values).all(-1) for name in names)
+    return np.logical_and.reduce(list(rows))
 
 
 def _variables(data: xr.Dataset) -> str:
@@ -113,14 +135,39 @@ def _variables(data: xr.Dataset) -> str:
 
 
 def _check_variable(data: xr.Dataset, name: str) -> None:
-    dims = data[name].dims
+    dims, values = data[name].dims, data[name].values
     if set(dims) != set(DIMS):
-        fix = "rename or expand the dims"
+        fix = "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"
         raise InputError("data", expected=f"{name} with dims {DIMS}", got=f"dims {dims}", fix=fix)
-    finite = np.isfinite(data[name].values)
-    if not finite.all():
-        got = f"NaN or infinity in {int((~finite).any(axis=(1, 2)).sum())} trajectories"
-        raise InputError("data", expected=f"finite {name}", got=got, fix="drop those trajectories")
+    if values.dtype.kind not in "fiu":
+        fix = "convert it to numbers"
+        raise InputError("data", expected=f"real numbers as {name}", got=f"dtype {values.dtype}", fix=fix)
+    if np.isinf(values).any():
+        got = f"infinity in {int(np.isinf(values).any(axis=(1, 2)).sum())} trajectories"
+        raise InputError("data", expected=f"finite {name}, or NaN where it is missing", got=got, fix="drop or mask it")
+
+
+def _check_times(data: xr.Dataset) -> None:
+    if "time" not in data.coords or data["time"].dtype.kind not in "fiu":
+        fix = "add them: data.assign_coords(time=...), or romkit.data.describe(data)"
+        raise InputError("data", expected="times, as numbers", got="none", fix=fix)
+    if not (np.diff(data["time"].values) > 0).all():
+        raise InputError("data", expected="increasing times", got="others", fix="sort them: data.sortby('time')")
+
+
+def _check_control(data: xr.Dataset, whole: np.ndarray) -> None:
+    control = data["control"]
+    if set(control.dims) != {*DIMS[:2], "input"}:
+        expected, fix = (
+            "control with dims (trajectory, time, input)",
+            "name it: romkit.data.describe(data, control=[...])",
+        )
+        raise InputError("data", expected=expected, got=f"dims {control.dims}", fix=fix)
+    known = np.isfinite(control.transpose(*DIMS[:2], "input").values).all(-1)
+    last = whole.shape[1] - np.argmax(whole[:, ::-1], axis=1)  # inputs behind the end of a trajectory do not matter
+    if not (known | (np.arange(whole.shape[1]) >= last[:, None])).all():
+        got, fix = "NaN", "record it, or cut the trajectory there"
+        raise InputError("data", expected="control at every time of a trajectory", got=got, fix=fix)
 
 
 def _describe(name: str, units: str, time_units: str) -> dict[str, str]:

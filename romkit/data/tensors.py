@@ -1,4 +1,4 @@
-"""From a dataset to tensors for training: snapshots, and the affine normalization they are scaled by."""
+"""From a dataset to tensors for training: snapshots without those that are missing."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.data.context import context_matrix
-from romkit.data.schema import DIMS
+from romkit.data.schema import DIMS, complete
 from romkit.errors import InputError
 
 
@@ -21,7 +21,7 @@ class Snapshots(NamedTuple):
 
 
 def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
-    """A variable (trajectories, times, n) of a dataset, in float64 on the CPU.
+    """A variable (trajectories, times, n) of a dataset, in float64 on the CPU; NaN where it is missing.
 
     Raises:
         InputError: there is none.
@@ -33,10 +33,27 @@ def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
 
 
 def snapshots(data: xr.Dataset, *, every: int = 1) -> Snapshots:
-    """All snapshots of all trajectories, taking each `every`-th time, in float64 on the CPU."""
+    """All complete snapshots of all trajectories, of each `every`-th time, in float64 on the CPU."""
     data = data.isel(time=slice(None, None, every))
     context = torch.from_numpy(context_matrix(data))
     if context.ndim == 2:
         context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)
     parts = (trajectories(data, "state"), trajectories(data, "velocity"), context)
-    return Snapshots(*(part.flatten(0, 1) for part in parts))
+    rows = torch.from_numpy(complete(data, ("state", "velocity"))).flatten()
+    flat = (part.flatten(0, 1) for part in parts)
+    return Snapshots(*(flat if bool(rows.all()) else (part[rows] for part in flat)))
+
+
+def whole_trajectories(data: xr.Dataset, *, every: int = 1) -> Snapshots:
+    """(C, T, n) of each `every`-th time, where nothing may be missing.
+
+    Raises:
+        InputError: something is.
+    """
+    missing = int((~complete(data, ("state", "velocity"))).any(1).sum())
+    if missing:
+        fix = "train on snapshots alone (rollouts=None, phase=None), or select trajectories and times without gaps"
+        got = f"missing samples in {missing} of them"
+        raise InputError("data", expected="whole trajectories for training by rollouts", got=got, fix=fix)
+    count = data.sizes["trajectory"]
+    return Snapshots(*(part.unflatten(0, (count, -1)) for part in snapshots(data, every=every)))

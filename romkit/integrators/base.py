@@ -17,6 +17,8 @@ from romkit.problem import Parts, Problem
 from romkit.solvers import RK4, Solution, Solver
 from romkit.types import Field, Metric, ProjectionOperator
 
+T0 = torch.zeros((), dtype=torch.float64)
+
 LatentRate = Callable[[Tensor, Tensor], Tensor]
 """(t, w) -> the highest latent rate (..., m): ż, or z̈ of a mechanical problem."""
 
@@ -83,6 +85,7 @@ class LearnedField(LatentField):
         order: 1 if it gives ż, 2 if it gives z̈.
         latent_dim: m.
         context_names: of the parameters that it depends on; one without any holds at every context.
+        control_names: of the inputs that it depends on; it knows them as further parameters, behind the context.
         source: what it was fitted to, in words.
         samples: to how many samples.
     """
@@ -90,6 +93,7 @@ class LearnedField(LatentField):
     order: int
     latent_dim: int
     context_names: tuple[str, ...]
+    control_names: tuple[str, ...] = ()
     source: str
     samples: int
 
@@ -99,13 +103,16 @@ class LearnedField(LatentField):
 
     @abc.abstractmethod
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
-        """w (..., order · m) -> the highest latent rate (..., m) at a context c (..., p) in physical units."""
+        """w (..., order · m) -> the highest latent rate (..., m), at parameters c (..., p) in physical units.
 
-    def at(self, P: ProjectionOperator) -> Callable[[Tensor], Tensor]:
-        """w -> the highest latent rate at the context of P.
+        These are the context, and the inputs behind it where the law has some.
+        """
+
+    def at(self, P: ProjectionOperator, control: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+        """w -> the highest latent rate at the context of P and inputs (..., q).
 
         Raises:
-            InputError: P has another number of latent coordinates or of context parameters.
+            InputError: P has another number of latent coordinates or of context parameters, or inputs do not fit.
         """
         if P.latent_dim != self.latent_dim:
             expected, fix = f"{self.latent_dim} latent coordinates", "use the one that the law was fitted on"
@@ -113,15 +120,30 @@ class LearnedField(LatentField):
         c = P.context if self.context_names else P.context[..., :0]
         names = ", ".join(self.context_names)
         checks.last_axis("projection's context", c.shape, len(self.context_names), f"({names})")
-        return self.right_hand_side(c)
+        return self.right_hand_side(c if control is None else _beside(c, control))
 
     def latent_rate(self, problem: Problem) -> LatentRate:
         if problem.order != self.order:
             expected, got = f"a law of order {problem.order}, as the system", f"one of order {self.order}"
             fix = "fit it on data of this system, with `acceleration` if it is mechanical"
             raise InputError("dynamics", expected=expected, got=got, fix=fix)
-        law = problem.path.each(self.at)
-        return lambda t, w: problem.path.carried(t, w, law(t)(w))
+        if not self.control_names:
+            law = problem.path.each(self.at)
+            return lambda t, w: problem.path.carried(t, w, law(t)(w))
+        if problem.control is None:
+            expected, fix = f"inputs {', '.join(self.control_names)}", "give them: control=..., or data with `control`"
+            raise InputError("control", expected=expected, got="none", fix=fix)
+        checks.last_axis(
+            "control", problem.control(T0).shape, len(self.control_names), f"({', '.join(self.control_names)})"
+        )
+        return lambda t, w: problem.path.carried(t, w, self.at(problem.path.at(t), problem.control(t))(w))
+
+
+def _beside(c: Tensor, control: Tensor) -> Tensor:
+    """Parameters (..., p + q): inputs (C, q) behind contexts (..., C, p)."""
+    control = control.to(c)
+    lead = torch.broadcast_shapes(c.shape[:-1], control.shape[:-1])
+    return torch.cat([c.expand(*lead, -1), control.expand(*lead, -1)], dim=-1)
 
 
 def default_solver(times: Tensor) -> Solver:

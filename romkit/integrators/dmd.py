@@ -31,7 +31,7 @@ class LinearModel(Equation):
         self._check_single("step")
         if self.order != 1:
             raise InputError("model", expected="a law of first order", got="one of second", fix="use it as it is")
-        m, p = self.latent_dim, len(self.context_names)
+        m, p = self.latent_dim, len(self.basis.context)
         zero, units = torch.zeros(p, dtype=torch.float64), torch.eye(m, dtype=torch.float64)
         free = self.predict(torch.zeros(m, dtype=torch.float64), zero)
         A = torch.stack([self.predict(u, zero) - free for u in units], dim=-1)

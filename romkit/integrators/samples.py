@@ -1,5 +1,6 @@
 """What a law is fitted to: latent states with their rates, the context of each, and where they came from."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -25,6 +26,9 @@ class LatentSamples:
         parameters: names of the context parameters and how they enter the terms.
         source: where the samples came from, in words.
         times: (T,) where the samples are whole trajectories, one after the other, at these times; else None.
+        control_names: those of the parameters, the last ones, that are inputs.
+
+    Samples may be missing: the numbers of such a row are NaN, `observed` says which, and `complete` leaves them out.
     """
 
     inputs: Tensor
@@ -34,6 +38,7 @@ class LatentSamples:
     parameters: Scaling
     source: str
     times: Tensor | None = None
+    control_names: tuple[str, ...] = ()
 
     @classmethod
     def first_order(cls, z: object, zdot: object, context: object = None, **labels: object) -> "LatentSamples":
@@ -44,10 +49,11 @@ class LatentSamples:
             zdot: the same.
             context: (..., N, p), or (N, p) for all problems; with `times` (..., C, T, p), or (C, p).
             **labels: `names` of the latent coordinates, z0, z1, ... by default; `parameters`, names of the context
-                parameters or their Scaling, c0, c1, ... by default; `times` (T,); and `source`, in words.
+                parameters or their Scaling, c0, c1, ... by default; `times` (T,); `control_names`, of the last
+                parameters that are inputs; and `source`, in words.
 
         Raises:
-            InputError: shapes that do not match, or values that are not finite.
+            InputError: shapes that do not match, infinite values, or none that is complete.
         """
         return cls._checked({"z": z, "zdot": zdot}, context, **labels)
 
@@ -57,6 +63,19 @@ class LatentSamples:
     ) -> "LatentSamples":
         """Samples of z̈ = g(z, ż; c), each of z, dz, ddz (..., N, m); the rest as in `first_order`."""
         return cls._checked({"z": z, "dz": dz, "ddz": ddz}, context, **labels)
+
+    @property
+    def observed(self) -> Tensor:
+        """(N,) which samples are complete, in every problem."""
+        rows = (
+            part.isfinite().all(-1).reshape(-1, len(self)).all(0) for part in (self.inputs, self.targets, self.context)
+        )
+        return functools.reduce(torch.logical_and, rows)
+
+    def complete(self) -> "LatentSamples":
+        """The samples without missing ones, which are trajectories no more; the same where none is missing."""
+        rows = self.observed
+        return self if bool(rows.all()) else self.only(rows)
 
     @property
     def order(self) -> int:
@@ -104,6 +123,7 @@ class LatentSamples:
         parameters: Scaling | Sequence[str] | None = None,
         times: object = None,
         source: str = "given latent states and rates",
+        control_names: Sequence[str] = (),
     ) -> "LatentSamples":
         z, *rates = _states(given)
         times = None if times is None else _times(times, z)
@@ -122,18 +142,23 @@ class LatentSamples:
         if set(names) & set(parameters.names):
             raise InputError("names", expected="names unlike the context's", got=str(names), fix="rename the latents")
         variables = Scaling.none(names + tuple(f"{name}'" for name in names) * (len(rates) - 1))
-        return cls(torch.cat([z, *rates[:-1]], dim=-1), rates[-1], c, variables, parameters, source, times)
+        inputs = torch.cat([z, *rates[:-1]], dim=-1)
+        return cls(inputs, rates[-1], c, variables, parameters, source, times, tuple(control_names))
 
 
 def _tensor(argument: str, value: object) -> Tensor:
-    """A floating-point tensor (..., N, k) of finite numbers."""
+    """A floating-point tensor (..., N, k) of numbers; NaN where they are missing."""
     tensor = value if torch.is_tensor(value) else torch.from_numpy(np.asarray(value, dtype=np.float64))
     tensor = tensor.detach() if tensor.is_floating_point() else tensor.double()
     if tensor.ndim < 2:
         expected, got = "shape (..., samples, components)", f"shape {tuple(tensor.shape)}"
         raise InputError(argument, expected=expected, got=got, fix="add the axis")
-    if not bool(tensor.sum().isfinite()):  # NaN and infinity survive a sum, which is the cheapest look at all
-        raise InputError(argument, expected="finite numbers", got="NaN or infinity", fix="drop those samples")
+    if not bool(tensor.sum().isfinite()) and bool(tensor.isinf().any()):  # a sum is the cheapest look at all of them
+        raise InputError(argument, expected="numbers, or NaN where missing", got="infinity", fix="drop those samples")
+    if bool(tensor.isnan().all()) and tensor.numel():
+        raise InputError(
+            argument, expected="numbers, or NaN where missing", got="NaN alone", fix="check where it is from"
+        )
     return tensor
 
 

@@ -4,12 +4,13 @@ import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit.broadcast import align
-from romkit.data import context_names, context_ranges
+from romkit.data import context_names, context_ranges, control_matrix, control_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,8 @@ class Scaling:
             rates: how many rates follow, none or m; they keep their zero, and have the scale of their variable.
         """
         z = z.double()
+        there = z.isfinite().all(-1).reshape(-1, z.shape[-2]).all(0)  # the others are missing
+        z = z if bool(there.all()) else z[..., there, :]
         mean, deviation = z.mean(-2), z.std(-2)
         deviation = torch.where(deviation > 0, deviation, 1.0)
         shift = torch.cat([mean, torch.zeros_like(mean[..., :rates])], dim=-1)
@@ -50,10 +53,16 @@ class Scaling:
 
     @classmethod
     def of_context(cls, data: xr.Dataset) -> "Scaling":
-        """Of the context to [-1, 1] over its training range, or over the values in the dataset where none is given."""
-        low, high = torch.from_numpy(context_ranges(data))
+        """Of the context to [-1, 1] over its training range, or over the values in the dataset where none is given.
+
+        Inputs follow, to [-1, 1] over their values.
+        """
+        control = control_matrix(data)
+        reached = np.stack([np.nanmin(control, axis=(0, 1)), np.nanmax(control, axis=(0, 1))])
+        low, high = torch.from_numpy(np.concatenate([context_ranges(data), reached], axis=1))
         scale = (high - low) / 2
-        return cls(context_names(data), (low + high) / 2, torch.where(scale > 0, scale, 1.0))
+        names = context_names(data) + control_names(data)
+        return cls(names, (low + high) / 2, torch.where(scale > 0, scale, 1.0))
 
     def __len__(self) -> int:
         return len(self.names)

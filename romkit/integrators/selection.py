@@ -80,7 +80,8 @@ def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentS
             samples, torch.arange(T) >= cut, samples.times[cut:]
         )
     draw = np.random.default_rng(seed)
-    starts = samples.context[..., ::T, :].movedim(-2, 0).flatten(1).cpu().numpy()
+    p = samples.context.shape[-1] - len(samples.control_names)
+    starts = samples.context[..., ::T, :p].movedim(-2, 0).flatten(1).cpu().numpy()
     groups = np.unique(starts, axis=0, return_inverse=True)[1].reshape(-1)
     groups = groups if groups.max() > 0 else np.arange(number)
     kinds = draw.permutation(groups.max() + 1)

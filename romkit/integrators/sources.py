@@ -10,21 +10,20 @@ import copy
 from collections.abc import Callable
 from typing import Protocol
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit import checks
-from romkit.data import context_matrix, trajectories
+from romkit.data import context_matrix, control_matrix, control_names, pieces, trajectories
 from romkit.errors import InputError
-from romkit.integrators.base import LatentField
+from romkit.integrators.base import T0, LatentField
 from romkit.integrators.galerkin import Galerkin
 from romkit.integrators.samples import LatentSamples
 from romkit.integrators.scaling import Scaling
 from romkit.problem import ConstantPath, Problem
 from romkit.types import OperatorPath, ProjectionOperator
-
-T0 = torch.zeros((), dtype=torch.float64)
 
 
 class ProjectionFamily(Protocol):
@@ -79,9 +78,24 @@ def differentiated_samples(
     with torch.no_grad():
         z = P.encode(_variable(data, "state", P))
     times = torch.from_numpy(data["time"].values.astype("float64"))
-    rates = [differentiate(z, times, order=k, window=window, degree=degree) for k in range(1, order + 1)]
+    rates = [_by_stretches(z, times, order=k, window=window, degree=degree) for k in range(1, order + 1)]
     source = f"encoded data, rates by differentiation (window {window}, degree {degree})"
     return _samples(data, z, *rates, source=source)
+
+
+def _by_stretches(z: Tensor, times: Tensor, *, window: int, **settings: int) -> Tensor:
+    """Derivatives of z (..., C, T, m) between missing samples; NaN in stretches that are shorter than the window."""
+    observed = z.isfinite().all(-1)
+    if bool(observed.all()):
+        return differentiate(z, times, window=window, **settings)
+    rates = torch.full_like(z, torch.nan)
+    whole = observed.reshape(-1, *observed.shape[-2:]).all(0).numpy()
+    for k, row in enumerate(whole):
+        for piece in pieces(row):
+            if piece.stop - piece.start >= window:
+                part = z[..., k, piece, :]
+                rates[..., k, piece, :] = differentiate(part, times[piece], window=window, **settings)
+    return rates
 
 
 def differentiate(x: Tensor, times: Tensor, *, order: int = 1, window: int = 5, degree: int = 4) -> Tensor:
@@ -157,7 +171,7 @@ def galerkin_samples(
         rate = dynamics.latent_rate(task)(T0, task.join(*scattered))
     exists = rate.isfinite().all(-1)
     samples = _samples(several, *scattered, torch.where(exists.unsqueeze(-1), rate, 0.0), source=source)
-    return samples.only(exists.flatten(-2).reshape(-1, len(samples)).all(0))
+    return samples.only(exists.flatten(-2).reshape(-1, len(samples)).all(0) & samples.observed)
 
 
 def _operator(projection: ProjectionFamily, data: xr.Dataset) -> ProjectionOperator:
@@ -182,5 +196,16 @@ def _samples(data: xr.Dataset, *values: Tensor, source: str) -> LatentSamples:
     transient = data.attrs.get("transient")
     discarded = "" if transient is None else f", transient of {float(transient):g} discarded"
     times, parameters = data["time"].values.astype("float64"), Scaling.of_context(data)
-    context = torch.from_numpy(context_matrix(data)).to(values[0])
-    return make(*values, context, times=times, parameters=parameters, source=source + discarded)
+    context = torch.from_numpy(_parameters(data)).to(values[0])
+    labels = {"times": times, "parameters": parameters, "control_names": control_names(data)}
+    return make(*values, context, source=source + discarded, **labels)
+
+
+def _parameters(data: xr.Dataset) -> np.ndarray:
+    """Context (C, p), or context and inputs (C, T, p + q) of every sample."""
+    context = context_matrix(data)
+    if not control_names(data):
+        return context
+    if context.ndim == 2:
+        context = np.repeat(context[:, None], data.sizes["time"], axis=1)
+    return np.concatenate([context, control_matrix(data)], axis=-1)

@@ -39,7 +39,7 @@ def packed(law: LearnedField) -> tuple[Header, Tensors]:
     Raises:
         InputError: a law of the user's own, or one with terms that are functions of the user's own.
     """
-    header: Header = {"order": law.order, "source": law.source}
+    header: Header = {"order": law.order, "source": law.source, "control_names": list(law.control_names)}
     if type(law) in EQUATIONS.values():
         basis, kind = law.basis, next(name for name, each in EQUATIONS.items() if each is type(law))
         header |= {"law": kind, "library": _spec(basis.library), "context_library": _spec(basis.context_library)}
@@ -74,6 +74,9 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Learn
         common = {name: header[name] for name in ("order", "source", "samples")}
         ints = all(type(common[name]) is int for name in ("order", "samples"))
         _check(ints and common["order"] in (1, 2) and isinstance(common["source"], str), "order, samples or source")
+        inputs, known = header.get("control_names", []), header["context"]  # laws of romkit 0.1 have none
+        _check(isinstance(inputs, list) and inputs == known[len(known) - len(inputs) :], "control_names")
+        common["control_names"] = tuple(inputs)
         return READERS[kind](header, tensors, common)
     except (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as error:
         problem = f"holds a law whose parts do not fit each other ({reason(error)})"

@@ -5,14 +5,16 @@ import copy
 import functools
 from typing import ClassVar
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
 
 from romkit import checks
 from romkit.bases import Basis
-from romkit.data import context_array, context_matrix, context_names
+from romkit.data import Layout, context_array, context_names, is_declared
 from romkit.errors import InputError
+from romkit.projections import labelled
 from romkit.projections.normalization import BasisNormalization, Normalization
 from romkit.types import Dual
 
@@ -46,42 +48,54 @@ class Operator:
 
     Shapes: states x (..., n), latents z (..., m), contexts (..., p); leading axes match from the left, seeds
     first, then contexts, then samples. A state with fewer axes than the context is evaluated at each context.
+    `encode`, `decode` and the operator itself also take NumPy arrays, DataArrays and datasets, and return such.
 
     Attributes:
         context: (..., p) in physical units.
         state_size, latent_dim: n and m.
     """
 
-    def __init__(self, normalization: Normalization, maps: EncoderDecoder, context: Tensor, latent_dim: int):
-        self._normalization, self._maps = normalization, maps
+    def __init__(
+        self,
+        normalization: Normalization,
+        maps: EncoderDecoder,
+        context: Tensor,
+        latent_dim: int,
+        seeds: int | None = None,
+    ):
+        self._normalization, self._maps, self._seeds = normalization, maps, seeds
         self.context = context
         self.state_size = len(normalization.signature.state_names)
         self.latent_dim = latent_dim
 
     def encode(self, x: Tensor) -> Tensor:
-        """z = ρ(x): (..., n) -> (..., m)."""
-        self._check("x", x, self.state_size)
+        """z = ρ(x): (..., n) -> (..., m). Of a dataset or DataArray: a DataArray along `latent_component`."""
+        if not torch.is_tensor(x):
+            return labelled.encoded(self.encode, *self._labels, x)
+        x = self._checked("x", x, self.state_size)
         return self._maps.encode(self._normalization.normalise(x))
 
     def decode(self, z: Tensor) -> Tensor:
-        """x = φ(z): (..., m) -> (..., n)."""
-        self._check("z", z, self.latent_dim)
+        """x = φ(z): (..., m) -> (..., n). Of a DataArray: a dataset of the state's variables in their dimensions."""
+        if not torch.is_tensor(z):
+            return labelled.decoded(self.decode, *self._labels, z)
+        z = self._checked("z", z, self.latent_dim)
         return self._normalization.denormalise(self._maps.decode(z))
 
     def __call__(self, x: Tensor) -> Tensor:
         """P(x) = φ(ρ(x)); P(P(x)) = P(x) for every constrained projection."""
+        if not torch.is_tensor(x):
+            return labelled.projected(self, *self._labels, x)
         return self.decode(self.encode(x))
 
     def encode_jvp(self, x: Tensor, v: Tensor) -> Dual:
         """ρ(x) and Dρ(x) v, each (..., m)."""
-        self._check("x", x, self.state_size)
-        self._check("v", v, self.state_size)
+        x, v = self._checked("x", x, self.state_size), self._checked("v", v, self.state_size)
         return self._maps.encode_jvp(self._normalization.normalise(x), self._normalization.normalise_tangent(v))
 
     def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         """φ(z) and Dφ(z) w, each (..., n)."""
-        self._check("z", z, self.latent_dim)
-        self._check("w", w, self.latent_dim)
+        z, w = self._checked("z", z, self.latent_dim), self._checked("w", w, self.latent_dim)
         y, dy = self._maps.decode_jvp(z, w)
         return Dual(self._normalization.denormalise(y), self._normalization.denormalise_tangent(dy))
 
@@ -91,21 +105,45 @@ class Operator:
 
     def decode_jacobian(self, z: Tensor) -> Dual:
         """φ(z) (..., n) and Dφ(z) (..., n, m)."""
-        self._check("z", z, self.latent_dim)
+        z = self._checked("z", z, self.latent_dim)
         directions = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device).expand(*z.shape, -1)
         x, columns = self.decode_jvp(z.unsqueeze(-2), directions)
         return Dual(x.squeeze(-2), columns.mT)
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""
-        self._check("z", z, self.latent_dim)
-        self._check("w", w, self.latent_dim)
+        z, w = self._checked("z", z, self.latent_dim), self._checked("w", w, self.latent_dim)
         return self._normalization.denormalise_tangent(self._maps.decode_curvature(z, w))
 
-    def _check(self, name: str, tensor: Tensor, size: int) -> None:
+    @property
+    def _labels(self) -> tuple[Layout, bool, torch.dtype]:
+        normalization = self._normalization
+        return normalization.signature.fields, self._seeds is not None, normalization.state_std.dtype
+
+    def _checked(self, name: str, tensor: Tensor, size: int) -> Tensor:
+        """The tensor in the precision of the projection."""
+        if not torch.is_tensor(tensor):
+            got, fix = type(tensor).__name__, "use torch.from_numpy; encode and decode take arrays and datasets as well"
+            raise InputError(name, expected="a tensor", got=got, fix=fix)
         if tensor.shape[-1:] != (size,):
             meaning = "state components" if size == self.state_size else "latent coordinates"
             checks.last_axis(name, tensor.shape, size, meaning)
+        if self._seeds is not None and tensor.ndim > 1 and len(tensor) not in (1, self._seeds):
+            expected, fix = (
+                f"shape ({self._seeds} or 1, ..., {size}) for a stack of seeds",
+                "unsqueeze(0) what they share",
+            )
+            raise InputError(name, expected=expected, got=f"shape {tuple(tensor.shape)}", fix=fix)
+        own = self._normalization.state_std.dtype
+        return tensor if tensor.dtype == own else _converted(name, tensor, own)
+
+
+def _converted(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """In this precision, if nothing is lost by it; NumPy arrays and datasets are converted both ways."""
+    if tensor.dtype == torch.float64 and dtype == torch.float32:
+        fix = f"give {name}.float(), or make the projection double: projection.double()"
+        raise InputError(name, expected="float32, as the projection", got="float64", fix=fix)
+    return tensor.to(dtype) if not tensor.is_complex() else tensor
 
 
 class Projection(nn.Module, abc.ABC):
@@ -177,7 +215,8 @@ class Projection(nn.Module, abc.ABC):
             InputError: a name is unknown or missing, or the last axis is not p.
         """
         c = self._context(context, named)
-        return Operator(self.normalization, self.at(self.normalization.normalise_context(c)), c, self.latent_dim)
+        maps = self.at(self.normalization.normalise_context(c))
+        return Operator(self.normalization, maps, c, self.latent_dim, self.seeds)
 
     def _context(self, context: object, named: dict[str, object]) -> Tensor:
         names, like = self.normalization.signature.context_names, self.normalization.context_shift
@@ -185,10 +224,7 @@ class Projection(nn.Module, abc.ABC):
             checks.last_axis("context", context.shape, len(names), f"({', '.join(names)})")
             return context.to(like)
         if isinstance(context, xr.Dataset):
-            if context_names(context) != names:
-                got = str(context_names(context))
-                raise InputError("context", expected=f"coordinates {names}", got=got, fix="use matching data")
-            return self._shared(torch.as_tensor(context_matrix(context), dtype=like.dtype, device=like.device))
+            return self._shared(torch.as_tensor(_of_dataset(context, names), dtype=like.dtype, device=like.device))
         if context is not None:
             fix = f"give it by name, projection({', '.join(f'{n}=...' for n in names)})"
             raise InputError("context", expected="a tensor or a dataset", got=type(context).__name__, fix=fix)
@@ -196,3 +232,14 @@ class Projection(nn.Module, abc.ABC):
 
     def _shared(self, c: Tensor) -> Tensor:
         return c if self.seeds is None else c.unsqueeze(0)
+
+
+def _of_dataset(data: xr.Dataset, names: tuple[str, ...]) -> np.ndarray:
+    """Context (trajectories, p), or (trajectories, times, p), of a dataset, by the names that a projection knows."""
+    found = context_names(data)
+    if set(found) != set(names) and (is_declared(data) or not set(names) <= set(map(str, data.variables))):
+        raise InputError("context", expected=f"coordinates {names}", got=str(found), fix="use matching data")
+    if not names:
+        return np.zeros((data.sizes.get("trajectory", 1), 0))
+    columns = xr.broadcast(*(data[name] for name in names))
+    return np.stack([column.transpose("trajectory", "time", ..., missing_dims="ignore") for column in columns], axis=-1)

@@ -8,7 +8,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit.bases import Basis
-from romkit.data import DIMS, context_names, context_ranges
+from romkit.data import DIMS, Layout, context_names, context_ranges, layout_of
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Signature:
         system: name of the system, "" for data without one.
         state_names, state_units: one entry per state component.
         context_names, context_units: one entry per context parameter.
+        layout: of the state on its axis, as text (see `romkit.data.Layout`); "" where it is a plain vector.
     """
 
     system: str
@@ -26,6 +27,12 @@ class Signature:
     state_units: tuple[str, ...]
     context_names: tuple[str, ...]
     context_units: tuple[str, ...]
+    layout: str = ""
+
+    @property
+    def fields(self) -> Layout:
+        """The variables and dimensions that a state has in data."""
+        return Layout.from_json(self.layout) if self.layout else Layout.plain(self.state_names)
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -66,11 +73,13 @@ class Normalization(nn.Module):
     def from_dataset(cls, data: xr.Dataset) -> "Normalization":
         """The normalization of a training set (see `romkit.data.schema`)."""
         states = data["state"].transpose(*DIMS).values.reshape(-1, data.sizes["component"])
+        there = np.isfinite(states).all(-1)
+        states = states if there.all() else states[there]
         normalization = cls(signature_of(data))
         units = normalization.signature.state_units
         normalization.state_shift = _float(states.mean(0))
         normalization.state_std = _float(_nonzero(states.std(0)))
-        normalization.state_scale = _float(_nonzero(_scale_per_unit(states, units)))
+        normalization.state_scale = _float(_nonzero(_scale_per_unit(states, _groups(units, layout_of(data)))))
         low, high = context_ranges(data)
         normalization.context_shift = _float((low + high) / 2)
         normalization.context_scale = _float(_nonzero((high - low) / 2))
@@ -122,11 +131,13 @@ class BasisNormalization(Normalization):
         """That of full states, for a normalization of the same data in the coordinates of the basis."""
         found = cls(signature_of(data), basis, inner)
         state, mean = data["state"].transpose(*DIMS), basis.mean.numpy()
-        moments = np.zeros((2, basis.size))
+        moments, count = np.zeros((2, basis.size)), 0
         for k in range(state.sizes["trajectory"]):  # one at a time, for data that are larger than memory
             deviation = state.isel(trajectory=k).values - mean
-            moments += deviation.mean(0), (deviation**2).mean(0)
-        first, second = moments / state.sizes["trajectory"]
+            deviation = deviation[np.isfinite(deviation).all(-1)]
+            moments += deviation.sum(0), (deviation**2).sum(0)
+            count += len(deviation)
+        first, second = moments / count
         found.state_std = _float(_nonzero(np.sqrt(np.maximum(second - first**2, 0))))
         return found
 
@@ -164,6 +175,7 @@ def signature_of(data: xr.Dataset) -> Signature:
         units,
         context_names(data),
         tuple(str(data[name].attrs.get("units", "")) for name in context_names(data)),
+        "" if (layout := layout_of(data)).is_plain else layout.to_json(),
     )
 
 
@@ -178,11 +190,18 @@ def _components(data: xr.Dataset) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(map(str, names)), tuple(map(str, units))
 
 
+def _groups(units: tuple[str, ...], layout: Layout) -> tuple[str, ...]:
+    """What shares a scale: components of one unit; without a unit, those of one variable."""
+    owners = [variable.name for variable in layout.variables for _ in range(variable.size)]
+    return tuple(unit or f"of {owner}" for unit, owner in zip(units, owners, strict=True))
+
+
 def _scale_per_unit(states: np.ndarray, units: tuple[str, ...]) -> np.ndarray:
-    variance = states.var(0)
-    return np.array(
-        [np.sqrt(np.mean([v for v, u in zip(variance, units, strict=True) if u == unit])) for unit in units]
-    )
+    groups: dict[str, list[float]] = {}
+    for variance, unit in zip(states.var(0), units, strict=True):
+        groups.setdefault(unit, []).append(variance)
+    scale = {unit: np.sqrt(np.mean(group)) for unit, group in groups.items()}
+    return np.array([scale[unit] for unit in units])
 
 
 def _nonzero(scale: np.ndarray) -> np.ndarray:

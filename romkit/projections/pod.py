@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from romkit.bases import decompose
+from romkit.bases.decomposition import EXACT
 from romkit.broadcast import matmul
 from romkit.projections.base import EncoderDecoder, Projection
 from romkit.projections.biorthogonal import orthonormal
@@ -62,5 +64,16 @@ class POD(Projection):
 def leading_modes(y: Tensor, number: int) -> Tensor:
     """(n, number) in float64: orthonormal directions along which snapshots y (N, n) are largest."""
     y = y.double()
+    if y.shape[1] > EXACT:  # an n x n matrix would be too large
+        return _filled(decompose(y, number).modes, number)
     _, vectors = torch.linalg.eigh(y.mT @ y)
     return vectors.flip(-1)[:, :number].contiguous()
+
+
+def _filled(modes: Tensor, number: int) -> Tensor:
+    """Modes (n, k), and behind them directions in which snapshots do not vary where there are fewer than `number`."""
+    missing = number - modes.shape[1]
+    if missing <= 0:
+        return modes
+    further = torch.eye(len(modes), missing, dtype=modes.dtype)
+    return torch.linalg.qr(torch.cat([modes, further], dim=1)).Q

@@ -18,7 +18,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit import checks
-from romkit.data import snapshots
+from romkit.data import whole_trajectories
 from romkit.engine.training_step import compile_anew
 from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, LatentField
@@ -94,9 +94,7 @@ class Trajectories(NamedTuple):
     @classmethod
     def from_dataset(cls, data: xr.Dataset, every: int, like: Tensor) -> "Trajectories":
         """Every `every`-th sample, with dtype and device of `like`; InputError where too few are left."""
-        count = data.sizes["trajectory"]
-        tensors = (tensor.to(like).unflatten(0, (count, -1)) for tensor in snapshots(data, every=every))
-        state, velocity, context = tensors
+        state, velocity, context = (tensor.to(like) for tensor in whole_trajectories(data, every=every))
         if state.shape[1] <= FIRST_LENGTH:
             expected, got = f"one that leaves more than {FIRST_LENGTH} samples", f"one that leaves {state.shape[1]}"
             fix = "choose a smaller one, or simulate longer trajectories, dataset(duration=...)"

@@ -44,7 +44,8 @@ class NeuralODE(Estimator):
         batch_size: samples, or segments, per update.
         learning_rate: highest rate of each stage.
 
-    Samples have to be whole trajectories of constant context: arrays z (C, T, m) with `times` (T,).
+    Samples have to be whole trajectories at equally spaced times: arrays z (C, T, m) with `times` (T,). Segments lie
+    where no sample is missing; parameters that move, inputs say, go on straight lines between samples.
 
     Source: Chen, Rubanova, Bettencourt, Duvenaud (2018), Neural ordinary differential equations; multiple shooting
     of Bock & Plitt (1984), with the encoded data as the starts of all segments.
@@ -74,15 +75,16 @@ class NeuralODE(Estimator):
     def _fit(self, samples: LatentSamples, seed: int) -> NeuralODEModel:
         paths = make_paths(samples)
         draw = torch.Generator().manual_seed(seed)
-        shoot = Shooting(paths, choose_strides(paths, self.segment, self.step), self.segment)
+        shoot = Shooting.along(paths, choose_strides(paths, self.segment, self.step), self.segment)
+        there = None if bool(paths.observed.all()) else paths.observed.nonzero()
         field = _initial_field(self.hidden, samples, paths, draw)
         with one_thread():
-            regression = lambda: regression_error(field, paths, self.batch_size, draw)  # noqa: E731
+            regression = lambda: regression_error(field, paths, self.batch_size, draw, there)  # noqa: E731
             self._minimise(field, regression, self.regression_steps, "neural ODE: regression")
             shooting = lambda: shoot.error(field, self.batch_size, self.noise, draw)  # noqa: E731
             self._minimise(field, shooting, self.shooting_steps, "neural ODE: shooting")
             with torch.no_grad():
-                velocity_error = regression_error(field, paths, TEST_BATCH, draw).sqrt()
+                velocity_error = regression_error(field, paths, TEST_BATCH, draw, there).sqrt()
                 trajectory_error = shoot.error(field, TEST_BATCH, 0.0, draw).sqrt()
         fitted = replace(field, velocity_error=velocity_error, trajectory_error=trajectory_error)
         return fitted.detached(single=samples.inputs.ndim == 2)
@@ -103,7 +105,7 @@ def _initial_field(
     hidden: tuple[int, ...], samples: LatentSamples, paths: Paths, draw: torch.Generator
 ) -> NeuralODEModel:
     """A stack of fields with equal random weights and the scaling of each one's data."""
-    w, rates, c, _ = paths
+    w, rates, c, _ = paths.complete()
     S, d, m = len(w), w.shape[-1], rates.shape[-1]
     sizes = (d + c.shape[-1], *hidden, m)
     shift, scale = w.mean((1, 2)), w.flatten(1, 2).std(1)
@@ -120,7 +122,8 @@ def _initial_field(
         context=samples.parameters,
         order=samples.order,
         source=samples.source,
-        samples=len(samples),
+        control_names=samples.control_names,
+        samples=int(paths.observed.sum()),
         velocity_error=unknown,
         trajectory_error=unknown,
     )

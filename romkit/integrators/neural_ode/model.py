@@ -27,7 +27,7 @@ class NeuralODEModel(LearnedField):
         shift, scale: (..., d) mean and standard deviation of w over the training data; the mean of ż counts as 0.
         rate: (..., m) root mean square of ż, or of z̈, over the training data.
         context: names and scaling of the context.
-        order, source, samples: as of every `LearnedField`.
+        order, source, samples, control_names: as of every `LearnedField`.
         velocity_error: (...) root mean square error of the rates of the training data, in units of `rate`.
         trajectory_error: (...) root mean square error along a segment, in units of `scale`.
     """
@@ -42,6 +42,7 @@ class NeuralODEModel(LearnedField):
     samples: int
     velocity_error: Tensor
     trajectory_error: Tensor
+    control_names: tuple[str, ...] = ()
 
     @property
     def latent_dim(self) -> int:
@@ -49,7 +50,7 @@ class NeuralODEModel(LearnedField):
 
     @property
     def context_names(self) -> tuple[str, ...]:
-        return self.context.names
+        return self.context.names[: len(self.context) - len(self.control_names)]
 
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
         """w (..., d) -> ż or z̈ (..., m) at a context c (..., p) in physical units."""

@@ -117,12 +117,12 @@ class SINDy(Estimator):
 
 
 def design_of(samples: LatentSamples, basis: Basis) -> Design:
-    """The samples as they enter the terms.
+    """The samples that are not missing, as they enter the terms.
 
     Raises:
         InputError: fewer samples than terms.
     """
-    terms = len(basis.names)
+    terms, samples = len(basis.names), samples.complete()
     if len(samples) < terms:
         expected, fix = f"at least {terms} samples, one per candidate term", "give more samples or lower the degree"
         raise InputError("z", expected=expected, got=f"{len(samples)}", fix=fix)
@@ -137,7 +137,8 @@ def equation(kind: type[E], samples: LatentSamples, basis: Basis, found: Fit, *m
     """What was found for the members of an ensemble, if any, and for the problems of the samples."""
     lead, flat = (*members, *samples.targets.shape[:-2]), 1 + len(members)
     parts = {name: value.reshape((*lead, *value.shape[flat:])) for name, value in found._asdict().items()}
-    return kind(basis=basis, order=samples.order, source=samples.source, samples=len(samples), **parts)
+    facts = {"order": samples.order, "source": samples.source, "control_names": samples.control_names}
+    return kind(basis=basis, samples=int(samples.observed.sum()), **facts, **parts)
 
 
 def _warn_of_poor_fit(model: SINDyModel, targets: Tensor) -> None:

@@ -27,7 +27,7 @@ class Equation(LearnedField):
     Attributes:
         basis: the candidate terms.
         coefficients: ξ (..., terms, latent), float64.
-        order, source, samples: as of every `LearnedField`.
+        order, source, samples, control_names: as of every `LearnedField`.
         condition: (...) condition number of the library with columns of norm 1. From about 1e4 on, coefficients of
             single terms depend on details of the data, while the fitted field need not; see `regression`.
         converged: (...) whether the support settled within `max_iter` steps.
@@ -42,6 +42,7 @@ class Equation(LearnedField):
     condition: Tensor
     converged: Tensor
     residual: Tensor
+    control_names: tuple[str, ...] = ()
 
     @property
     def latent_dim(self) -> int:
@@ -49,7 +50,7 @@ class Equation(LearnedField):
 
     @property
     def context_names(self) -> tuple[str, ...]:
-        return self.basis.context.names
+        return self.basis.context.names[: len(self.basis.context) - len(self.control_names)]
 
     @property
     def terms(self) -> list[str]:
@@ -70,7 +71,7 @@ class Equation(LearnedField):
 
         Leading axes of the context match those of z from the left; samples of a stack are (problems, N, m).
         """
-        variables, parameters = self.basis.variables.names, self.context_names
+        variables, parameters = self.basis.variables.names, self.basis.context.names
         checks.last_axis("z", z.shape, len(variables), f"({', '.join(variables)})")
         c = z.new_empty(0) if context is None else context.to(z)
         checks.last_axis("context", c.shape, len(parameters), f"({', '.join(parameters)})")

@@ -1,0 +1,61 @@
+"""From arrays to a dataset, trajectories of unequal length included."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from romkit.data.describe import describe
+from romkit.data.schema import DIMS
+from romkit.errors import InputError
+
+
+def from_arrays(
+    states: np.ndarray | Sequence[np.ndarray],
+    times: np.ndarray,
+    *,
+    context: Mapping[str, object] | None = None,
+    control: np.ndarray | Sequence[np.ndarray] | None = None,
+    velocity: np.ndarray | Sequence[np.ndarray] | None = None,
+) -> xr.Dataset:
+    """A dataset of arrays; prints what was taken as what, as `describe` does.
+
+    Args:
+        states: (trajectories, times, n), or a list of (timesₖ, n), whose shorter ones end before the others.
+        times: (T,) of the longest trajectory.
+        context: parameters by name, a number for each trajectory.
+        control: inputs, as the states.
+        velocity: as the states.
+
+    Raises:
+        InputError: shapes that do not match.
+    """
+    times = np.asarray(times, dtype=np.float64)
+    variables = {"state": (DIMS, _padded("states", states, len(times)))}
+    if velocity is not None:
+        variables["velocity"] = (DIMS, _padded("velocity", velocity, len(times)))
+    if control is not None:
+        variables["control"] = ((*DIMS[:2], "input"), _padded("control", control, len(times)))
+    coords: dict[str, object] = {"time": times}
+    for name, values in (context or {}).items():
+        values, count = np.asarray(values), len(variables["state"][1])
+        if values.shape != (count,):
+            got, fix = f"shape {values.shape}", f"give {count} of them"
+            raise InputError(name, expected="one number for each trajectory", got=got, fix=fix)
+        coords[name] = ("trajectory", values)
+    return describe(xr.Dataset(variables, coords), context=tuple(context or ()))
+
+
+def _padded(name: str, arrays: object, length: int) -> np.ndarray:
+    """(C, T, k) with NaN behind the end of shorter ones."""
+    each = [np.asarray(array) for array in arrays]
+    sizes = {array.shape[1:] for array in each}
+    if not each or any(array.ndim != 2 for array in each) or len(sizes) != 1 or max(map(len, each)) != length:
+        got = ", ".join(str(array.shape) for array in each[:4]) or "none"
+        expected = f"arrays (times, n) of which the longest has {length} times"
+        raise InputError(name, expected=expected, got=got, fix="put time on the first axis, and one size on the last")
+    dtype = np.result_type(*each, np.float32)
+    padded = np.full((len(each), length, each[0].shape[1]), np.nan, dtype=dtype)
+    for row, array in zip(padded, each, strict=True):
+        row[: len(array)] = array
+    return padded

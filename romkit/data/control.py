@@ -1,0 +1,85 @@
+"""Inputs u(t) between and behind their samples."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.data.context import held
+from romkit.errors import InputError
+
+Control = Callable[[Tensor], Tensor]
+"""u(t), (C, q) or (q,), of a scalar tensor t."""
+
+
+def control_names(data: xr.Dataset) -> tuple[str, ...]:
+    """Names of the inputs of a dataset."""
+    if "control" not in data:
+        return ()
+    if "input" in data.coords:
+        return tuple(map(str, data["input"].values))
+    return tuple(f"u{k}" for k in range(data.sizes["input"]))
+
+
+def control_matrix(data: xr.Dataset) -> np.ndarray:
+    """(trajectories, times, q) inputs of a dataset, q = 0 where it has none."""
+    if "control" not in data:
+        return np.zeros((data.sizes["trajectory"], data.sizes["time"], 0))
+    return data["control"].transpose("trajectory", "time", "input").values.astype(np.float64)
+
+
+def control_of(data: xr.Dataset) -> Control | None:
+    """The inputs of a dataset as a function of time, None where it has none."""
+    if "control" not in data:
+        return None
+    return interpolated(
+        torch.from_numpy(data["time"].values.astype(np.float64)), torch.from_numpy(control_matrix(data))
+    )
+
+
+def interpolated(times: Tensor, values: Tensor) -> Control:
+    """Straight lines between samples (C, T, q) at times (T,); the last one is held behind the end."""
+    values = held(values)
+
+    def u(t: Tensor) -> Tensor:
+        k = int(torch.searchsorted(times, t.detach().to(times), right=True).clamp(1, len(times) - 1))
+        part = ((float(t) - times[k - 1]) / (times[k] - times[k - 1])).clamp(0, 1)
+        return values[:, k - 1] + part * (values[:, k] - values[:, k - 1])
+
+    return u if len(times) > 1 else lambda t: values[:, 0]
+
+
+def given_control(control: object, times: Tensor, number: int, names: tuple[str, ...]) -> Control | None:
+    """Inputs as the user gave them: a function of time, or samples (T, q) or (C, T, q) at `times`; None for none.
+
+    Raises:
+        InputError: missing where the law needs them, or of another shape.
+    """
+    q = len(names)
+    if control is None:
+        if q:
+            fix = "add control=..., a function of time or an array (times, inputs)"
+            raise InputError("control", expected=f"inputs {', '.join(names)}", got="none", fix=fix)
+        return None
+    if callable(control):
+        return _function(control, times, number, names)
+    values = torch.as_tensor(np.asarray(control, dtype=np.float64))
+    values = values.unsqueeze(0) if values.ndim == 2 else values
+    if values.shape[1:] != (len(times), q) or len(values) not in (1, number) or not bool(values.isfinite().all()):
+        expected, fix = (
+            f"finite inputs ({len(times)} times, {q}: {', '.join(names)})",
+            "give one row for each output time",
+        )
+        raise InputError("control", expected=expected, got=f"shape {tuple(values.shape)}", fix=fix)
+    return interpolated(times, values.expand(number, -1, -1))
+
+
+def _function(control: Callable[[float], object], times: Tensor, number: int, names: tuple[str, ...]) -> Control:
+    """Inputs (number, q) by a function of time that gives q numbers, or as many for each trajectory."""
+    q, size = len(names), np.size(control(float(times[0])))
+    if size not in (q, number * q):
+        got, fix = f"{size} numbers", "return one number for each input"
+        raise InputError("control", expected=f"{q} inputs, ({', '.join(names)})", got=got, fix=fix)
+    return lambda t: torch.as_tensor(np.asarray(control(float(t)), dtype=np.float64)).reshape(-1, q).expand(number, q)

@@ -1,0 +1,283 @@
+"""`romkit.data.describe`: data of any origin in romkit's schema, and what was taken as what, in words."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import xarray as xr
+
+from romkit.data.context import ROLE, context_names, is_declared
+from romkit.data.layout import Layout, layout_of
+from romkit.data.sampling import even_step
+from romkit.data.schema import DIMS, check_states, complete
+from romkit.errors import InputError
+
+LEAD = DIMS[:2]
+RATES = ("velocity", "acceleration")
+TIMES = ("time", "t")
+
+
+def describe(
+    data: xr.Dataset | xr.DataArray,
+    *,
+    context: Sequence[str] | None = None,
+    state: Sequence[str] | None = None,
+    control: Sequence[str] = (),
+    velocity: Sequence[str] | None = None,
+    acceleration: Sequence[str] | None = None,
+    trajectory: str | None = None,
+    time: str | None = None,
+) -> xr.Dataset:
+    """Data of any origin in romkit's schema; prints what was taken as what, and what was left out.
+
+    Args:
+        data: any Dataset whose variables have a dimension of time; a DataArray is a state of one variable.
+        context: names of the context parameters: coordinates or variables, whole numbers or not, one for each
+            trajectory or varying along it; dimensions (`Re` of `u(Re, time, x)`), of which each value is a trajectory;
+            or attributes, for all trajectories. By default every coordinate of numbers along the trajectories.
+        state: names of the variables of the state, with any further dimensions (`u(..., y, x)` and `v(..., y, x)`); by
+            default every floating-point variable along time.
+        control: names of the inputs, variables (trajectory, time), and perhaps one dimension more.
+        velocity: names of the derivatives, in the order of the state; by default the variable `velocity`. Without,
+            velocities are estimated where they are needed.
+        acceleration: the same of the second derivatives; without, laws are of first order.
+        trajectory: the dimension of the trajectories; by default "trajectory", or that of the context.
+        time: the dimension of time; by default "time" or "t".
+
+    Returns:
+        `state`, perhaps `velocity`, `acceleration` and `control`, each (trajectory, time, ...), the context declared.
+        `romkit.data.fields` gives any such dataset its own dimensions back. NaN means missing, and stays.
+
+    Raises:
+        InputError: a name that is not there, or data that cannot be used.
+    """
+    data = data.to_dataset(name=str(data.name or "state")) if isinstance(data, xr.DataArray) else data
+    if not isinstance(data, xr.Dataset):
+        fix = "make one of arrays by romkit.data.from_arrays"
+        raise InputError("data", expected="an xarray.Dataset", got=type(data).__name__, fix=fix)
+    given = data
+    data = _numeric_time(_with_time(data, time))
+    data = _with_trajectories(data, tuple(context or ()), trajectory)
+    controls = [_named(data, "control", name) for name in control]
+    rates = {name: _rates(data, name, own) for name, own in zip(RATES, (velocity, acceleration), strict=True)}
+    taken = {*controls, *(context or ()), *(own for names in rates.values() for own in names)}
+    states = [_named(data, "state", name) for name in state] if state is not None else _states(data, taken)
+    found = _assembled(data, states, rates, controls)
+    found = _with_context(found, data, context)
+    left = [str(name) for name in given.variables if str(name) not in {*states, *taken, *found.coords, *given.dims}]
+    left += [name for name in found.coords if found[name].attrs.get(ROLE) == "label" and name not in left]
+    found.attrs |= {"ignored": ", ".join(left)}
+    check_states(found)
+    print(summary(found))
+    return found
+
+
+def summary(data: xr.Dataset) -> str:
+    """What romkit takes a dataset for, in a few lines: state, context, sampling, what is missing, what is ignored."""
+    check_states(data)
+    whole = complete(data, ("state",))
+    count, times, n = (data.sizes[dim] for dim in DIMS)
+    lines = {
+        "trajectories": f"{count} of up to {times} samples, n = {n}",
+        "state": _states_in_words(data),
+        "context": _context_in_words(data),
+        "time": _time_in_words(data),
+        "velocity": "given" if "velocity" in data else "none; estimated where it is needed",
+        "control": ", ".join(map(str, data["input"].values)) if "control" in data else "",
+        "missing": "" if whole.all() else _missing_in_words(whole),
+        "ignored": str(data.attrs.get("ignored", "")),
+    }
+    return "\n".join(f"{name:<13} {text}" for name, text in lines.items() if text)
+
+
+def _with_time(data: xr.Dataset, name: str | None) -> xr.Dataset:
+    names = [name] if name is not None else [each for each in TIMES if each in data.dims]
+    if not names or names[0] not in data.dims:
+        fix = "name it: time='...'"
+        raise InputError("data", expected="a dimension 'time' or 't'", got=f"dims {tuple(data.dims)}", fix=fix)
+    if names[0] not in data.coords:
+        fix = f"add the times: data.assign_coords({names[0]}=dt * numpy.arange({data.sizes[names[0]]}))"
+        raise InputError("data", expected=f"values of {names[0]!r}", got="a dimension without", fix=fix)
+    return data if names[0] == "time" else data.rename({names[0]: "time"})
+
+
+def _numeric_time(data: xr.Dataset) -> xr.Dataset:
+    """With dates and durations as seconds since the first."""
+    time = data["time"]
+    if time.dtype.kind not in "mM":
+        return data
+    seconds = (time.values - time.values[0]) / np.timedelta64(1, "s")
+    return data.assign_coords(time=("time", seconds, {**time.attrs, "units": "s"}))
+
+
+def _with_trajectories(data: xr.Dataset, context: Sequence[str], name: str | None) -> xr.Dataset:
+    """With the dimension `trajectory`: dimensions of the context and the given one, stacked."""
+    for parameter in context:
+        if parameter not in data.variables and parameter not in data.attrs and parameter not in data.dims:
+            known = ", ".join(str(each) for each in data.variables)
+            raise InputError("context", expected=f"names among {known}", got=repr(parameter), fix="check the spelling")
+    if name is not None and name not in data.dims:
+        got = f"dims {tuple(map(str, data.dims))}"
+        raise InputError("trajectory", expected=f"a dimension {name!r}", got=got, fix="name the one of your runs")
+    named = [name] if name is not None else ["trajectory"] if "trajectory" in data.dims else []
+    along = [dim for each in context if each in data.variables for dim in data[each].dims if dim != "time"]
+    dims = list(dict.fromkeys([*named, *map(str, along)]))
+    if dims == ["trajectory"]:
+        return data
+    if not dims:
+        return data.expand_dims("trajectory")
+    if len(dims) == 1:
+        renamed = data.rename_dims({dims[0]: "trajectory"})
+        return renamed.drop_indexes(dims[0]) if dims[0] in renamed.xindexes else renamed
+    stacked = data.stack(trajectory=dims, create_index=False)
+    return stacked
+
+
+def _named(data: xr.Dataset, argument: str, name: str) -> str:
+    if name in data.data_vars and "time" in data[name].dims:
+        return name
+    known = ", ".join(str(each) for each, values in data.data_vars.items() if "time" in values.dims)
+    raise InputError(
+        argument, expected=f"variables along time, among {known}", got=repr(name), fix="check the spelling"
+    )
+
+
+def _rates(data: xr.Dataset, name: str, given: Sequence[str] | None) -> list[str]:
+    if given is not None:
+        return [_named(data, name, each) for each in given]
+    return [name] if name in data.data_vars else []
+
+
+def _states(data: xr.Dataset, taken: set[str]) -> list[str]:
+    names = [
+        str(name)
+        for name, values in data.data_vars.items()
+        if name not in taken and "time" in values.dims and values.dtype.kind == "f" and name != "control"
+    ]
+    if names:
+        return ["state"] if "state" in names else names
+    got = f"variables {sorted(map(str, data.data_vars))}"
+    raise InputError("data", expected="a floating-point variable along time", got=got, fix="name it: state=['u']")
+
+
+def _assembled(
+    data: xr.Dataset, states: Sequence[str], rates: Mapping[str, Sequence[str]], controls: Sequence[str]
+) -> xr.Dataset:
+    data = _along_all(data, [*states, *(own for names in rates.values() for own in names)])
+    layout = Layout.of(data, states, LEAD)
+    time = data["time"]
+    coords = {
+        "time": ("time", time.values.astype(np.float64), {"units": str(time.attrs.get("units", "")), **time.attrs}),
+        "component": ("component", _component_names(data, layout)),
+    }
+    if len(set(layout.units)) > 1:
+        coords["component_units"] = ("component", list(layout.units))
+    units = layout.units[0] if len(set(layout.units)) == 1 else "mixed, see component_units"
+    variables = {"state": (DIMS, layout.gather(data, LEAD), {"units": units} if units else {})}
+    for name, own in rates.items():
+        if own:
+            like = Layout.of(data, own, LEAD)
+            if [v.shape for v in like.variables] != [v.shape for v in layout.variables]:
+                got, fix = ", ".join(own), "name one for each variable of the state, in its order"
+                raise InputError(name, expected=f"variables like {', '.join(states)}", got=got, fix=fix)
+            variables[name] = (DIMS, like.gather(data, LEAD))
+    found = xr.Dataset(variables, coords, dict(data.attrs))
+    if layout.is_plain:
+        found = found.assign_coords({k: c for k, c in data.coords.items() if c.dims == ("component",)})
+    else:
+        found.attrs["layout"] = layout.to_json()
+    inputs = controls or (["control"] if "control" in data.data_vars else [])
+    return found.assign(_control(data, inputs)) if inputs else found
+
+
+def _control(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+    data = _along_all(data, names)
+    layout = Layout.of(data, names, LEAD)
+    own = data["input"].values.astype(str) if names == ["control"] and "input" in data.coords else layout.names
+    values = layout.gather(data, LEAD).astype(np.float64)
+    return xr.Dataset({"control": ((*LEAD, "input"), values)}, {"input": ("input", list(map(str, own)))})
+
+
+def _along_all(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+    """With these variables along trajectory and time, also those that all trajectories share."""
+    wide = {}
+    for name in names:
+        if not set(LEAD) <= set(data[name].dims):
+            wide[name] = (
+                data[name]
+                .broadcast_like(data["time"])
+                .expand_dims({dim: data.sizes[dim] for dim in LEAD if dim not in {*data[name].dims, "time"}})
+            )
+    return data.assign(wide)
+
+
+def _component_names(data: xr.Dataset, layout: Layout) -> list[str]:
+    if layout.is_plain:
+        given = data.coords.get("component")
+        return [f"x{k}" for k in range(layout.size)] if given is None else list(map(str, given.values))
+    return list(layout.names)
+
+
+def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | None) -> xr.Dataset:
+    """With coordinates along trajectories; those of the context are declared, others are labels."""
+    coords = {n: c for n, c in data.coords.items() if c.dims in (("trajectory",), LEAD, LEAD[::-1])}
+    for name in context or ():
+        value = data[name] if name in data.variables else xr.DataArray(data.attrs[name])
+        if not set(value.dims) <= set(LEAD) or value.dtype.kind not in "iufb":
+            got, fix = f"{name} of dims {value.dims}, dtype {value.dtype}", "convert it to numbers"
+            raise InputError("context", expected="numbers along trajectory (and time)", got=got, fix=fix)
+        wide = value if "trajectory" in value.dims else value.expand_dims(trajectory=data.sizes["trajectory"])
+        coords[name] = wide.astype(float) if wide.dtype.kind == "b" else wide
+    found = found.assign_coords(
+        {n: (c.transpose(*LEAD, missing_dims="ignore").variable) for n, c in coords.items() if n != "trajectory"}
+    )
+    names = context_names(found) if context is None else tuple(context)
+    for name in coords:
+        if name != "trajectory":
+            found[name].attrs[ROLE] = "context" if name in names else "label"
+    if context is not None:  # in the order that was given
+        given, found = found[list(context)], found.drop_vars(context)
+        for name in context:
+            found = found.assign_coords({name: given[name].variable})
+    return found
+
+
+def _states_in_words(data: xr.Dataset) -> str:
+    layout = layout_of(data)
+    parts = []
+    for variable in layout.variables:
+        sizes = ", ".join(f"{dim} {size}" for dim, size in zip(variable.dims, variable.shape, strict=True))
+        common = str(data["state"].attrs.get("units", ""))
+        unit = variable.units or ("" if common.startswith("mixed") else common)
+        parts.append(f"{variable.name}{f' ({sizes})' if sizes else ''}{f' [{unit}]' if unit not in ('', '1') else ''}")
+    return f"{', '.join(parts)}, {data['state'].dtype}"
+
+
+def _context_in_words(data: xr.Dataset) -> str:
+    names = context_names(data)
+    if not names:
+        return "none"
+    parts = []
+    for name in names:
+        values = data[name].values
+        kind = "whole numbers" if values.dtype.kind in "iu" else "float"
+        along = "" if values.ndim == 1 else ", along time"
+        unit = str(data[name].attrs.get("units", ""))
+        span = f"{np.nanmin(values):g} ... {np.nanmax(values):g}{f' {unit}' if unit not in ('', '1') else ''}"
+        parts.append(f"{name} {span} ({kind}{along})")
+    how = "" if is_declared(data) else "; found, not declared"
+    return ", ".join(parts) + how
+
+
+def _time_in_words(data: xr.Dataset) -> str:
+    times = data["time"].values
+    unit = str(data["time"].attrs.get("units", ""))
+    unit = f" {unit}" if unit not in ("", "1") else ""
+    step = even_step(times)
+    steps = f"every {step:g}{unit}" if step else "uneven steps"
+    return f"{times[0]:g} ... {times[-1]:g}{unit}, {steps}"
+
+
+def _missing_in_words(whole: np.ndarray) -> str:
+    short = [k for k, row in enumerate(whole) if not row.all()]
+    which = ", ".join(map(str, short[:8])) + (", ..." if len(short) > 8 else "")
+    return f"{(~whole).mean():.1%} of the snapshots, in {len(short)} trajectories ({which}); left out, never filled"

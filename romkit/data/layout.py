@@ -1,0 +1,177 @@
+"""Layout: how variables with dimensions of their own, u(y, x) and v(y, x) say, lie on one axis, and back."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import xarray as xr
+
+from romkit.errors import InputError
+
+AXIS = "component"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """One variable of a state: its dimensions beside trajectory and time, and their sizes."""
+
+    name: str
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    units: str = ""
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The variables of a state one after the other, each in C order of its dimensions.
+
+    Attributes:
+        variables: in their order on the axis.
+        coords: values and attributes of the coordinates along dimensions of the variables.
+    """
+
+    variables: tuple[Variable, ...]
+    coords: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, data: xr.Dataset, names: Sequence[str], lead: Sequence[str]) -> "Layout":
+        """That of these variables, whose dimensions beside `lead` are the state's."""
+        variables = tuple(_variable(data[name], lead) for name in names)
+        own = {dim for variable in variables for dim in variable.dims}
+        coords = {str(dim): _coordinate(data.coords[dim]) for dim in sorted(own) if dim in data.coords}
+        return cls(variables, coords)
+
+    @classmethod
+    def plain(cls, names: Sequence[str]) -> "Layout":
+        """That of one variable `state` over `component`."""
+        return cls((Variable("state", (AXIS,), (len(names),)),), {AXIS: {"values": list(names), "attrs": {}}})
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the state is one variable `state` over `component`."""
+        return len(self.variables) == 1 and (self.variables[0].name, self.variables[0].dims) == ("state", (AXIS,))
+
+    @property
+    def size(self) -> int:
+        """n."""
+        return sum(variable.size for variable in self.variables)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """(n,) a name for every component, u[3, 7] say."""
+        return tuple(name for variable in self.variables for name in _component_names(variable))
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """(n,) the unit of every component."""
+        return tuple(unit for variable in self.variables for unit in [variable.units] * variable.size)
+
+    def gather(self, data: xr.Dataset, lead: Sequence[str]) -> np.ndarray:
+        """The variables of a dataset as one array (*lead, n).
+
+        Raises:
+            InputError: a variable is missing, or has other dimensions or sizes.
+        """
+        parts = []
+        for variable in self.variables:
+            if variable.name not in data:
+                got, fix = f"variables {sorted(map(str, data.data_vars))}", "give data like those of the training"
+                raise InputError("data", expected=f"a variable {variable.name!r}", got=got, fix=fix)
+            own = data[variable.name]
+            if set(own.dims) != {*lead, *variable.dims} or tuple(own.sizes[d] for d in variable.dims) != variable.shape:
+                expected = f"{variable.name} with dims {(*lead, *variable.dims)} of sizes {variable.shape} at the end"
+                raise InputError("data", expected=expected, got=str(dict(own.sizes)), fix="rename or select dims")
+            values = own.transpose(*lead, *variable.dims).values
+            parts.append(values.reshape(*values.shape[: len(lead)], -1))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
+
+    def scatter(
+        self, values: np.ndarray, lead: Sequence[str], coords: Mapping[str, object] | None = None
+    ) -> xr.Dataset:
+        """An array (*lead, n) as a dataset of the variables, with their dimensions and coordinates."""
+        pieces = np.split(values, np.cumsum([variable.size for variable in self.variables])[:-1], axis=-1)
+        variables = {
+            variable.name: (
+                (*lead, *variable.dims),
+                piece.reshape(*values.shape[:-1], *variable.shape),
+                {"units": variable.units} if variable.units else {},
+            )
+            for variable, piece in zip(self.variables, pieces, strict=True)
+        }
+        own = {dim: (dim, np.asarray(each["values"]), each["attrs"]) for dim, each in self.coords.items()}
+        return xr.Dataset(variables, {**own, **(coords or {})})
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Layout":
+        """What `to_json` wrote.
+
+        Raises:
+            ValueError, KeyError, TypeError: it did not.
+        """
+        plain = json.loads(text)
+        variables = (
+            Variable(str(v["name"]), tuple(map(str, v["dims"])), tuple(map(int, v["shape"])), str(v["units"]))
+            for v in plain["variables"]
+        )
+        return cls(tuple(variables), {str(name): dict(each) for name, each in plain["coords"].items()})
+
+
+def layout_of(data: xr.Dataset) -> Layout:
+    """The layout of a dataset in romkit's schema; one variable `state` over `component` where nothing else is said."""
+    if text := data.attrs.get("layout"):
+        layout = Layout.from_json(text)
+        if layout.size == data.sizes[AXIS]:  # else components were selected since
+            return layout
+    names = data[AXIS].values if AXIS in data.coords else [f"x{k}" for k in range(data.sizes[AXIS])]
+    return Layout.plain(list(map(str, names)))
+
+
+def fields(data: xr.Dataset) -> xr.Dataset:
+    """A dataset, forecast or rollout with its variables in the dimensions that the data came in: u(..., y, x).
+
+    Of variables over `component` other than `state`, names get the variable in front: `rom_u`, `velocity_v`.
+    """
+    layout, found = layout_of(data), {}
+    if layout.is_plain:
+        return data
+    for name, values in data.data_vars.items():
+        if values.dims[-1:] != (AXIS,):
+            found[name] = values
+            continue
+        lead = values.dims[:-1]
+        parts = layout.scatter(values.values, lead)
+        prefix = "" if name == "state" else f"{name}_"
+        found |= {f"{prefix}{own}": part for own, part in parts.data_vars.items()}
+    coords = {name: coord for name, coord in data.coords.items() if AXIS not in coord.dims}
+    return xr.Dataset(found, coords, data.attrs)
+
+
+def _variable(values: xr.DataArray, lead: Sequence[str]) -> Variable:
+    dims = tuple(str(dim) for dim in values.dims if dim not in lead)
+    return Variable(
+        str(values.name), dims, tuple(values.sizes[dim] for dim in dims), str(values.attrs.get("units", ""))
+    )
+
+
+def _coordinate(coord: xr.DataArray) -> dict[str, object]:
+    return {"values": coord.values.tolist(), "attrs": {str(k): v for k, v in coord.attrs.items() if _plain(v)}}
+
+
+def _plain(value: object) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def _component_names(variable: Variable) -> list[str]:
+    if not variable.dims:
+        return [variable.name]
+    places = np.indices(variable.shape).reshape(len(variable.shape), -1).T.tolist()
+    return [f"{variable.name}[{', '.join(map(str, place))}]" for place in places]

@@ -1,0 +1,21 @@
+"""Sampling in time: even steps, and the pieces of a trajectory between missing samples."""
+
+import numpy as np
+
+TOLERANCE = 1e-6
+"""Largest deviation of a step from the mean one, relative to it, of times that count as even."""
+
+
+def even_step(times: np.ndarray) -> float | None:
+    """The step of evenly spaced times (T,); None where they are not."""
+    steps = np.diff(times)
+    if len(steps) == 0:
+        return None
+    mean = float(steps.mean())
+    return mean if mean > 0 and np.abs(steps - mean).max() <= TOLERANCE * mean + 1e-12 * np.abs(times).max() else None
+
+
+def pieces(observed: np.ndarray) -> list[slice]:
+    """Stretches of a trajectory (T,) without a missing sample."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], observed, [False]]).astype(np.int8)))
+    return [slice(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2], strict=True)]

@@ -1,0 +1,115 @@
+"""Velocities of data that were recorded without: a named method, stretch by stretch between missing samples."""
+
+import warnings
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from romkit import checks
+from romkit.data.sampling import even_step, pieces
+from romkit.data.schema import DIMS, check_states, complete
+from romkit.errors import DataWarning, InputError
+
+Differentiate = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""(x (T, n), t (T,)) -> ẋ (T, n); what pysindy's differentiation methods are."""
+
+WINDOWS = (5, 7, 9, 13, 17, 25, 35, 49, 69)
+"""Samples of the windows that are tried, each about √2 times the one before."""
+
+DEGREES = (4, 2)
+"""Degrees of the polynomials that are tried in each window."""
+
+
+class Smoothing(NamedTuple):
+    """A window of samples and the degree of the polynomial through it; NumPy's gradient where there is no window."""
+
+    window: int
+    degree: int
+
+    def __call__(self, x: np.ndarray, t: np.ndarray) -> np.ndarray:
+        from scipy.signal import savgol_filter  # slow to import, and seldom needed
+
+        return savgol_filter(x, self.window, self.degree, deriv=1, delta=even_step(t), axis=0, mode="interp")
+
+
+def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> xr.Dataset:
+    """`data` with a variable `velocity`, estimated from its states; its attribute `method` says how.
+
+    Args:
+        data: in romkit's schema. Stretches between missing samples are taken one by one; those that are too short for
+            the method have no velocity.
+        method: "savitzky-golay": a polynomial through a window of samples, evenly spaced; window and degree are those
+            that predict left-out samples best, so noise makes the window longer. "gradient": central differences of
+            second order, for uneven times, without smoothing. "auto": the first where times are even, else the second.
+            Or a function of (x (T, n), t (T,)), `pysindy.SmoothedFiniteDifference()` say.
+
+    Raises:
+        InputError: an unknown method, or one that needs even times.
+
+    Source: Savitzky, Golay (1964); Craven, Wahba (1979) for leave-one-out.
+    """
+    check_states(data)
+    times, whole = data["time"].values.astype(np.float64), complete(data, ("state",))
+    x = data["state"].transpose(*DIMS).values
+    rule, name, shortest = _rule(method, x, times, whole)
+    velocity = np.full(x.shape, np.nan, dtype=x.dtype)
+    for k, row in enumerate(whole):
+        for piece in pieces(row):
+            if piece.stop - piece.start >= shortest:
+                velocity[k, piece] = rule(x[k, piece].astype(np.float64), times[piece])
+    if not np.isfinite(velocity).any():
+        got, fix = f"stretches shorter than {shortest} samples", "record velocities, or sample more densely"
+        raise InputError("data", expected="states to differentiate", got=got, fix=fix)
+    return data.assign(velocity=(DIMS, velocity, {"long_name": "time derivative of the state", "method": name}))
+
+
+def needing_velocity(data: xr.Dataset) -> xr.Dataset:
+    """`data` as it is where it has velocities; else with estimated ones, and a warning that says so."""
+    if not isinstance(data, xr.Dataset) or "state" not in data or "velocity" in data:
+        return data
+    data = with_velocity(data)
+    method = data["velocity"].attrs["method"]
+    warnings.warn(f"velocities are not in the data; estimated by {method}", DataWarning, stacklevel=3)
+    return data
+
+
+def _rule(method: object, x: np.ndarray, times: np.ndarray, whole: np.ndarray) -> tuple[Differentiate, str, int]:
+    """What differentiates, its name, and the fewest samples that it works on."""
+    if callable(method):
+        return method, type(method).__name__ if not hasattr(method, "__name__") else method.__name__, 5
+    checks.one_of("method", method, ("auto", "savitzky-golay", "gradient"))
+    step = even_step(times)
+    if method == "savitzky-golay" and step is None:
+        fix = "take method='gradient', or resample the data"
+        raise InputError("method", expected="evenly spaced times for 'savitzky-golay'", got="uneven steps", fix=fix)
+    longest = max(piece.stop - piece.start for row in whole for piece in pieces(row))
+    if method == "gradient" or step is None or longest < WINDOWS[0]:
+        return lambda x, t: np.gradient(x, t, axis=0, edge_order=1), "gradient (central differences)", 2
+    best = _smoothest(x, whole)
+    return best, f"savitzky-golay (window {best.window}, degree {best.degree})", best.window
+
+
+def _smoothest(x: np.ndarray, whole: np.ndarray) -> Smoothing:
+    """The window and degree whose polynomials predict a sample best from the others in its window."""
+    stretches = [x[k, piece] for k, row in enumerate(whole) for piece in pieces(row)]
+    typical = sorted(len(each) for each in stretches)[len(stretches) // 2]
+    tried = [Smoothing(w, d) for w in WINDOWS for d in DEGREES if w > d + 1 and (w <= typical or w == WINDOWS[0])]
+    return min(tried, key=lambda each: _left_out_error(stretches, each))
+
+
+def _left_out_error(stretches: list[np.ndarray], smoothing: Smoothing) -> float:
+    """Mean square of (x - x̂) / (1 - h): what a polynomial without the sample itself misses it by."""
+    from scipy.signal import savgol_coeffs, savgol_filter
+
+    window, degree = smoothing
+    half, own = window // 2, savgol_coeffs(window, degree)[window // 2]
+    total, count = 0.0, 0
+    for x in stretches:
+        if len(x) >= max(window, 3 * half):
+            sample = x[:, :: max(1, x.shape[1] // 50)].astype(np.float64)
+            inner = slice(half, len(x) - half)
+            miss = (sample - savgol_filter(sample, window, degree, axis=0))[inner] / (1 - own)
+            total, count = total + float(np.square(miss).sum()), count + miss.size
+    return total / count if count else np.inf

@@ -1,0 +1,213 @@
+"""Missing samples are left out everywhere and filled nowhere; velocities are estimated by a method with a name."""
+
+import numpy as np
+import pysindy
+import pytest
+import torch
+import xarray as xr
+
+import romkit
+from romkit.data import complete, from_arrays, snapshots, with_velocity
+from romkit.errors import DataWarning, InputError
+from romkit.integrators import NeuralODE, SINDy
+from tests.unit.data.own import TIME, wave, waves
+
+QUICK = NeuralODE(hidden=(8,), regression_steps=60, shooting_steps=40, segment=4, batch_size=32)
+SMALL = {"latent_dim": 2, "epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return waves()
+
+
+@pytest.fixture(scope="module")
+def gappy(whole):
+    """A gap inside, a short trajectory, and a component that fails for a while."""
+    data = whole.copy(deep=True)
+    for name in ("state", "velocity"):
+        data[name][0, 20:30] = np.nan
+        data[name][1, 60:] = np.nan
+        data[name][2, 40:45, 3] = np.nan
+    return data
+
+
+def dropped(data):
+    """The complete snapshots, trajectory by trajectory, as trajectories of their own: what training may see."""
+    rows = complete(data, ("state", "velocity"))
+    return {name: data[name].values[rows] for name in ("state", "velocity")}
+
+
+def test_training_sees_the_complete_snapshots_and_no_others(whole, gappy):
+    seen = snapshots(gappy)
+    assert np.array_equal(seen.state, dropped(gappy)["state"])
+    assert len(seen.context) == len(seen.state) == 4 * 81 - 10 - 21 - 5
+    filled = gappy.fillna(1e3)
+    for fit in (lambda data: romkit.fit("pod", data, latent_dim=2), lambda data: romkit.fit("ncae", data, **SMALL)):
+        model = fit(gappy)
+        assert all(np.isfinite(p.detach()).all() for p in model.parameters())
+        assert np.abs(model.normalization.state_std - whole.state.std(("trajectory", "time")).values).max() < 0.1
+        assert np.abs(fit(filled).normalization.state_std - model.normalization.state_std).max() > 1
+
+
+def test_laws_of_gappy_data_are_those_of_what_is_there(whole, gappy):
+    pod = romkit.fit("pod", whole, latent_dim=2)
+    law = SINDy(degree=1, threshold=0.01, context_degree=1).fit(pod, gappy)
+    reference = SINDy(degree=1, threshold=0.01, context_degree=1).fit(pod, whole)
+    assert law.samples == len(dropped(gappy)["state"])
+    for c in (1.2, 2.6):
+        z = np.array([[0.3, -0.2], [1.0, 0.5]])
+        at = {"P": pod.double()(speed=c)}
+        a, b = (np.asarray(each.at(at["P"])(torch.from_numpy(z))) for each in (law, reference))
+        assert np.allclose(a, b, atol=1e-6)
+    network = QUICK.fit(pod, gappy)
+    assert network.samples == law.samples
+    assert np.isfinite(float(network.trajectory_error))
+    assert float(network.velocity_error) < 0.6
+
+
+def test_a_network_never_sees_a_segment_with_a_gap(whole, gappy):
+    """What is behind the gap can be anything: the fit is the same."""
+    pod = romkit.fit("pod", whole, latent_dim=2)
+    first = QUICK.fit(pod, gappy)
+    other = gappy.copy(deep=True)
+    other["velocity"][0, 20:30] = 77.0  # velocities of states that are missing
+    again = QUICK.fit(pod, other)
+    assert float(first.trajectory_error) == float(again.trajectory_error)
+    holes = whole.copy(deep=True)
+    holes["state"][:, ::4] = np.nan
+    with pytest.raises(InputError, match=r"segment: expected stretches of 4 steps, got a missing sample in every one"):
+        QUICK.fit(pod, holes)
+
+
+def test_errors_count_what_was_measured(whole, gappy):
+    pod = romkit.fit("pod", whole, latent_dim=2)
+    law = SINDy(degree=1, threshold=0.01).fit(pod, whole)
+    run, full = (romkit.rollout(data, pod, dynamics=law) for data in (gappy, whole))
+    assert np.array_equal(run.rom, full.rom)
+    assert np.isnan(run.nrmse[0, 20:30]).all()
+    assert np.isnan(run.nrmse[1, 60:]).all()
+    assert np.isfinite(run.nrmse[2]).all()
+    there = np.isfinite(run.nrmse.values)
+    there[2, 40:45] = False
+    assert np.array_equal(run.nrmse.values[there], full.nrmse.values[there])
+    assert run.valid_time[0] == full.valid_time[0] == TIME[-1]
+    assert run.valid_time[1] == TIME[59]
+    late = gappy.copy(deep=True)
+    late["state"][3, 0] = np.nan
+    with pytest.raises(InputError, match=r"data: expected a complete first state, got none for trajectories 3"):
+        romkit.rollout(late, pod, dynamics=law)
+
+
+def test_training_by_rollouts_refuses_gaps(lorenz, lorenz_data):
+    data = lorenz_data.copy(deep=True)
+    data["state"][0, 5] = np.nan
+    with pytest.raises(InputError, match="data: expected whole trajectories for training by rollouts"):
+        romkit.fit("ncae", data, preset="dynamics", epochs=1)
+
+
+def test_a_trajectory_without_anything_is_refused(whole):
+    data = whole.copy(deep=True)
+    data["state"][2] = np.nan
+    with pytest.raises(InputError, match=r"a complete snapshot in every trajectory.*drop_isel\(trajectory=\[2\]\)"):
+        romkit.data.check_states(data)
+
+
+def test_velocities_are_estimated_and_it_is_said(whole):
+    data = whole.drop_vars("velocity")
+    with pytest.warns(DataWarning, match=r"velocities are not in the data; estimated by savitzky-golay \(window"):
+        model = romkit.fit("pod", data, latent_dim=2)
+    assert "savitzky-golay" in model.report["data"]["velocity"]
+    estimated = with_velocity(data)
+    assert np.abs(estimated.velocity - whole.velocity).max() < 1e-3
+    assert with_velocity(data.astype(np.float32)).velocity.dtype == np.float32
+
+
+def test_noise_makes_the_window_longer_and_the_estimate_better(whole):
+    noisy = whole.drop_vars("velocity")
+    noisy["state"] = noisy.state + 0.05 * np.random.default_rng(0).normal(size=noisy.state.shape)
+    found = with_velocity(noisy)
+    window = lambda data: int(data.velocity.attrs["method"].split("window ")[1].split(",")[0])  # noqa: E731
+    assert window(found) > window(with_velocity(whole.drop_vars("velocity")))
+    error = lambda data: float(np.sqrt(((data.velocity - whole.velocity) ** 2).mean()))  # noqa: E731
+    assert error(found) < 0.2 * error(with_velocity(noisy, method="gradient"))
+    assert error(found) < 0.2 * float(whole.velocity.std())
+
+
+def test_any_method_of_pysindy_can_be_given(whole):
+    data = whole.drop_vars("velocity")
+    ours = with_velocity(data, method=pysindy.SmoothedFiniteDifference())
+    theirs = pysindy.SmoothedFiniteDifference()(data.state.values[0], TIME)
+    assert np.array_equal(ours.velocity[0], theirs)
+    assert ours.velocity.attrs["method"] == "SmoothedFiniteDifference"
+
+
+def test_gaps_and_uneven_times_are_no_neighbours(whole, gappy):
+    estimated = with_velocity(gappy.drop_vars("velocity"))
+    assert np.isnan(estimated.velocity[0, 20:30]).all()
+    rows = complete(estimated, ("velocity",))
+    assert np.abs((estimated.velocity - whole.velocity).values[rows]).max() < 2e-2
+    uneven = whole.drop_vars("velocity").isel(time=np.flatnonzero(np.arange(81) % 7 != 3))
+    estimated = with_velocity(uneven)
+    assert estimated.velocity.attrs["method"].startswith("gradient")
+    with pytest.raises(InputError, match=r"method: expected evenly spaced times for 'savitzky-golay'"):
+        with_velocity(uneven, method="savitzky-golay")
+    with pytest.raises(InputError, match=r"did you mean 'gradient'"):
+        with_velocity(uneven, method="gradiend")
+
+
+def forced(count=6):
+    """ż = -z + u of one component in two, driven by random steps."""
+    rng, dt = np.random.default_rng(0), TIME[1]
+    u = rng.normal(size=(count, len(TIME), 1))
+    x = np.zeros((count, len(TIME), 2))
+    x[:, 0] = rng.normal(size=(count, 1)) * [1.0, 2.0]
+    for k in range(80):  # exact between samples for straight lines of u
+        a, b = u[:, k], (u[:, k + 1] - u[:, k]) / dt
+        e = np.exp(-dt)
+        x[:, k + 1] = x[:, k] * e + ((1 - e) * a + (dt - 1 + e) * b) * [1.0, 2.0]
+    return xr.Dataset(
+        {
+            "state": (("trajectory", "time", "component"), x),
+            "velocity": (("trajectory", "time", "component"), -x + u * [1.0, 2.0]),
+            "control": (("trajectory", "time", "input"), u),
+        },
+        coords={"time": TIME, "input": ["force"]},
+    )
+
+
+@pytest.mark.parametrize("estimator", [SINDy(degree=1, threshold=0.01), QUICK])
+def test_inputs_enter_laws_and_forecasts(estimator, tmp_path):
+    data = forced()
+    pod = romkit.fit("pod", data, latent_dim=1)
+    law = estimator.fit(pod, data)
+    assert (law.control_names, law.context_names) == (("force",), ())
+    law = romkit.load(romkit.save(law, tmp_path / "law.safetensors"))
+    run = romkit.rollout(data, pod, dynamics=law)
+    x0, u = data.state[0, 0], data.control[0]
+    again = romkit.forecast(pod, initial_state=x0, duration=2.0, dt=TIME[1], dynamics=law, control=u)
+    assert np.allclose(again.state, run.rom[0], atol=1e-9)
+    function = lambda t: np.interp(t, TIME, u.values[:, 0])  # noqa: E731
+    by_function = romkit.forecast(pod, initial_state=x0, duration=2.0, dt=TIME[1], dynamics=law, control=function)
+    assert np.allclose(by_function.state, run.rom[0], atol=1e-9)
+    if isinstance(estimator, SINDy):
+        assert float(run.nrmse.max()) < 1e-4
+        assert "force" in law.equations()[0]
+    with pytest.raises(InputError, match="control: expected inputs force, got none"):
+        romkit.forecast(pod, initial_state=x0, duration=2.0, dt=TIME[1], dynamics=law)
+    with pytest.raises(InputError, match="control: expected inputs force, got none"):
+        romkit.rollout(data.drop_vars("control"), pod, dynamics=law)
+    with pytest.raises(InputError, match=r"control: expected finite inputs \(81 times, 1: force\)"):
+        romkit.forecast(pod, initial_state=x0, duration=2.0, dt=TIME[1], dynamics=law, control=u[:7])
+
+
+def test_inputs_must_be_known_while_a_trajectory_lasts():
+    states = [wave(1.0)[0], wave(2.0)[0][:50]]
+    inputs = [np.ones((81, 1)), np.ones((50, 1))]
+    data = from_arrays(states, TIME, context={"speed": [1.0, 2.0]}, control=inputs)
+    pod = romkit.fit("pod", with_velocity(data), latent_dim=2)
+    law = SINDy(degree=1).fit(pod, data)
+    assert np.isfinite(romkit.rollout(data, pod, dynamics=law).rom).all()
+    inputs[1][20] = np.nan
+    with pytest.raises(InputError, match="data: expected control at every time of a trajectory"):
+        from_arrays(states, TIME, context={"speed": [1.0, 2.0]}, control=inputs)
