@@ -9,7 +9,7 @@ import xarray as xr
 import romkit
 from romkit.data import complete, from_arrays, snapshots, with_velocity
 from romkit.errors import DataWarning, InputError
-from romkit.integrators import NeuralODE, SINDy
+from romkit.integrators import DMD, NeuralODE, OperatorInference, SINDy, WeakSINDy
 from tests.unit.data.own import TIME, wave, waves
 
 QUICK = NeuralODE(hidden=(8,), regression_steps=60, shooting_steps=40, segment=4, batch_size=32)
@@ -64,6 +64,20 @@ def test_laws_of_gappy_data_are_those_of_what_is_there(whole, gappy):
     assert network.samples == law.samples
     assert np.isfinite(float(network.trajectory_error))
     assert float(network.velocity_error) < 0.6
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [WeakSINDy(degree=1, threshold=0.01, windows=40), OperatorInference(degree=1), DMD()],
+    ids=lambda estimator: type(estimator).__name__,
+)
+def test_every_law_leaves_out_what_is_missing(whole, gappy, estimator):
+    """One speed, so that the motion is linear and every law can be exact."""
+    whole, gappy = (data.isel(trajectory=[0, 0, 0]).drop_vars("speed") for data in (whole, gappy))
+    pod = romkit.fit("pod", whole, latent_dim=2)
+    z = torch.tensor([[0.3, -0.2], [1.0, 0.5]], dtype=torch.float64)
+    rates = [estimator.fit(pod, data).at(pod.double()())(z) for data in (whole, gappy)]
+    assert torch.allclose(*rates, rtol=1e-3, atol=1e-3)
 
 
 def test_a_network_never_sees_a_segment_with_a_gap(whole, gappy):
