@@ -17,12 +17,14 @@ from romkit.data import check_dataset, context_names, is_declared, needing_veloc
 from romkit.engine import ENGINES
 from romkit.errors import DataWarning, InputError
 from romkit.presets import PRESETS, sized
+from romkit.progress import bars
 from romkit.projections import METHODS, BasisNormalization, Normalization, Projection, Signature, stack
 from romkit.projections.architectures import arguments
 from romkit.systems import SYSTEMS, System, system_of
 from romkit.training import Recipe
 from romkit.training.recipe import SETTINGS
 from romkit.training.stack import Run
+from romkit.training.watch import NAMES, Watch
 
 
 def fit(
@@ -57,6 +59,7 @@ def fit(
         **settings: values that override the preset (`epochs=2`, `velocity_weight=0`, `rollouts=RolloutTraining(...)`,
             `loss=[...]`, see `romkit.training.Recipe`) or size the method (`latent_dim=3`, `layers=(3, 12, 36)`, see
             `romkit.projections.architecture`). Parts of a recipe also take dotted names, `**{"rollouts.steps": 300}`.
+            Those of `romkit.training.Watch`: held-out data (`validation=0.2, patience=50`), `callback`, `verbose`.
 
     Returns:
         The projection, in float32 on the CPU, with `report` (recipe, losses, versions, device); with `seeds`, a stack.
@@ -65,38 +68,52 @@ def fit(
         InputError: unknown method, preset or setting, or data that cannot be used.
     """
     kind, sizes = _method(method)
-    full = check_dataset(needing_velocity(data))
-    _say_what_is_context(full)
-    numbers = [_seed("seed", seed)] if seeds is None else _seeds(seeds)
-    checks.one_of("engine", engine, ENGINES)
+    watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
+    full, held_out = watch.divided(_said(check_dataset(needing_velocity(data))))
+    numbers = _seeds([seed], "seed") if seeds is None else _seeds(seeds, "seeds")
     device = _device(device)
     _check_names(kind, settings)
     basis = _basis(basis, full, system)
-    data = full if basis is None else basis.project(full)
+    data, held_out = _seen(full, basis), _seen(held_out, basis)
     normalization = Normalization.from_dataset(data)
-    plan = _plan(preset, normalization.signature.system, kind, settings)
-    _check_optimizer(plan, engine, checkpoint)
+    plan = _plan(preset, normalization.signature.system, kind, settings, engine, checkpoint)
     system = _system_for(plan, system, full, basis, normalization.signature)
-    sizes |= {name: value for name, value in settings.items() if name not in SETTINGS}
-    sizes = sized(kind, normalization.signature, sizes)
+    sizes = sized(kind, normalization.signature, sizes | {k: v for k, v in settings.items() if k not in SETTINGS})
     models = [kind(normalization, torch.Generator().manual_seed(number), **sizes) for number in numbers]
-    models = Run(plan, data, system, device, engine, checkpoint).train(models, numbers)
+    with bars(watch.verbose):
+        models = Run(plan, data, system, device, engine, checkpoint, watch, held_out).train(models, numbers)
     front = None if basis is None else BasisNormalization.from_dataset(full, basis, normalization)
     report = {"preset": preset if isinstance(preset, str) else "own", **_provenance(full, plan, device)}
     models = [_finished(model, report, front) for model in models]
     return stack(models) if seeds is not None else models[0]
 
 
-def _plan(preset: str | Recipe, system: str, kind: type[Projection], settings: Mapping[str, object]) -> Recipe:
+def _seen(data: xr.Dataset | None, basis: Basis | None) -> xr.Dataset | None:
+    """The data as the method sees them."""
+    return data if data is None or basis is None else basis.project(data)
+
+
+def _plan(
+    preset: str | Recipe,
+    system: str,
+    kind: type[Projection],
+    settings: Mapping[str, object],
+    engine: str,
+    checkpoint: object,
+) -> Recipe:
     if not isinstance(preset, Recipe):
         preset = PRESETS[checks.one_of("preset", preset, PRESETS)](system, kind.name)
-    return preset.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
+    plan = preset.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
+    _check_optimizer(plan, engine, checkpoint)
+    return plan
 
 
-def _say_what_is_context(data: xr.Dataset) -> None:
+def _said(data: xr.Dataset) -> xr.Dataset:
+    """The data, after a warning where nobody said what their context is."""
     if not is_declared(data) and (names := context_names(data)):
         text = f"the context is taken to be {', '.join(names)}, every coordinate of numbers along the trajectories"
         warnings.warn(f"{text}; declare it: romkit.data.describe(data, context=[...])", DataWarning, stacklevel=3)
+    return data
 
 
 def _method(method: object) -> tuple[type[Projection], dict[str, object]]:
@@ -110,6 +127,11 @@ def _method(method: object) -> tuple[type[Projection], dict[str, object]]:
     expected = "a name, a class of projections, or one with its sizes"
     fix = f"give one of {', '.join(METHODS)}, say, or NcAE.with_sizes(layers=(2, 24, 36))"
     raise InputError("method", expected=expected, got=repr(method)[:60], fix=fix)
+
+
+def _seen(data: xr.Dataset | None, basis: Basis | None) -> xr.Dataset | None:
+    """The data as the method sees them."""
+    return data if data is None or basis is None else basis.project(data)
 
 
 def _plan(preset: str | Recipe, system: str, kind: type[Projection], settings: Mapping[str, object]) -> Recipe:
@@ -135,15 +157,15 @@ def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None
     sizes = {*arguments(kind), "latent_dim", "layers"}
     for name in settings:
         if name not in sizes and name not in SETTINGS:
-            near = difflib.get_close_matches(name, [*sizes, *SETTINGS], n=1)
+            near = difflib.get_close_matches(name, [*sizes, *SETTINGS, *NAMES], n=1)
             plain = ", ".join(setting for setting in SETTINGS if "." not in setting)
             fix = f"did you mean {near[0]!r}?" if near else f"{kind.name} takes {', '.join(sorted(sizes))}, fit {plain}"
             raise InputError(name, expected=f"a setting of the training or of {kind.name}", got="none", fix=fix)
 
 
-def _seeds(seeds: Iterable[int]) -> list[int]:
+def _seeds(seeds: Iterable[int], argument: str) -> list[int]:
     try:
-        numbers = [_seed("seeds", seed) for seed in seeds]
+        numbers = [_seed(argument, seed) for seed in seeds]
     except TypeError:
         numbers = []
     if numbers:
@@ -175,7 +197,8 @@ def _device(device: object) -> torch.device:
 
 
 def _check_optimizer(plan: Recipe, engine: str, checkpoint: object) -> None:
-    """What an optimizer of torch or geoopt cannot do."""
+    """The engine must be one, and some things an optimizer of torch or geoopt cannot do."""
+    checks.one_of("engine", engine, ENGINES)
     if callable(plan.snapshots.optimizer):
         fix = "leave it out, or give the name of an optimizer"
         if engine == "compiled":

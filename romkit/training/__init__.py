@@ -4,8 +4,10 @@ from romkit.training.loss import Evaluated, LatentVelocity, Penalty, Reconstruct
 from romkit.training.phase_fit import PhaseFit
 from romkit.training.recipe import Recipe, Snapshots
 from romkit.training.rollouts import RolloutTraining
+from romkit.training.watch import Epoch, Watch
 
 __all__ = [
+    "Epoch",
     "Evaluated",
     "LatentVelocity",
     "Penalty",
@@ -15,4 +17,5 @@ __all__ = [
     "RolloutTraining",
     "Snapshots",
     "Term",
+    "Watch",
 ]

@@ -17,17 +17,19 @@ from romkit.errors import FileError
 from romkit.files import atomic
 from romkit.training.optimizers import State
 from romkit.training.schedules import Plateaus
+from romkit.training.watch import Best
 
 SHARE = 0.05
 """Largest share of the run that is spent on writing checkpoints."""
 
 
 class Snapshot(NamedTuple):
-    """A run between two epochs: state of the optimizer and the schedule, and losses (epochs so far, S)."""
+    """A run between two epochs: state of the optimizer and the schedule, losses (epochs so far, S), and the best."""
 
     state: State
     plateaus: Plateaus
     losses: Tensor
+    best: Best
 
 
 class Checkpoint:
@@ -78,15 +80,17 @@ class Checkpoint:
 
 
 def _flatten(snapshot: Snapshot) -> dict[str, Tensor]:
-    state, plateaus, losses = snapshot
+    state, plateaus, losses, best = snapshot
     named = {"theta": state.theta, "count": state.count, "alive": state.alive, "losses": losses}
     named |= {f"moment.{k}": moment for k, moment in enumerate(state.moments)}
-    return named | {f"plateaus.{name}": value for name, value in plateaus._asdict().items()}
+    named |= {f"plateaus.{name}": value for name, value in plateaus._asdict().items()}
+    return named | {f"best.{name}": value for name, value in best._asdict().items()}
 
 
 def _unflatten(named: dict[str, Tensor], moments: int) -> Snapshot:
     state = State(named["theta"], tuple(named[f"moment.{k}"] for k in range(moments)), named["count"], named["alive"])
-    return Snapshot(state, Plateaus(*(named[f"plateaus.{name}"] for name in Plateaus._fields)), named["losses"])
+    plateaus = Plateaus(*(named[f"plateaus.{name}"] for name in Plateaus._fields))
+    return Snapshot(state, plateaus, named["losses"], Best(*(named[f"best.{name}"] for name in Best._fields)))
 
 
 def digest(tensors: Sequence[Tensor]) -> str:

@@ -17,14 +17,21 @@ from romkit.training.loss import Objective
 from romkit.training.pipeline import AnyBatch, batches, batches_per_epoch
 from romkit.training.recipe import Snapshots
 from romkit.training.schedules import SCHEDULES, Plateaus
+from romkit.training.watch import Best, Epoch, Watch, held_out_loss
+
+UNWATCHED = Watch()
 
 
 class History(NamedTuple):
-    """What a run leaves: mean loss per epoch (epochs, S), whether each seed is alive (S,), and the wall time in s."""
+    """What a run leaves: mean loss per epoch (epochs, S), whether each seed is alive (S,), and the wall time in s.
+
+    `best` has the losses on held-out data.
+    """
 
     losses: Tensor
     alive: Tensor
     seconds: float
+    best: Best
 
 
 def train(
@@ -35,8 +42,10 @@ def train(
     *,
     compiled: bool,
     checkpoint: Checkpoint | None,
+    watch: Watch = UNWATCHED,
+    held_out: AnyBatch | None = None,
 ) -> History:
-    """Trains all seeds of a stack in place.
+    """Trains all seeds of a stack in place, and leaves them at their best on held-out data, where there are some.
 
     Args:
         objective: the loss, whose projection has a leading seed axis of len(seeds).
@@ -45,19 +54,23 @@ def train(
         seeds: seed s determines the order of its data, whatever its neighbours are.
         compiled: take the fast path of `romkit.engine.training_step`, which takes 20 to 30 s to start.
         checkpoint: where the run is saved, and resumed from if it was interrupted.
+        watch: who is told, and when training ends early.
+        held_out: snapshots for validation.
     """
     started = time.perf_counter()
     stacked = objective.projection
     flat = FlatParameters(stacked)
     optimizer, schedule, noise = plan.make_optimizer(), SCHEDULES[plan.schedule], plan.make_noise(stacked.normalization)
-    step = optimizer.make_step(flat.function(objective), flat)
+    loss_of = flat.function(objective)
+    step = optimizer.make_step(loss_of, flat)
     if compiled:
         step = accelerate(step, rows.y.device)
     theta = flat.read()
-    run = Snapshot(optimizer.start(theta, flat), Plateaus.start(theta), theta.new_zeros(0, len(seeds)))
+    best = Best.start(theta, held_out is not None)
+    run = Snapshot(optimizer.start(theta, flat), Plateaus.start(theta), theta.new_zeros(0, len(seeds)), best)
     if checkpoint is not None:
         run = checkpoint.load(run)
-    state, plateaus, losses = run
+    state, plateaus, losses, best = run
     per_epoch = batches_per_epoch(len(rows.y), plan.batch_size)
     progress = track(range(len(losses), plan.epochs), f"training {stacked.name}")
     for epoch in progress:
@@ -70,12 +83,16 @@ def train(
         losses = torch.cat([losses, total.unsqueeze(0) / per_epoch])
         _report_divergence(alive & ~state.alive, seeds, epoch)
         progress.set_postfix(loss=f"{losses[-1].median().item():.3g}", refresh=False)
+        if held_out is not None:
+            best = best.after(epoch, state.theta, held_out_loss(loss_of, state.theta, held_out))
         if checkpoint is not None:
-            checkpoint.save_if_due(Snapshot(state, plateaus, losses))
+            checkpoint.save_if_due(Snapshot(state, plateaus, losses, best))
+        if watch.ends(Epoch(epoch, plan.epochs, losses[-1], best.losses[-1] if len(best.losses) else None), best):
+            break
     if checkpoint is not None:
-        checkpoint.save(Snapshot(state, plateaus, losses))
-    flat.write(state.theta)
-    return History(losses.cpu(), state.alive.squeeze(1).cpu(), time.perf_counter() - started)
+        checkpoint.save(Snapshot(state, plateaus, losses, best))
+    flat.write(state.theta if held_out is None else best.theta)
+    return History(losses.cpu(), state.alive.squeeze(1).cpu(), time.perf_counter() - started, best)
 
 
 def _report_divergence(newly: Tensor, seeds: Sequence[int], epoch: int) -> None:

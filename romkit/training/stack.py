@@ -1,5 +1,6 @@
 """Training models from start to end, in stacks of seeds: on snapshots, by rollouts, and their timing."""
 
+import copy
 import os
 import shutil
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from romkit.training.phase_fit import phase_fit
 from romkit.training.pipeline import AnyBatch, Batch
 from romkit.training.recipe import Recipe
 from romkit.training.rollouts import refine
+from romkit.training.watch import Watch
 
 CACHE_ROWS = 10_000
 """Rows (seeds x batch size) of a step that still fit the cache of a CPU core."""
@@ -46,6 +48,8 @@ class Run:
         device: where.
         engine: one of `romkit.engine.ENGINES`.
         checkpoint: folder for the run.
+        watch: how it is watched.
+        held_out: data for validation, None where there are none.
     """
 
     plan: Recipe
@@ -54,6 +58,8 @@ class Run:
     device: torch.device
     engine: str
     checkpoint: str | os.PathLike | None
+    watch: Watch
+    held_out: xr.Dataset | None
 
     def train(self, models: Sequence[Projection], seeds: Sequence[int]) -> list[Projection]:
         """The trained models, on the CPU, each with a report of how it went.
@@ -65,10 +71,7 @@ class Run:
         rows = Batch.from_dataset(self.data, models[0].normalization, self.plan.snapshots.every)
         for model in models:
             model.initialise(rows.y)
-        with one_thread():
-            rows = attached(rows, self.plan.loss, models[0].normalization, self.plan.component_weighting, self.system)
-        rows = rows._make(tensor.to(self.device) for tensor in rows)
-        trained = []
+        rows, trained = self._ready(rows, models[0]), []
         for chunk in self._chunks(len(seeds)):
             stacked, numbers = stack(models[chunk]).to(self.device), seeds[chunk]
             reports = [{"seed": seed} for seed in numbers]
@@ -81,6 +84,13 @@ class Run:
             trained += unstack(stacked.cpu())
         return trained
 
+    def _ready(self, rows: Batch, model: Projection) -> AnyBatch:
+        """Snapshots with what the loss attaches to them, on the device."""
+        with one_thread():
+            plan = self.plan
+            rows = attached(rows, plan.loss, model.normalization, plan.component_weighting, self.system)
+        return rows._make(tensor.to(self.device) for tensor in rows)
+
     def _chunks(self, count: int) -> Iterator[slice]:
         """Stacks that fit the cache of a CPU; one stack of all seeds on a GPU."""
         size = count if self.device.type == "cuda" else max(1, CACHE_ROWS // self.plan.snapshots.batch_size)
@@ -91,14 +101,26 @@ class Run:
         if self.checkpoint is not None:
             checkpoint = self._checkpoint(Path(self.checkpoint), objective.projection, rows, seeds)
         compiled = self._compiled(plan.epochs * len(rows.y) * len(seeds) >= LONG_RUN and not callable(plan.optimizer))
+        watching = {"checkpoint": checkpoint, "watch": self.watch, "held_out": self._held_out(objective.projection)}
         with one_thread():
             history, compiled = compiled_or_eager(
-                lambda fast: train(objective, rows, plan, seeds, compiled=fast, checkpoint=checkpoint), compiled
+                lambda fast: train(objective, rows, plan, seeds, compiled=fast, **watching), compiled
             )
         shared = {"seconds": history.seconds, "seeds_in_stack": len(seeds)}
         shared |= {"compiled": compiled, "captured": compiled and rows.y.is_cuda}
         columns = zip(history.alive.tolist(), history.losses.T.tolist(), strict=True)
-        return [{"diverged": not alive, "losses": losses, **shared} for alive, losses in columns]
+        reports = [{"diverged": not alive, "losses": losses, **shared} for alive, losses in columns]
+        if self.held_out is not None:
+            watched = zip(history.best.losses.T.tolist(), history.best.epoch.int().tolist(), strict=True)
+            for report, (losses, epoch) in zip(reports, watched, strict=True):
+                report |= {"validation_losses": losses, "best_epoch": epoch}
+        return reports
+
+    def _held_out(self, model: Projection) -> AnyBatch | None:
+        if self.held_out is None:
+            return None
+        normalization = copy.deepcopy(model.normalization).cpu()
+        return self._ready(Batch.from_dataset(self.held_out, normalization, self.plan.snapshots.every), model)
 
     def _by_rollouts(self, objective: Objective, rows: AnyBatch, seeds: Sequence[int]) -> Reports:
         if self.plan.rollouts is None:
@@ -125,4 +147,6 @@ class Run:
             "seeds": list(seeds),
             "data": digest(rows),
         }
+        if (held_out := self._held_out(stacked)) is not None:
+            identity["held_out"] = digest(held_out)
         return Checkpoint(folder / f"{stacked.name}-seeds-{seeds[0]}-{seeds[-1]}.safetensors", identity)

@@ -1,0 +1,109 @@
+"""Held-out data, the best parameters, an early end, callbacks, bars and logging."""
+
+import logging
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.data import split
+from romkit.errors import InputError
+from romkit.projections import unstack
+from romkit.training import Epoch, Recipe
+from romkit.training.loss import Objective
+from romkit.training.pipeline import Batch
+from tests.unit.data.own import waves
+
+SPEEDS = (1.0, 1.3, 1.6, 2.0, 2.4)
+SMALL = {"latent_dim": 2, "batch_size": 64}
+
+
+def loss_on(model, data):
+    """The loss of a model on all snapshots of a dataset, all at once."""
+    rows = Batch.from_dataset(data, model.normalization, 1)
+    with torch.no_grad():
+        return float(Objective(model, Recipe().loss)(*rows))
+
+
+def test_the_parameters_that_are_kept_are_the_best_on_held_out_contexts():
+    data = waves(SPEEDS)
+    train, held_out = split(data, 0.2)
+    stack = romkit.fit("ncae", data, validation=0.2, epochs=12, seeds=range(2), **SMALL)
+    for model, alone in zip(unstack(stack), stack.report["seeds"], strict=True):
+        curve, best = alone["validation_losses"], alone["best_epoch"]
+        assert len(curve) == len(alone["losses"]) == 12
+        assert best == int(np.argmin(curve))
+        assert loss_on(model, held_out) == pytest.approx(min(curve), rel=1e-4)
+    same = romkit.fit("ncae", train, validation=held_out, epochs=12, seed=1, **SMALL)
+    assert same.report["validation_losses"] == pytest.approx(stack.report["seeds"][1]["validation_losses"], rel=1e-5)
+
+
+def test_watching_changes_nothing_but_what_is_kept():
+    data = waves(SPEEDS)
+    train, held_out = split(data, 0.2)
+    plain = romkit.fit("ncae", train, epochs=3, **SMALL)
+    watched = romkit.fit("ncae", train, validation=held_out, epochs=3, **SMALL)
+    assert plain.report["losses"] == watched.report["losses"]
+    assert "validation_losses" not in plain.report
+
+
+def test_training_ends_when_nothing_gets_better():
+    data = waves(SPEEDS)
+    seen = []
+    model = romkit.fit(
+        "ncae", data, validation=0.2, patience=4, epochs=500, learning_rate=0.3, callback=seen.append, **SMALL
+    )
+    report = model.report
+    assert len(report["losses"]) < 500
+    assert len(report["losses"]) - 1 - report["best_epoch"] == 4
+    assert [epoch.number for epoch in seen] == list(range(len(report["losses"])))
+    assert all(isinstance(epoch, Epoch) and epoch.validation.shape == (1,) for epoch in seen)
+
+
+def test_a_callback_may_end_training():
+    model = romkit.fit("ncae", waves(SPEEDS), epochs=50, callback=lambda epoch: epoch.number == 2, **SMALL)
+    assert len(model.report["losses"]) == 3
+
+
+def test_an_interrupted_run_remembers_its_best(tmp_path):
+    data, calls = waves(SPEEDS), {"validation": 0.2, "epochs": 6, **SMALL}
+    whole = romkit.fit("ncae", data, **calls)
+
+    def stop(epoch):
+        if epoch.number == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        romkit.fit("ncae", data, checkpoint=tmp_path, callback=stop, **calls)
+    resumed = romkit.fit("ncae", data, checkpoint=tmp_path, **calls)
+    assert resumed.report["validation_losses"] == whole.report["validation_losses"]
+    for a, b in zip(whole.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_bars_can_be_hidden_and_the_log_tells_all(capsys, caplog, monkeypatch):
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+    slow = lambda epoch: time.sleep(0.8)  # noqa: E731
+    with caplog.at_level(logging.INFO, logger="romkit"):
+        romkit.fit("ncae", waves(SPEEDS), epochs=4, callback=slow, validation=0.2, verbose=False, **SMALL)
+    assert "training" not in capsys.readouterr().err
+    assert "epoch 4 of 4: loss" in caplog.text
+    assert "validation" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"validation": 1.5}, "validation: expected a share below 1"),
+        ({"validation": -0.1}, "validation: expected a number that is not negative"),
+        ({"patience": 3}, "patience: expected held-out data"),
+        ({"validation": 0.2, "patience": 0}, "patience: expected an integer >= 1"),
+        ({"callback": 3}, "callback: expected a function"),
+        ({"validatoin": 0.2}, "did you mean 'validation'"),
+    ],
+)
+def test_what_cannot_be_watched(settings, message):
+    with pytest.raises(InputError, match=message):
+        romkit.fit("ncae", waves(SPEEDS), epochs=2, **SMALL, **settings)
