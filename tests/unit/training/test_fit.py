@@ -154,11 +154,14 @@ def test_bad_settings_are_named_in_one_line(lorenz_data, arguments, message):
 
 def test_bad_data_are_named_in_one_line(own_data):
     holes = own_data.copy(deep=True)
-    holes["state"][1, 3, 0] = np.nan
+    holes["state"][1, 3, 0] = np.inf
     for data, message in (
-        (own_data.drop_vars("velocity"), "data: expected a variable 'velocity'"),
+        (own_data.drop_vars("state"), "data: expected a variable 'state'"),
         (own_data.rename(component="x"), "data: expected state with dims"),
-        (holes, "data: expected finite state, got NaN or infinity in 1 trajectories; drop those trajectories"),
+        (
+            holes,
+            "data: expected finite state, or NaN where it is missing, got infinity in 1 trajectories; drop or mask it",
+        ),
         (own_data.state.values, "data: expected an xarray.Dataset, got ndarray"),
     ):
         with pytest.raises(InputError, match=message) as caught:
