@@ -129,18 +129,6 @@ def _method(method: object) -> tuple[type[Projection], dict[str, object]]:
     raise InputError("method", expected=expected, got=repr(method)[:60], fix=fix)
 
 
-def _seen(data: xr.Dataset | None, basis: Basis | None) -> xr.Dataset | None:
-    """The data as the method sees them."""
-    return data if data is None or basis is None else basis.project(data)
-
-
-def _plan(preset: str | Recipe, system: str, kind: type[Projection], settings: Mapping[str, object]) -> Recipe:
-    """The recipe of a preset, with what of the settings is its own."""
-    if not isinstance(preset, Recipe):
-        preset = PRESETS[checks.one_of("preset", preset, PRESETS)](system, kind.name)
-    return preset.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
-
-
 def _basis(given: int | Basis | None, data: xr.Dataset, system: System | None) -> Basis | None:
     """The basis in front: as it is given, or of the data in the metric of their system."""
     if given is None:
