@@ -1,6 +1,8 @@
 """Systems: full-order models over a range of their context. One file each; `SYSTEMS` lists them by name."""
 
 from romkit.systems.base import Motion, System
+from romkit.systems.burgers2d import Burgers2D
+from romkit.systems.kuramoto_sivashinsky import KuramotoSivashinsky
 from romkit.systems.lorenz96 import Lorenz96
 from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.mjcf import ModelParameter
@@ -10,11 +12,19 @@ from romkit.systems.registry import SYSTEMS, system_of
 
 __all__ = [
     "SYSTEMS",
+<<<<<<< HEAD
     "Lorenz96",
     "MechanicalSystem",
     "ModelParameter",
     "Motion",
     "MuJoCo",
+=======
+    "Burgers2D",
+    "KuramotoSivashinsky",
+    "Lorenz96",
+    "MechanicalSystem",
+    "Motion",
+>>>>>>> 8cef2cf (Kuramoto-Sivashinsky and two-dimensional Burgers, with published values as tests)
     "Pendulum",
     "System",
     "system_of",

@@ -11,12 +11,16 @@ import torch
 import romkit
 from romkit.data import DIMS, check_dataset
 from romkit.errors import InputError
-from romkit.systems import SYSTEMS, Lorenz96, MechanicalSystem, Pendulum
+from romkit.systems import SYSTEMS, Burgers2D, Lorenz96, MechanicalSystem, Pendulum
 from romkit.testing import check_system
+
+SMALL = {Burgers2D: {"cells": 8}}
+"""Sizes of systems that are large by default."""
 
 
 def quick(kind, **more):
     """An instance whose transient is cut short, where it has any."""
+    more = SMALL.get(kind, {}) | more
     return kind(**more, **{"transient": 1.0} if "transient" in {f.name for f in dataclasses.fields(kind)} else {})
 
 

@@ -1,0 +1,151 @@
+"""Burgers' equation on a square: shocks that cross it, at a speed and with a growth that the context sets."""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit import checks
+from romkit.data import ContextParameter
+from romkit.problem import Parts
+from romkit.solvers import Solution
+from romkit.systems.base import System
+from romkit.systems.burgers2d.trapezoidal import Trapezoidal
+from romkit.systems.terms import Term
+from romkit.types import ContextFunction, Field
+
+WIDTH, SOURCE = 100.0, 0.02
+"""Of the square, and strength of the source."""
+
+CHEBYSHEV = 14
+"""Polynomials of μ₂ that the source is a sum of: to rounding over the training range and as much to both sides."""
+
+UNSEEN = ((4.56, 0.019), (4.4, 0.0175), (4.4, 0.028), (4.7, 0.024), (4.9, 0.017), (5.05, 0.0265), (5.2, 0.0205))
+UNSEEN = (*UNSEEN, (5.35, 0.0165), (5.4, 0.0285))
+"""Contexts of the test set: the published one first, and eight between the nine of the training set."""
+
+
+@dataclass(frozen=True)
+class Burgers2D(System):
+    """u_t + (u²/2)_x + (uv/2)_y = 0.02 exp(μ₂ x),  v_t + (uv/2)_x + (v²/2)_y = 0  on [0, 100]².
+
+    u = μ₁ flows in at the left, nothing at the bottom, and u = v = 1 at the start. Finite volumes of first order,
+    upwind: both velocities stay positive. The state is u, then v, row by row from below; n = 2 cells². The full model
+    takes steps dt of the trapezoidal rule, as published. Upwind fluxes make its equations triangular, with a closed
+    solution in each cell, so that a step needs one sweep and no iteration.
+
+    Args:
+        cells: along each side; 100 (n = 20 000) and 250 (n = 125 000) are published.
+        dt: step of the trapezoidal rule, and sampling interval.
+        duration: length of the recorded trajectories.
+
+    What you should see: a front that moves to the right, faster for larger μ₁, and steepens, while the source raises u
+    behind it; velocities up to about 6.
+    Source: Barnett, Farhat, Maday (2023), Neural-network-augmented projection-based model order reduction for
+    mitigating the Kolmogorov barrier to reducibility, section 5.
+    """
+
+    cells: int = 100
+    dt: float = 0.05
+    duration: float = 25.0
+    horizon: float = 25.0
+
+    name = "burgers2d"
+    context = (
+        ContextParameter("mu1", "1", 4.25, 5.5, "velocity of the inflow"),
+        ContextParameter("mu2", "1", 0.015, 0.03, "growth of the source"),
+    )
+    context_may_move = False
+
+    def __post_init__(self):
+        checks.at_least("cells", self.cells, 2)
+
+    @functools.cached_property
+    def state_names(self) -> list[str]:
+        """u0_0, u0_1, ...: velocity, row, column."""
+        side = range(self.cells)
+        return [f"{velocity}{j}_{i}" for velocity in "uv" for j in side for i in side]
+
+    @property
+    def state_units(self) -> list[str]:
+        """The equation is dimensionless."""
+        return ["1"] * self.state_size
+
+    @property
+    def state_size(self) -> int:
+        """n."""
+        return 2 * self.cells**2
+
+    @property
+    def spacing(self) -> float:
+        """Width of a cell."""
+        return WIDTH / self.cells
+
+    def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
+        columns = self._columns(x)
+        mu1, mu2 = c.unsqueeze(-1).unbind(-2)
+        source = SOURCE * torch.exp(mu2 * columns)  # (..., cells)
+        source = torch.cat([source[..., :1] + mu1**2 / (2 * self.spacing), source[..., 1:]], dim=-1)
+        forcing = source.unsqueeze(-2).expand(*source.shape[:-1], self.cells, self.cells).flatten(-2)
+        return self._advection(x, x) + torch.cat([forcing, torch.zeros_like(forcing)], dim=-1)
+
+    def terms(self) -> tuple[Term, ...]:
+        low, high = (self.context[1].low, self.context[1].high)
+        middle, half = (low + high) / 2, high - low  # half the interval: the range and as much to both sides
+
+        def chebyshev(k: int) -> Term:
+            return Term(0, lambda: profiles[k], lambda c: torch.cos(k * torch.arccos((c[..., 1:] - middle) / half)))
+
+        angles = torch.pi * (torch.arange(CHEBYSHEV, dtype=torch.float64) + 0.5) / CHEBYSHEV
+        at_nodes = SOURCE * torch.exp((middle + half * torch.cos(angles)).unsqueeze(-1) * self._columns(angles))
+        weights = 2 / CHEBYSHEV * torch.cos(torch.arange(CHEBYSHEV).unsqueeze(-1) * angles)
+        weights[0] /= 2
+        profiles = self._in_u(weights @ at_nodes)
+        inflow = self._in_u(torch.eye(self.cells, dtype=torch.float64)[:1])[0] / (2 * self.spacing)
+        square = Term(0, lambda: inflow, lambda c: c[..., :1] ** 2)
+        return (Term(2, self._advection), square, *map(chebyshev, range(CHEBYSHEV)))
+
+    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+        return torch.ones(len(contexts), self.state_size, dtype=contexts.dtype)
+
+    def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
+        """The published grid of three by three."""
+        low, high = self._ranges()
+        grid = np.meshgrid(*np.linspace(low, high, 3).T, indexing="ij")
+        return np.stack(grid, axis=-1).reshape(-1, 2)
+
+    def test_contexts(self) -> np.ndarray:
+        return np.array(UNSEEN)
+
+    def _advection(self, x: Tensor, y: Tensor) -> Tensor:
+        """Minus the differences of the fluxes, symmetric and linear in each of two states (..., n)."""
+        shape = (2, self.cells, self.cells)
+        (u, v), (p, q) = (state.unflatten(-1, shape).unbind(-3) for state in (x, y))
+        mixed = (u * q + v * p) / 4
+        du = _backward(u * p / 2, -1) + _backward(mixed, -2)
+        dv = _backward(mixed, -1) + _backward(v * q / 2, -2)
+        return -torch.stack([du, dv], dim=-3).flatten(-3) / self.spacing
+
+    def _columns(self, like: Tensor) -> Tensor:
+        """(cells,) the middle of each column."""
+        return (torch.arange(self.cells, dtype=like.dtype, device=like.device) + 0.5) * self.spacing
+
+    def _in_u(self, rows: Tensor) -> Tensor:
+        """States (k, n) with these profiles (k, cells) along every row of u."""
+        u = rows.unsqueeze(1).expand(-1, self.cells, -1).flatten(1)
+        return torch.cat([u, torch.zeros_like(u)], dim=-1)
+
+    def _solve(
+        self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
+    ) -> Solution:
+        sources = SOURCE * torch.exp(context[..., 1:] * self._columns(context))
+        solver = Trapezoidal(self.dt, self.spacing, sources, context[..., 0] ** 2 / 2)
+        return solver(f, *parts, times, engine=engine, label=label)
+
+
+def _backward(flux: Tensor, dim: int) -> Tensor:
+    """Differences to the cell before, of which the first has none."""
+    first, rest = flux.narrow(dim, 0, 1), flux.diff(dim=dim)
+    return torch.cat([first, rest], dim=dim)

@@ -1,0 +1,163 @@
+"""The Kuramoto-Sivashinsky equation on a ring whose length is the context: steady waves, travelling waves, chaos."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit import checks
+from romkit.data import ContextParameter
+from romkit.engine.threads import one_thread
+from romkit.problem import Parts
+from romkit.progress import track
+from romkit.solvers import Solution, Solver
+from romkit.solvers.base import Run, inside
+from romkit.solvers.grid import Grid
+from romkit.systems.base import System
+from romkit.systems.terms import Term
+from romkit.types import ContextFunction, Field
+
+CONTOUR = 32
+"""Points of the contour integral for the coefficients of ETDRK4."""
+
+
+@dataclass(frozen=True)
+class KuramotoSivashinsky(System):
+    """u_t = -u u_x - u_xx - u_xxxx on a ring of length L, at n equidistant points θ = 2π x / L.
+
+    On the fixed ring of θ, with q = 2π/L: u_t = -q (u²/2)_θ - q² u_θθ - q⁴ u_θθθθ, with Fourier collocation. The mean
+    is conserved, and zero. The full model is integrated by exponential time differencing of order four (ETDRK4), exact
+    in the stiff linear part, so that its step is limited by accuracy alone; L may not move then.
+
+    Args:
+        n: number of points, even and at least 16.
+        transient: time discarded before the first sample.
+        dt: step, and sampling interval.
+        duration: length of the recorded trajectories.
+
+    What you should see, from small to large L: rest below 2π; a steady wave with one crest up to L = 11.329, with root
+    mean square 1.741 at L = 8; travelling waves; a steady wave with two crests from 14.920 to 17.306, where it begins
+    to oscillate with period 14.24; chaos at L = 22, with velocities of order one.
+    Source: Hyman, Nicolaenko (1986), The Kuramoto-Sivashinsky equation: a bridge between PDEs and dynamical systems;
+    Kassam, Trefethen (2005), Fourth-order time-stepping for stiff PDEs.
+    """
+
+    n: int = 64
+    transient: float = 200.0
+    dt: float = 0.05
+    duration: float = 50.0
+    horizon: float = 100.0
+
+    name = "kuramoto-sivashinsky"
+    context = (ContextParameter("L", "1", 5.0, 22.0, "length of the ring"),)
+    context_may_move = False
+
+    def __post_init__(self):
+        checks.at_least("n", self.n, 16)
+
+    @property
+    def state_names(self) -> list[str]:
+        """u0, ..., u{n-1}, along the ring."""
+        return [f"u{k}" for k in range(self.n)]
+
+    @property
+    def state_units(self) -> list[str]:
+        """The equation is dimensionless."""
+        return ["1"] * self.n
+
+    def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
+        first, second, fourth = (matrix.to(x) for matrix in _derivatives(self.n))
+        q = 2 * torch.pi / c
+        return -q / 2 * (x.square() @ first) - q**2 * (x @ second) - q**4 * (x @ fourth)
+
+    def terms(self) -> tuple[Term, ...]:
+        first, second, fourth = _derivatives(self.n)
+        return (
+            Term(2, lambda x, y: -(x * y) @ first / 2, lambda c: 2 * torch.pi / c),
+            Term(1, lambda x: -x @ second, lambda c: (2 * torch.pi / c) ** 2),
+            Term(1, lambda x: -x @ fourth, lambda c: (2 * torch.pi / c) ** 4),
+        )
+
+    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+        """Four waves: of random heights and phases, or of fixed ones without symmetry."""
+        theta, k = 2 * torch.pi * torch.arange(self.n, dtype=contexts.dtype) / self.n, torch.arange(1, 5)
+        shape = (len(contexts), 4, 1)
+        height, phase = 1 / k.unsqueeze(-1), k.unsqueeze(-1).to(theta)
+        if rng is not None:
+            height = torch.from_numpy(rng.uniform(0, 1, shape)).to(theta)
+            phase = torch.from_numpy(rng.uniform(0, 2 * np.pi, shape)).to(theta)
+        waves = height * torch.cos(k.unsqueeze(-1) * theta + phase)
+        return waves.sum(-2).expand(len(contexts), -1).clone()
+
+    def _solve(
+        self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
+    ) -> Solution:
+        with one_thread():
+            return _ETDRK4(self.dt, context[..., 0])(f, *parts, times, label=label)
+
+
+class _ETDRK4(Solver):
+    """Order four; linear parts without error. For rings of length L (...), one per member."""
+
+    def __init__(self, dt: float, length: Tensor):
+        self.dt, self.length = dt, length
+
+    def __str__(self) -> str:
+        return f"ETDRK4(dt={self.dt})"
+
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        return lambda y, t: self._integrate(y, t, label), "torch"
+
+    def _integrate(self, y: Tensor, times: Tensor, label: str) -> Tensor:
+        n = y.shape[-1]
+        k = 2 * torch.pi / self.length.to(y).unsqueeze(-1) * torch.arange(n // 2 + 1, dtype=y.dtype)
+        linear, slope = k**2 - k**4, -0.5j * k * (torch.arange(n // 2 + 1) < n // 2)
+
+        def nonlinear(v: Tensor) -> Tensor:
+            return slope * torch.fft.rfft(torch.fft.irfft(v, n).square())
+
+        states, v, made = [y], torch.fft.rfft(y), {}
+        intervals = Grid.between(times, self.dt).intervals()
+        for index in track(range(len(intervals)), label):
+            h, steps = intervals[index]
+            if h not in made:
+                made = {h: _coefficients(linear, h)}
+            for _ in range(steps):
+                v = _step(nonlinear, v, made[h])
+            states.append(torch.fft.irfft(v, n))
+            v = torch.where(inside(states[-1], self.divergence_threshold), v, 0.0)
+        return torch.stack(states)
+
+
+def _step(nonlinear: Callable[[Tensor], Tensor], v: Tensor, coefficients: tuple[Tensor, ...]) -> Tensor:
+    """One step of Cox and Matthews (2002), equations 26 to 29."""
+    whole, half, q, f1, f2, f3 = coefficients
+    n0 = nonlinear(v)
+    a = half * v + q * n0
+    na = nonlinear(a)
+    nb = nonlinear(half * v + q * na)
+    nc = nonlinear(half * a + q * (2 * nb - n0))
+    return whole * v + f1 * n0 + f2 * (na + nb) + f3 * nc
+
+
+def _coefficients(linear: Tensor, h: float) -> tuple[Tensor, ...]:
+    """Those of a step h, by contour integrals, which do not cancel near zero (Kassam & Trefethen 2005, section 3)."""
+    angle = torch.pi * (torch.arange(1, CONTOUR + 1, dtype=linear.dtype) - 0.5) / CONTOUR
+    z = h * linear.unsqueeze(-1) + torch.exp(1j * angle)
+    e, cube = torch.exp(z), z**3
+    q = h * ((torch.exp(z / 2) - 1) / z).mean(-1).real
+    f1 = h * ((-4 - z + e * (4 - 3 * z + z**2)) / cube).mean(-1).real
+    f2 = h * (2 * (2 + z + e * (z - 2)) / cube).mean(-1).real
+    f3 = h * ((-4 - 3 * z - z**2 + e * (4 - z)) / cube).mean(-1).real
+    return torch.exp(h * linear), torch.exp(h * linear / 2), q, f1, f2, f3
+
+
+@functools.lru_cache(maxsize=8)
+def _derivatives(n: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(n, n) matrices of the first, second and fourth derivative by θ, transposed: they act on rows."""
+    unit, k = torch.fft.rfft(torch.eye(n, dtype=torch.float64)), torch.arange(n // 2 + 1, dtype=torch.float64)
+    odd = k * (k < n // 2)  # the first derivative of the highest wave is not seen on the grid
+    return tuple(torch.fft.irfft(symbol * unit, n) for symbol in (1j * odd, -(k**2), k**4))
