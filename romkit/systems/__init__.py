@@ -12,19 +12,13 @@ from romkit.systems.registry import SYSTEMS, system_of
 
 __all__ = [
     "SYSTEMS",
-<<<<<<< HEAD
+    "Burgers2D",
+    "KuramotoSivashinsky",
     "Lorenz96",
     "MechanicalSystem",
     "ModelParameter",
     "Motion",
     "MuJoCo",
-=======
-    "Burgers2D",
-    "KuramotoSivashinsky",
-    "Lorenz96",
-    "MechanicalSystem",
-    "Motion",
->>>>>>> 8cef2cf (Kuramoto-Sivashinsky and two-dimensional Burgers, with published values as tests)
     "Pendulum",
     "System",
     "system_of",
