@@ -8,6 +8,7 @@ run = romkit.rollout(system, ncae, F=3.15)            # truth, reduced model, er
 
 from romkit import bases, data, integrators, metrics, presets, projections, solvers, systems, training
 from romkit.bases import basis
+from romkit.certificates import certify
 from romkit.fit import fit
 from romkit.follow import follow
 from romkit.forecast import forecast
@@ -19,6 +20,7 @@ from romkit.simulate import simulate
 __all__ = [
     "bases",
     "basis",
+    "certify",
     "data",
     "fit",
     "follow",

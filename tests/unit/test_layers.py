@@ -13,6 +13,7 @@ LAYERS = (
     {"data", "solvers"},
     {"bases"},
     {"systems", "projections", "integrators", "metrics"},
+    {"certificates"},
     {"training", "testing"},
     {"presets", "reduced", "saving"},
     {"fit", "simulate", "follow", "score"},
@@ -22,7 +23,7 @@ LAYERS = (
 )
 FOUNDATIONS = LAYERS[0]
 LAYER = {room: depth for depth, rooms in enumerate(LAYERS) for room in rooms}
-HEAVY = {"mujoco", "geoopt", "torchdiffeq", "torchode", "pysindy", "matplotlib"}
+HEAVY = {"mujoco", "geoopt", "torchdiffeq", "torchode", "pysindy", "matplotlib", "cvxpy"}
 
 
 def files():

@@ -1,0 +1,64 @@
+"""What races: methods, systems, sizes and trainings."""
+
+from studies.exactness.race import Race
+from studies.rollout_drift.config import LORENZ96, MATCHED, PENDULUM, SMOKE_LORENZ96, SMOKE_PENDULUM
+from studies.rollout_drift.data import Settings
+from studies.rollout_drift.models import Model
+
+FRESH = tuple(range(20, 30))
+"""Seeds of the results; sizes and settings were chosen with the seeds 100 and 101, on validation contexts."""
+
+SNAPSHOTS: dict[str, Settings] = {
+    "lorenz96": (("epochs", 150), ("batch_size", 256)),
+    "pendulum": (("epochs", 400), ("every", 4), ("schedule", "cosine"), ("learning_rate", 1e-2)),
+}
+"""Training on snapshots, the same for all methods."""
+
+NCAE = (("embedding", (4, 4, 4)), ("layers", (4, 8, 12, 15, 16, 16)))
+SIZES: dict[str, dict[str, dict[str, Settings]]] = {
+    "equal": {
+        "lorenz96": {"flow": (), "film-ae": (), "ncae": MATCHED},
+        "pendulum": {"flow": (), "film-ae": (), "ncae": NCAE},
+    },
+    "half": {
+        "lorenz96": {
+            "flow": (("latent_dim", 2), ("units", (10, 10, 10)), ("embedding", (1, 8, 4)), ("bandwidth", 10.0)),
+            "film-ae": (("encoder", (36, 13, 8, 2)), ("decoder", (2, 8, 13, 36))),
+            "ncae": (("layers", (2, 10, 36)), *MATCHED[1:]),
+        },
+        "pendulum": {
+            "flow": (("latent_dim", 4), ("units", (9,) * 5), ("embedding", (4, 8, 4))),
+            "film-ae": (("encoder", (16, 10, 9, 6, 4)), ("decoder", (4, 6, 9, 10, 16))),
+            "ncae": (("embedding", (4, 4, 4)), ("layers", (4, 8, 11, 16))),
+        },
+    },
+    "double": {
+        "lorenz96": {
+            "flow": (("latent_dim", 2), ("units", (43, 43, 43)), ("embedding", (1, 8, 4)), ("bandwidth", 10.0)),
+            "film-ae": (("encoder", (36, 40, 23, 2)), ("decoder", (2, 23, 40, 36))),
+            "ncae": (("layers", (2, 12, 28, 36)), *MATCHED[1:]),
+        },
+        "pendulum": {
+            "flow": (("latent_dim", 4), ("units", (39,) * 5), ("embedding", (4, 8, 4))),
+            "film-ae": (("encoder", (16, 24, 24, 15, 4)), ("decoder", (4, 15, 24, 24, 16))),
+            "ncae": (("embedding", (4, 8, 8)), ("layers", (4, 8, 12, 16, 16, 16, 16, 16))),
+        },
+    },
+}
+"""Sizes by preset, system and method: those of FiLM+AE's preset for equal, then half and twice its parameters."""
+
+
+def tasks(preset: str) -> list[Race]:
+    """What a preset computes."""
+    if preset == "smoke":
+        return [_smoke(plan) for plan in (SMOKE_LORENZ96, SMOKE_PENDULUM)]
+    plans = {plan.system: plan for plan in (LORENZ96, PENDULUM)}
+    return [
+        Race(Model(system, method, preset, FRESH, plans[system].data, (*SNAPSHOTS[system], *sizes)))
+        for system, methods in SIZES[preset].items()
+        for method, sizes in methods.items()
+    ]
+
+
+def _smoke(plan) -> Race:
+    return Race(Model(plan.system, "flow", "smoke", (0, 1), plan.data, (("epochs", 1),), plan.parameters))
