@@ -1,9 +1,24 @@
-"""Figures of rollouts. A figure is a value, never global state.
+"""Figures. A figure is a value, never global state.
 
 figure = plot_rollout(run)
 save_figure(figure, "rollout.pdf")
 """
 
+from romkit.plotting.portraits import plot_latent, plot_phase
 from romkit.plotting.rollout import plot_rollout, save_figure
+from romkit.plotting.spacetime import animate, plot_frames, plot_space_time, save_animation
+from romkit.plotting.spectra import plot_spectrum
+from romkit.plotting.training import plot_training
 
-__all__ = ["plot_rollout", "save_figure"]
+__all__ = [
+    "animate",
+    "plot_frames",
+    "plot_latent",
+    "plot_phase",
+    "plot_rollout",
+    "plot_space_time",
+    "plot_spectrum",
+    "plot_training",
+    "save_animation",
+    "save_figure",
+]

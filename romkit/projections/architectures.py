@@ -8,6 +8,9 @@ from romkit.errors import InputError
 from romkit.projections.base import Projection
 from romkit.projections.normalization import Signature
 
+WIDEST = 128
+"""Widest middle layer of a default architecture: it does not grow with n, so neither does the work per component."""
+
 
 def architecture(
     method: type[Projection],
@@ -60,7 +63,7 @@ def _chain(n: int, latent_dim: int | None, layers: Sequence[int] | None) -> tupl
         raise InputError("latent_dim", expected="the number of latent coordinates", got="none", fix=fix)
     if layers is None:
         m = checks.at_least("latent_dim", latent_dim, 1)
-        chain = (m, min(n, max(2 * m, (m + n) // 2)), n)
+        chain = (m, min(n, max(2 * m, min(WIDEST, (m + n) // 2))), n)
     else:
         chain = checks.sizes("layers", layers)
     if chain[-1] != n or list(chain) != sorted(chain):

@@ -1,0 +1,204 @@
+"""Fields over space and time, on the axes of the data: `plot_space_time`, `plot_frames`, `animate`."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
+from matplotlib.figure import Figure
+
+from romkit import checks
+from romkit.data import fields
+from romkit.errors import InputError
+from romkit.files import atomic
+from romkit.plotting.style import STATE_MAP, label, panels, style
+
+MAX_COLUMNS = 4
+"""Most trajectories, or times, that one figure shows."""
+
+WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
+
+
+def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
+    """Variables of one dimension against time, on their own coordinates: a row for each, a column for a trajectory.
+
+    Args:
+        data: in romkit's schema, a forecast, or a rollout; at most four trajectories are shown.
+        variable: the only one to show; by default all with one dimension beside time.
+
+    Raises:
+        InputError: none has one.
+    """
+    shown = _shown(data, variable, 1)
+    with style():
+        columns = _trajectories(shown)
+        figure, axes = panels(len(shown.data_vars), len(columns), height=1.7, sharex=True)
+        for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
+            (space,) = _space(values)
+            low, high = _range(values)
+            for panel, one in zip(row, columns, strict=True):
+                part = _one(values, one).transpose(space, "time")
+                image = panel.pcolormesh(
+                    part["time"], _axis(part, space), part.values, cmap=STATE_MAP, vmin=low, vmax=high, rasterized=True
+                )
+                panel.set_title(_title(shown, one) if panel in axes[0] else "")
+            row[0].set_ylabel(f"{name}\n{_name(shown, space)}")
+            figure.colorbar(image, ax=row.tolist(), label=label(values, name))
+        for panel in axes[-1]:
+            panel.set_xlabel(label(shown["time"]))
+    return figure
+
+
+def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: int = 0, frames: int = 4) -> Figure:
+    """Variables of two dimensions at some times: a row for each variable, a column for a time.
+
+    Args:
+        data: in romkit's schema, a forecast, or a rollout.
+        variable: the only one to show; by default all with two dimensions beside time.
+        trajectory: its number.
+        frames: how many times, evenly spread.
+
+    Raises:
+        InputError: none has two.
+    """
+    checks.at_least("frames", frames, 1)
+    shown = _one_trajectory(_shown(data, variable, 2), trajectory)
+    times = np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int)
+    with style():
+        figure, axes = panels(len(shown.data_vars), frames, width=1.8, height=1.7, sharex=True, sharey=True)
+        for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
+            for panel, k in zip(row, times, strict=True):
+                image = _frame(panel, values, k)
+                panel.set_title(_clock(shown, k) if panel in axes[0] else "")
+            row[0].set_ylabel(_name(shown, _space(values)[0]))
+            figure.colorbar(image, ax=row.tolist(), label=label(values, name))
+        for panel in axes[-1]:
+            panel.set_xlabel(_name(shown, _space(values)[1]))
+    return figure
+
+
+def animate(
+    data: xr.Dataset, *, variable: str | None = None, trajectory: int = 0, frames: int = 100, per_second: int = 20
+) -> FuncAnimation:
+    """Variables of two dimensions side by side as an animation, for `save_animation`; arguments as of `plot_frames`."""
+    checks.at_least("frames", frames, 1)
+    shown = _one_trajectory(_shown(data, variable, 2), trajectory)
+    times = np.unique(np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int))
+    with style():
+        figure, axes = panels(1, len(shown.data_vars), width=2.6)
+        images = []
+        for panel, (name, values) in zip(axes[0], shown.data_vars.items(), strict=True):
+            images.append((_frame(panel, values, 0), values))
+            panel.set(ylabel=_name(shown, _space(values)[0]), xlabel=_name(shown, _space(values)[1]))
+            figure.colorbar(images[-1][0], ax=panel, label=label(values, name))
+
+    def draw(k: int) -> list:
+        for image, values in images:
+            image.set_array(values.isel(time=k).transpose(*_space(values)).values)
+        figure.suptitle(_clock(shown, k))
+        return [image for image, _ in images]
+
+    return FuncAnimation(
+        figure, draw, frames=times.tolist(), interval=1000 / checks.at_least("per_second", per_second, 1)
+    )
+
+
+def save_animation(animation: FuncAnimation, path: str | os.PathLike) -> Path:
+    """Write an animation as GIF or MP4 (which needs the program ffmpeg), all of it or nothing at all.
+
+    Raises:
+        InputError: another ending, or no ffmpeg.
+        FileError: the file cannot be written.
+    """
+    path = Path(path)
+    writer = WRITERS[checks.one_of("path", path.suffix.removeprefix("."), WRITERS)]
+    if not writer.isAvailable():
+        got, fix = "no ffmpeg", "install it, or write a .gif"
+        raise InputError("path", expected="a program that writes mp4", got=got, fix=fix)
+    with atomic(path) as temporary:
+        named = temporary.with_name(f"{temporary.name}{path.suffix}")  # writers choose the format by the ending
+        try:
+            animation.save(named, writer=writer(fps=1000 / animation._interval))
+            named.replace(temporary)
+        finally:
+            named.unlink(missing_ok=True)
+    return path
+
+
+def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Dataset:
+    """The variables that have this many dimensions of space."""
+    own = fields(data)
+    if variable is not None:
+        own = own[[checks.one_of("variable", variable, [str(name) for name in own.data_vars])]]
+    fitting = [
+        name for name, values in own.data_vars.items() if "time" in values.dims and len(_space(values)) == dimensions
+    ]
+    if not fitting:
+        got = ", ".join(f"{name}{values.dims}" for name, values in own.data_vars.items())
+        fix = "give data of romkit.data.describe with such a variable"
+        raise InputError(
+            "data", expected=f"a variable over time and {dimensions} dimensions of space", got=got, fix=fix
+        )
+    return own[[name for name in fitting if not str(name).startswith(("latent", "control"))] or fitting]
+
+
+def _space(values: xr.DataArray) -> list[str]:
+    lead = ("trajectory", "time", "seed", "input", "latent_component")
+    return [str(dim) for dim in values.dims if dim not in lead]
+
+
+def _trajectories(data: xr.Dataset) -> list[int | None]:
+    return list(range(min(MAX_COLUMNS, data.sizes["trajectory"]))) if "trajectory" in data.dims else [None]
+
+
+def _one(values: xr.DataArray, trajectory: int | None) -> xr.DataArray:
+    values = values if "seed" not in values.dims else values.isel(seed=0)
+    return values if trajectory is None else values.isel(trajectory=trajectory)
+
+
+def _one_trajectory(data: xr.Dataset, trajectory: int) -> xr.Dataset:
+    data = data if "seed" not in data.dims else data.isel(seed=0)
+    if "trajectory" not in data.dims:
+        return data
+    if not 0 <= trajectory < data.sizes["trajectory"]:
+        expected, fix = f"a number below {data.sizes['trajectory']}", "give trajectory=0, say"
+        raise InputError("trajectory", expected=expected, got=repr(trajectory), fix=fix)
+    return data.isel(trajectory=trajectory)
+
+
+def _frame(panel: object, values: xr.DataArray, k: int) -> object:
+    low, high = _range(values)
+    down, across = _space(values)
+    part = values.isel(time=k).transpose(down, across)
+    panel.set_aspect("equal", adjustable="box")
+    return panel.pcolormesh(_axis(part, across), _axis(part, down), part.values, cmap=STATE_MAP, vmin=low, vmax=high)
+
+
+def _axis(values: xr.DataArray, dim: str) -> np.ndarray:
+    """Physical values along a dimension, or places on it."""
+    coord = values[dim].values
+    return coord if coord.dtype.kind in "iuf" else np.arange(len(coord))
+
+
+def _name(data: xr.Dataset, dim: str) -> str:
+    return label(data[dim], dim)
+
+
+def _range(values: xr.DataArray) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
+
+
+def _title(data: xr.Dataset, trajectory: int | None) -> str:
+    one = data if trajectory is None else data.isel(trajectory=trajectory)
+    parts = [
+        f"{name} = {float(coord):.4g}"
+        for name, coord in one.coords.items()
+        if coord.ndim == 0 and coord.dtype.kind in "iuf" and coord.attrs.get("role") != "label"
+    ]
+    return ", ".join(parts[:3])
+
+
+def _clock(data: xr.Dataset, k: int) -> str:
+    unit = str(data["time"].attrs.get("units", ""))
+    return f"t = {float(data['time'][k]):.4g}{f' {unit}' if unit not in ('', '1') else ''}"

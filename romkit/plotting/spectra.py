@@ -1,0 +1,63 @@
+"""`plot_spectrum`: how the motion is spread over frequencies."""
+
+import numpy as np
+import torch
+import xarray as xr
+from matplotlib.figure import Figure
+
+from romkit.data import even_step
+from romkit.errors import InputError
+from romkit.metrics import hellinger_distance, power_density
+from romkit.plotting.style import DARK, ORANGE, label, panels, plain, style
+
+MAX_COLUMNS = 4
+
+
+def plot_spectrum(run: xr.Dataset) -> Figure:
+    """Power spectra of the truth and of the reduced model, the mean over components; one panel for each trajectory.
+
+    Args:
+        run: of `romkit.rollout`; or a dataset or forecast, of which the spectrum of `state` is shown.
+
+    The title has the Hellinger distance of the two, the mean over components (`romkit.metrics.hellinger_distance`).
+
+    Raises:
+        InputError: uneven times, or missing samples.
+    """
+    step = even_step(run["time"].values)
+    if step is None:
+        got, fix = "uneven steps", "resample the data"
+        raise InputError("run", expected="evenly spaced times for a spectrum", got=got, fix=fix)
+    pairs = [("truth", DARK, "full model"), ("rom", ORANGE, "reduced model")] if "truth" in run else []
+    shown = [(_values(run, name), colour, text) for name, colour, text in pairs or [("state", DARK, "state")]]
+    if not bool(shown[0][0].isfinite().all()):
+        fix = "select trajectories and times without gaps"
+        raise InputError("run", expected="whole trajectories for a spectrum", got="missing samples", fix=fix)
+    frequency = np.fft.rfftfreq(run.sizes["time"], step)
+    count = min(MAX_COLUMNS, len(shown[0][0]))
+    with style():
+        figure, axes = panels(1, count, sharey=True)
+        for k, panel in enumerate(axes[0]):
+            for values, colour, text in shown:
+                density = power_density(values[k]).mean(-1).numpy()
+                panel.plot(frequency[1:], density[1:], color=colour, label=text)
+            if len(shown) == 2:
+                apart = float(hellinger_distance(shown[0][0][k], shown[1][0][k]).mean())
+                panel.set_title(f"distance {apart:.2g}")
+            panel.set(yscale="log", xscale="log", xlabel=_frequency(run))
+            plain(panel)
+        axes[0, 0].set_ylabel("power density")
+        axes[0, 0].legend(frameon=False)
+    return figure
+
+
+def _values(run: xr.Dataset, name: str) -> torch.Tensor:
+    """(trajectories, times, components), of the first seed."""
+    values = run[name] if "seed" not in run[name].dims else run[name].isel(seed=0)
+    values = values if "trajectory" in values.dims else values.expand_dims("trajectory")
+    return torch.from_numpy(values.transpose("trajectory", "time", "component").values.astype(np.float64))
+
+
+def _frequency(run: xr.Dataset) -> str:
+    unit = str(run["time"].attrs.get("units", ""))
+    return f"frequency (1/{unit})" if unit not in ("", "1") else label(run["time"], "frequency").split(" (")[0]
