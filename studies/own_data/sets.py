@@ -44,14 +44,14 @@ def noisy_pulses(size: float = 1.0, runs: int = 20, seed: int = 0, duration: flo
     return data.map(lambda u: u + 0.05 * float(u.std()) * rng.normal(size=u.shape), keep_attrs=True)
 
 
-def forced_array(size: float = 1.0, runs: int = 24, seed: int = 0) -> xr.Dataset:
+def forced_array(size: float = 1.0, runs: int = 24, seed: int = 0, duration: float = 30.0) -> xr.Dataset:
     """A chain of Duffing oscillators, shaken at both ends by what was recorded; sensors fail for a while.
 
     q̈ₖ = -0.3 q̇ₖ - qₖ - β qₖ³ + 200 (qₖ₋₁ - 2 qₖ + qₖ₊₁), free ends, and ½ N u(t) at each end of N; 15 % of the time
     something is missing.
     """
     rng, links, dt = np.random.default_rng(seed), max(4, round(12 * size)), 0.05
-    times = np.arange(0, 30 + 1e-9, dt)
+    times = np.arange(0, duration + 1e-9, dt)
     beta = rng.uniform(0.2, 1.0, runs).round(3)
     shake = gaussian_filter1d(rng.normal(size=(runs, len(times))), 12, axis=1)
     shake *= 0.8 / shake.std()
