@@ -1,0 +1,29 @@
+"""
+The manifold moves with the context
+===================================
+
+At each context the decoder draws another manifold. Its leading principal components at five values of F:
+"""
+
+import torch
+from matplotlib.figure import Figure
+
+import romkit
+
+ncae = romkit.load("ncae-lorenz96")
+system = romkit.systems.Lorenz96()
+F = [3.13, 3.14, 3.15, 3.16, 3.17]
+states = torch.tensor(romkit.simulate(system, F=F, duration=8).state.values, dtype=torch.float32)
+
+with torch.no_grad():
+    P = ncae(F=F)
+    decoded = P.decode(P.encode(states))  # (context, time, component)
+_, _, directions = torch.linalg.svd(decoded.flatten(0, 1) - decoded.mean((0, 1)), full_matrices=False)
+leading = (decoded - decoded.mean((0, 1))) @ directions[:3].T
+
+figure = Figure(figsize=(5, 4), layout="constrained")
+axis = figure.add_subplot(projection="3d")
+for value, orbit in zip(F, leading, strict=True):
+    axis.plot(*orbit.T, label=f"F = {value}")
+axis.set(xlabel="component 1", ylabel="component 2", zlabel="component 3")
+axis.legend(fontsize=7)

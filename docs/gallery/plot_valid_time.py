@@ -1,0 +1,20 @@
+"""
+How long a reduced model can be trusted
+=======================================
+
+Valid time over the context, 41 rollouts at once. Near the change of the number of crests it is short.
+"""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+import romkit
+
+system = romkit.systems.Lorenz96()
+ncae = romkit.load("ncae-lorenz96")
+run = romkit.rollout(system, ncae, F=np.linspace(3.13, 3.19, 41), duration=50, dt=0.02)
+
+figure = Figure(figsize=(5, 2.8), layout="constrained")
+axis = figure.subplots()
+axis.plot(run.F, run.valid_time, "o-", ms=3)
+axis.set(xlabel="F", ylabel="valid time", ylim=(0, None))

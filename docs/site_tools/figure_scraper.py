@@ -1,0 +1,20 @@
+"""Takes the figures of a block of an example: romkit's are values that pyplot knows nothing of."""
+
+from matplotlib.figure import Figure
+from sphinx_gallery.scrapers import figure_rst
+
+_SHOWN = "__shown_figures__"
+
+
+def romkit_figures(block: tuple, block_vars: dict, gallery_conf: dict) -> str:
+    """Saves every `Figure` that the block has given a name, and returns the text that shows them."""
+    names = block_vars["example_globals"]
+    shown = names.setdefault(_SHOWN, set())
+    paths = []
+    for value in list(names.values()):
+        if isinstance(value, Figure) and id(value) not in shown:
+            shown.add(id(value))
+            path = next(block_vars["image_path_iterator"])
+            value.savefig(path, dpi=120)
+            paths.append(path)
+    return figure_rst(paths, gallery_conf["src_dir"])

@@ -1,0 +1,56 @@
+"""Brings the pages of studies and benchmarks into the site, so that its numbers are those of their result files."""
+
+import re
+import shutil
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+ROOT = Path(__file__).parents[2]
+FOLDER = "measured"
+ROOMS = {"studies": "Studies", "benchmarks": "Benchmarks"}
+LINK = re.compile(r"\[([^\]]*)\]\((?!https?:|#)([^)#\s]+)(#[^)]*)?\)")
+
+
+def write(app: Sphinx, config: object) -> None:
+    """Mirror every page and picture into `measured/`, at the same place as in the repository."""
+    target = Path(app.srcdir) / FOLDER
+    shutil.rmtree(target, ignore_errors=True)
+    for room, title in ROOMS.items():
+        for source in sorted([*(ROOT / room).rglob("*.md"), *(ROOT / room).rglob("*.png")]):
+            copy = target / source.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, copy)
+        pages = sorted((target / room).rglob("*.md"), key=lambda page: (page.parent, page.name != "README.md"))
+        entries = "\n".join(str(page.relative_to(target).with_suffix("")) for page in pages)
+        text = f"# {title}\n\n```{{toctree}}\n:maxdepth: 1\n\n{entries}\n```\n"
+        (target / f"{room}.md").write_text(text, encoding="utf-8")
+
+
+def follow_links(app: Sphinx, docname: str, content: list[str]) -> None:
+    """Lead links of a page that leave the site to the page's copy, and take away those to other files."""
+    if Path(app.env.doc2path(docname)).suffix != ".md":
+        return
+    site, here = Path(app.srcdir), Path(app.env.doc2path(docname)).parent
+    place = ROOT / here.relative_to(site / FOLDER) if here.is_relative_to(site / FOLDER) else here
+
+    def changed(match: re.Match) -> str:
+        label, link, anchor = match.groups()
+        linked = (place / link).resolve()
+        if linked.is_relative_to(site):
+            found = linked
+        else:
+            found = site / FOLDER / linked.relative_to(ROOT)
+        found = found / "README.md" if found.is_dir() and not found.suffix else found
+        if found.suffix not in (".md", ".png") or not found.exists():
+            return f"`{label}`"
+        up = Path(*[".."] * len(here.relative_to(site).parts)) / found.relative_to(site)
+        return f"[{label}]({up}{anchor or ''})"
+
+    content[0] = LINK.sub(changed, content[0])
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("config-inited", write)
+    app.connect("source-read", follow_links)
+    return {"parallel_read_safe": True}

@@ -1,0 +1,111 @@
+"""Writes the pages of the reference: one for each public room, one for each name that it lists in `__all__`."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+from types import ModuleType
+
+from sphinx.application import Sphinx
+
+ROOMS = (
+    "romkit",
+    "romkit.data",
+    "romkit.systems",
+    "romkit.bases",
+    "romkit.projections",
+    "romkit.training",
+    "romkit.integrators",
+    "romkit.solvers",
+    "romkit.metrics",
+    "romkit.plotting",
+    "romkit.presets",
+    "romkit.testing",
+    "romkit.problem",
+    "romkit.types",
+    "romkit.errors",
+)
+"""In the order in which a user meets them."""
+
+SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:", "Yields:")
+"""Of a docstring, in which what is set in is no formula."""
+
+
+def write(app: Sphinx, config: object) -> None:
+    """Fill the folder `reference` of the source."""
+    folder = Path(app.srcdir) / "reference"
+    folder.mkdir(exist_ok=True)
+    for room in ROOMS:
+        (folder / f"{room}.rst").write_text(_page(importlib.import_module(room)))
+    toctree = "\n".join(f"   {room}" for room in ROOMS)
+    (folder / "index.rst").write_text(f"{_title('Reference')}\n.. toctree::\n   :maxdepth: 1\n\n{toctree}\n")
+
+
+def _page(module: ModuleType) -> str:
+    values = {name: getattr(module, name) for name in _public(module)}
+    entries = "\n".join(f"   {name}" for name, value in values.items() if callable(value))
+    constants = "\n".join(
+        f"``{name}``\n   {_listed(value)}\n"
+        for name, value in values.items()
+        if not callable(value) and not inspect.ismodule(value)
+    )
+    return f"""{_title(module.__name__)}
+.. automodule:: {module.__name__}
+   :no-members:
+
+.. currentmodule:: {module.__name__}
+
+.. autosummary::
+   :toctree: generated
+   :nosignatures:
+
+{entries}
+
+{constants}
+"""
+
+
+def _listed(constant: object) -> str:
+    """Its entries, of a table; its value, of a number."""
+    if isinstance(constant, dict | tuple | list):
+        return ", ".join(f"``{entry}``" for entry in constant)
+    return f"``{constant!r}``"
+
+
+def _public(module: ModuleType) -> list[str]:
+    listed = getattr(module, "__all__", None)
+    return sorted(listed if listed is not None else _own(module), key=str.lower)
+
+
+def _own(module: ModuleType) -> list[str]:
+    """Names that a single file defines itself."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and getattr(value, "__module__", None) == module.__name__
+    ]
+
+
+def _title(text: str) -> str:
+    return f"{text}\n{'=' * len(text)}\n"
+
+
+def readable(app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]) -> None:
+    """Docstrings are plain text: what is set in by four blanks is a formula, and | and * mean themselves."""
+    text, section, formula = [], False, False
+    for line in lines:
+        section = (section or line in SECTIONS) and (not line or line[0] == " " or line in SECTIONS)
+        if line.startswith("    ") and not section:
+            text += [] if formula else ["", "::", ""]
+            formula = True
+        elif line:
+            text += [""] if formula else []
+            formula = False
+        text.append(line if formula else re.sub(r"(?<!\\)([|*])", r"\\\1", line))
+    lines[:] = text
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("config-inited", write)  # autosummary looks for pages right after
+    app.connect("autodoc-process-docstring", readable, priority=400)  # before napoleon
+    return {"parallel_read_safe": True}

@@ -1,0 +1,46 @@
+"""
+Discovering an equation
+=======================
+
+The latent coordinates of a good projection obey a short equation. Sparse regression (SINDy) finds it from data, with the
+context among its variables.
+"""
+
+import numpy as np
+
+import romkit
+from romkit.integrators import SINDy
+
+# %%
+# Latent data
+# -----------
+
+system = romkit.systems.Lorenz96()
+ncae = romkit.load("ncae-lorenz96")
+data = system.dataset("train", seed=0)
+
+# %%
+# A law
+# -----
+# `fit` encodes the data, scales the latents, and says how much of their rate each equation explains.
+
+law = SINDy(degree=3, threshold=0.01).fit(ncae, data)
+for equation in law.equations:
+    print(f"explains {100 * (1 - equation.residual**2):.1f} % of the variance of the rate")
+print(*law.formulas(), sep="\n\n")
+
+# %%
+# Settings chosen by rollouts
+# ---------------------------
+# A threshold or a degree is best judged by what one wants in the end: trajectories that the law has not seen.
+
+chosen = SINDy().fit(ncae, data, select={"degree": (1, 3), "threshold": (0.003, 0.03)}, validation=0.3)
+print(chosen.source)
+
+# %%
+# Following it
+# ------------
+
+run = romkit.rollout(system, ncae, F=3.15, duration=10, dynamics=chosen)
+print("valid for", float(run.valid_time), "of", float(run.time[-1]), "time units")
+figure = romkit.plotting.plot_rollout(run)
