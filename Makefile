@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help rollout test lint format clean
+.PHONY: help rollout test docs reference lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 17
@@ -18,6 +18,12 @@ rollout: $(INSTALLED)  ## simulate Lorenz96 and its reduced model at F = 3.15; r
 test: $(INSTALLED)  ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
+docs: $(VENV)/.docs  ## build the site in docs/_build/html; its tutorials and gallery run
+	OMP_NUM_THREADS=1 TQDM_DISABLE=1 $(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
+
+reference: $(VENV)/.docs  ## the same without running tutorials and gallery
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -D plot_gallery=0 docs docs/_build/reference
+
 lint: $(INSTALLED)  ## check style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -27,7 +33,7 @@ format: $(INSTALLED)  ## put the code into shape
 	$(BIN)/ruff format .
 
 clean:  ## remove the virtual environment, caches and build outputs; runs/ stays
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build docs/auto_* docs/measured docs/reference build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find romkit tests studies benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml constraints.txt
@@ -40,4 +46,8 @@ $(INSTALLED): pyproject.toml constraints.txt
 	  exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable ".[dev]" --constraint constraints.txt
+	@touch $@
+
+$(VENV)/.docs: $(INSTALLED)
+	$(BIN)/python -m pip install --quiet --editable ".[dev,docs]" --constraint constraints.txt
 	@touch $@

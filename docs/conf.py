@@ -23,6 +23,7 @@ extensions = [
     "sphinxcontrib.bibtex",
     "reference_pages",
     "measured",
+    "start_figure",
 ]
 exclude_patterns = ["_build", "site_tools", "tutorials/*", "gallery/*"]  # the scripts, not their pages
 default_role = "py:obj"

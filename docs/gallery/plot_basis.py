@@ -1,8 +1,7 @@
-"""
-A basis in front
+"""A basis in front
 ================
 
-Behind r modes of the data, training and rollouts see r numbers instead of n, and the whole is still an exact projection.
+Behind r modes of the data, training and rollouts see r numbers instead of n, and the whole is still exact.
 """
 
 import numpy as np

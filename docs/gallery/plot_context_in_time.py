@@ -1,5 +1,4 @@
-"""
-A context that moves
+"""A context that moves
 ====================
 
 For first-order systems the context may be a function of time. The manifold then moves under the latent state, and every

@@ -1,5 +1,4 @@
-"""
-Which context is this?
+"""Which context is this?
 ======================
 
 The residual of the projection is smallest at the context that a state belongs to: link lengths from angles alone.

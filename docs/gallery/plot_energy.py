@@ -1,5 +1,4 @@
-"""
-Energy of a reduced pendulum
+"""Energy of a reduced pendulum
 ============================
 
 The full model keeps its energy. How far does the reduced one, which knows nothing of it, drift?

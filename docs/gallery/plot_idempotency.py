@@ -1,5 +1,4 @@
-"""
-Exact at every context
+"""Exact at every context
 ======================
 
 P(P(x)) = P(x) holds by construction, far out of the training range as well. An ordinary autoencoder of the same sizes

@@ -1,5 +1,4 @@
-"""
-Galerkin, Petrov-Galerkin, LSPG
+"""Galerkin, Petrov-Galerkin, LSPG
 ===============================
 
 Three ways to move a latent state without learning anything, from one start.

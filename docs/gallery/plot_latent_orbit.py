@@ -1,5 +1,4 @@
-"""
-Latent orbits
+"""Latent orbits
 =============
 
 What the reduced model computes: two numbers that go round, at a speed and on an orbit that the context decides.

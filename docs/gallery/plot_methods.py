@@ -1,5 +1,4 @@
-"""
-Methods side by side
+"""Methods side by side
 ====================
 
 Projection errors of five methods over the context, each trained for the same short time.
@@ -19,9 +18,9 @@ states = torch.tensor(test.state.values, dtype=torch.float32)
 figure = Figure(figsize=(5, 3), layout="constrained")
 axis = figure.subplots()
 for method in ("pod", "ae", "cae", "film-ae", "ncae"):
-    model = romkit.fit(method, train, epochs=40, **({"latent_dim": 2} if method == "pod" else {}))
+    model = romkit.fit(method, train, epochs=20, **({"latent_dim": 2} if method == "pod" else {}))
     with torch.no_grad():
         error = (model(F=test.F.values)(states) - states).square().mean((1, 2)).sqrt()
     axis.semilogy(test.F, error, "o-", ms=3, label=method)
 axis.set(xlabel="F", ylabel="RMSE of P(x)")
-axis.legend(fontsize=7)
+axis.legend(fontsize=7, loc="upper right")

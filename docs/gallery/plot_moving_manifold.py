@@ -1,5 +1,4 @@
-"""
-The manifold moves with the context
+"""The manifold moves with the context
 ===================================
 
 At each context the decoder draws another manifold. Its leading principal components at five values of F:

@@ -1,9 +1,8 @@
-"""
-Data without equations
+"""Data without equations
 ======================
 
-A travelling pulse whose speed depends on a parameter. No equation is given: the projection and its law are both learned,
-and forecast a speed that was not in the data.
+A travelling pulse whose speed depends on a parameter. No equation is given: projection and law are both
+learned, and forecast a speed that was not in the data.
 """
 
 import numpy as np
@@ -21,17 +20,17 @@ def pulses(speeds):
     wave = np.exp(2 * np.cos(phase) - 2)
     rate = 2 * np.sin(phase) * wave * np.asarray(speeds)[:, None, None]
     dims = ("trajectory", "time", "component")
-    return xr.Dataset({"state": (dims, wave), "velocity": (dims, rate)}, {"time": time, "speed": ("trajectory", speeds)})
+    return xr.Dataset(
+        {"state": (dims, wave), "velocity": (dims, rate)}, {"time": time, "speed": ("trajectory", speeds)}
+    )
 
 
-data = pulses([0.8, 0.9, 1.0, 1.1, 1.2])
+data = romkit.data.describe(pulses([0.8, 0.9, 1.0, 1.1, 1.2]), context=["speed"])
 model = romkit.fit("ncae", data, latent_dim=2, epochs=60)
 law = NeuralODE(regression_steps=1000, shooting_steps=50).fit(model, data)
 
 truth = pulses([1.05])
-forecast = romkit.forecast(
-    model, dynamics=law, initial_state=truth.state.values[0, 0], duration=6, dt=0.05, speed=1.05
-)
+forecast = romkit.forecast(model, dynamics=law, initial_state=truth.state.values[0, 0], duration=6, dt=0.05, speed=1.05)
 
 figure = Figure(figsize=(7, 2.6), layout="constrained")
 axes = figure.subplots(1, 2, sharey=True)

@@ -1,5 +1,4 @@
-"""
-A pendulum of four links
+"""A pendulum of four links
 ========================
 
 Sixteen angles, simulated by MuJoCo, and their reduced model with four latent coordinates, at link lengths of your own.
@@ -10,5 +9,5 @@ from romkit.plotting import plot_rollout
 
 system = romkit.systems.Pendulum()
 ncae = romkit.load("ncae-pendulum")
-run = romkit.rollout(system, ncae, l1=0.5, l2=0.6, l3=0.5, l4=0.7, duration=2)
+run = romkit.rollout(system, ncae, l1=0.5, l2=0.6, l3=0.5, l4=0.7, duration=2, dt=0.005)
 figure = plot_rollout(run)

@@ -1,5 +1,4 @@
-"""
-Full and reduced model
+"""Full and reduced model
 ======================
 
 A rollout starts both from one state and follows them: here Lorenz96 with 36 components, and two latent coordinates.

@@ -1,5 +1,4 @@
-"""
-Discovering an equation
+"""Discovering an equation
 =======================
 
 Sparse regression finds the law of the latent coordinates from data; it prints itself and is followed like any dynamics.

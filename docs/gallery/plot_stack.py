@@ -1,5 +1,4 @@
-"""
-Many seeds at once
+"""Many seeds at once
 ==================
 
 `seeds=` trains a stack of models; everything that is done with it has a leading `seed` dimension.
@@ -10,7 +9,7 @@ from romkit.plotting import plot_rollout
 
 system = romkit.systems.Lorenz96()
 data = system.dataset("train", seed=0)
-stack = romkit.fit("ncae", data, seeds=range(5), epochs=20)
+stack = romkit.fit("ncae", data, seeds=range(5), epochs=10)
 run = romkit.rollout(system, stack, F=3.15, duration=10)
 print(run.nrmse.dims, run.valid_time.values)
 figure = plot_rollout(run)

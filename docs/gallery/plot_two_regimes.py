@@ -1,8 +1,7 @@
-"""
-Two regimes of Lorenz96
+"""Two regimes of Lorenz96
 =======================
 
-Between F = 3.14 and 3.18 the travelling wave of Lorenz96 changes its number of crests: the context decides what is seen.
+Between F = 3.14 and 3.18 the travelling wave of Lorenz96 changes its number of crests.
 """
 
 from matplotlib.figure import Figure

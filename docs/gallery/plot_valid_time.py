@@ -1,5 +1,4 @@
-"""
-How long a reduced model can be trusted
+"""How long a reduced model can be trusted
 =======================================
 
 Valid time over the context, 41 rollouts at once. Near the change of the number of crests it is short.

@@ -37,10 +37,7 @@ def follow_links(app: Sphinx, docname: str, content: list[str]) -> None:
     def changed(match: re.Match) -> str:
         label, link, anchor = match.groups()
         linked = (place / link).resolve()
-        if linked.is_relative_to(site):
-            found = linked
-        else:
-            found = site / FOLDER / linked.relative_to(ROOT)
+        found = linked if linked.is_relative_to(site) else site / FOLDER / linked.relative_to(ROOT)
         found = found / "README.md" if found.is_dir() and not found.suffix else found
         if found.suffix not in (".md", ".png") or not found.exists():
             return f"`{label}`"

@@ -1,10 +1,11 @@
-"""
-From a system to a reduced model
+"""From a system to a reduced model
 ================================
 
 Simulate a system over a range of its context, learn a projection that is exact at every context, and see how long its
 reduced model can be followed. The system is Lorenz96: 36 variables on a ring and a forcing F, the context.
 """
+
+import torch
 
 import romkit
 from romkit.plotting import plot_rollout
@@ -31,11 +32,10 @@ print(ncae.name, ncae.config["layers"], "in", round(ncae.report["seconds"]), "s"
 # %%
 # Called with a context, it is the projection operator P there. P(P(x)) = P(x), whatever x and context are.
 
-import torch
-
 P = ncae(F=3.15)
 x = torch.tensor(data.state.values[0, :100], dtype=torch.float32)
-print("latent:", tuple(P.encode(x).shape), " largest P(P(x)) - P(x):", float((P(P(x)) - P(x)).abs().max()))
+with torch.no_grad():
+    print("latent:", tuple(P.encode(x).shape), " largest P(P(x)) - P(x):", float((P(P(x)) - P(x)).abs().max()))
 
 # %%
 # A rollout
@@ -43,7 +43,9 @@ print("latent:", tuple(P.encode(x).shape), " largest P(P(x)) - P(x):", float((P(
 # Full and reduced model start from one state, at a context that was not in the training set.
 
 run = romkit.rollout(system, ncae, F=3.15, duration=20)
-print(f"error after 20 time units {float(run.nrmse[-1]):.2g}, of the projection alone {float(run.nrmse_projected[-1]):.2g}")
+print(
+    f"error after 20 time units {float(run.nrmse[-1]):.2g}, of the projection alone {float(run.nrmse_projected[-1]):.2g}"
+)
 figure = plot_rollout(run)
 
 # %%

@@ -1,5 +1,4 @@
-"""
-Your own data
+"""Your own data
 =============
 
 Trajectories are enough. Here a ring of FitzHugh-Nagumo cells carries a pulse; SciPy plays the laboratory, and romkit
@@ -36,11 +35,13 @@ def measure(epsilon):
 
 
 dims = ("trajectory", "time", "component")
-data = xr.Dataset(
-    {"state": (dims, np.stack([measure(e) for e in EPSILON]))},
-    coords={"time": time, "epsilon": ("trajectory", EPSILON)},
+data = romkit.data.describe(
+    xr.Dataset(
+        {"state": (dims, np.stack([measure(e) for e in EPSILON]))},
+        coords={"time": time, "epsilon": ("trajectory", EPSILON)},
+    ),
+    context=["epsilon"],
 )
-data["velocity"] = data.state.differentiate("time")
 
 # %%
 # A projection and a law

@@ -1,12 +1,9 @@
-"""
-Discovering an equation
+"""Discovering an equation
 =======================
 
-The latent coordinates of a good projection obey a short equation. Sparse regression (SINDy) finds it from data, with the
-context among its variables.
+The latent coordinates of a good projection obey a short equation. Sparse regression (SINDy) finds it from data, with
+the context among its variables.
 """
-
-import numpy as np
 
 import romkit
 from romkit.integrators import SINDy
@@ -25,8 +22,8 @@ data = system.dataset("train", seed=0)
 # `fit` encodes the data, scales the latents, and says how much of their rate each equation explains.
 
 law = SINDy(degree=3, threshold=0.01).fit(ncae, data)
-for equation in law.equations:
-    print(f"explains {100 * (1 - equation.residual**2):.1f} % of the variance of the rate")
+for name, residual in zip(("z0'", "z1'"), law.residual.tolist(), strict=True):
+    print(f"the equation of {name} explains {100 * (1 - residual**2):.2f} % of its variance")
 print(*law.formulas(), sep="\n\n")
 
 # %%

@@ -1,10 +1,9 @@
-"""
-Inferring a context
+"""Inferring a context
 ===================
 
 A projection that is exact at every context measures how well a state belongs to each: the residual ‖x - P_c(x)‖ is
-smallest where the state comes from, if the manifold moves enough with the context. Here: link lengths of a pendulum from
-a film of its angles.
+smallest where the state comes from, if the manifold moves enough with the context. Here: link lengths of a pendulum
+from a film of its angles.
 """
 
 import torch
@@ -42,8 +41,8 @@ figure.axes[0].set_ylabel("residual in rad")
 # %%
 # All at once
 # -----------
-# The residual is differentiable in the context, so a quasi-Newton method finds the lengths from a guess in the middle of
-# the training range. The second stays at the guess.
+# The residual is differentiable in the context, so a quasi-Newton method finds the lengths from a guess in the
+# middle of the training range. The second stays at the guess.
 
 middle = dict(zip(lengths, ncae.normalization.context_shift.tolist(), strict=True))
 seen = ("l1", "l3", "l4")

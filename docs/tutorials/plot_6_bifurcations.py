@@ -1,9 +1,8 @@
-"""
-Bifurcations
+"""Bifurcations
 ============
 
-When the context passes a critical value, the long-time motion changes. A reduced model that is exact at every context can
-be asked where: here, at which forcing the wave of Lorenz96 changes its number of crests, seen by full and reduced model.
+When the context passes a critical value, the long-time motion changes. A reduced model can be asked where: here, at
+which forcing the wave of Lorenz96 changes its number of crests, by the full model and by the reduced one.
 """
 
 import numpy as np

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 import torch
 import xarray as xr
+from matplotlib.figure import Figure
 
 import romkit
 
 ROOT = Path(__file__).parents[2]
+SCRIPTS = sorted((*ROOT.glob("docs/gallery/*.py"), *ROOT.glob("docs/tutorials/*.py")))
 PAGES = ("README.md", "docs/guide.md", "docs/extending.md", "docs/sindy.md")
 
 
@@ -32,6 +34,9 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(romkit, "fit", lambda *args, **more: fit(*args, **more | {"epochs": 2}))
     short = lambda source: {} if isinstance(source, xr.Dataset) else {"duration": 0.5}  # noqa: E731
     monkeypatch.setattr(romkit, "rollout", lambda source, *args, **more: rollout(source, *args, **more | short(source)))
+    network = romkit.integrators.NeuralODE
+    few = {"regression_steps": 20, "shooting_steps": 2}
+    monkeypatch.setattr(romkit.integrators, "NeuralODE", lambda **settings: network(**settings | few))
     monkeypatch.chdir(tmp_path)
     before = dict(romkit.projections.METHODS)
     yield
@@ -46,6 +51,13 @@ def test_python_blocks_run(page, small):
         code = compile("\n" * line + source, ROOT / page, "exec")
         exec(code, namespace)
     assert torch.isfinite(torch.from_numpy(namespace["run"].truth.values)).all()
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
+def test_scripts_of_the_site_run(script, small):
+    namespace = {"__name__": "script"}
+    exec(compile(script.read_text(encoding="utf-8"), script, "exec"), namespace)
+    assert any(isinstance(value, Figure) for value in namespace.values())
 
 
 def test_relative_links_lead_somewhere():

@@ -1,0 +1,18 @@
+"""Draws the figure of the start page, by the code that stands beside it."""
+
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+import romkit
+
+
+def write(app: Sphinx, config: object) -> None:
+    """`measured/start.png`, from the model that ships."""
+    run = romkit.rollout(romkit.systems.Lorenz96(), romkit.load("ncae-lorenz96"), F=3.15)
+    romkit.plotting.plot_rollout(run).savefig(Path(app.srcdir) / "measured" / "start.png", dpi=120)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("config-inited", write, priority=900)  # after `measured`, which clears the folder
+    return {"parallel_read_safe": True}
