@@ -43,9 +43,8 @@ with torch.no_grad():
 # Full and reduced model start from one state, at a context that was not in the training set.
 
 run = romkit.rollout(system, ncae, F=3.15, duration=20)
-print(
-    f"error after 20 time units {float(run.nrmse[-1]):.2g}, of the projection alone {float(run.nrmse_projected[-1]):.2g}"
-)
+end = run.isel(time=-1)
+print(f"error after 20 time units {float(end.nrmse):.2g}, of the projection alone {float(end.nrmse_projected):.2g}")
 figure = plot_rollout(run)
 
 # %%
