@@ -30,6 +30,10 @@ class DivergenceWarning(UserWarning):
     """Some members of a training stack or a rollout diverged; the others are unaffected."""
 
 
+class ExtrapolationWarning(UserWarning):
+    """A context or a state that is beyond what a model was trained on."""
+
+
 class FitWarning(UserWarning):
     """A law that explains too little of what it was fitted to."""
 

@@ -13,6 +13,7 @@ from romkit.bases import Basis
 from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
+from romkit.extrapolation import noted
 from romkit.integrators import DYNAMICS, Estimator, Galerkin, LatentDynamics
 from romkit.problem import PROBLEMS, ConstantPath, Parts, Problem
 from romkit.projections import MovingPath, Operator, Projection
@@ -62,7 +63,8 @@ class ReducedModel:
         with torch.no_grad(), one_thread():
             solution = self.dynamics.solve(self.problem, start, times, solver=solver, engine=engine)
             decoded = self.problem.decode(self.operator(self.projection, self.contexts.over_time), solution.states)
-        return self._dataset(solution, decoded)
+        run = self._dataset(solution, decoded)
+        return noted(run, self.projection, self.dynamics, self.contexts.over_time)
 
     def operator(self, projection: Projection, contexts: Tensor) -> Operator:
         """A projection at contexts (C, p) or (C, T, p)."""

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from romkit.errors import DataWarning, DivergenceWarning, FitWarning, RomkitError
+from romkit.errors import DataWarning, DivergenceWarning, ExtrapolationWarning, FitWarning, RomkitError
 
 UsageError = typer.BadParameter.__base__
 """A missing argument, an unknown command or option: what typer itself finds wrong."""
@@ -41,7 +41,7 @@ def _show_warnings_on_one_line() -> None:
     show = warnings.showwarning
 
     def show_on_one_line(message: Warning, category: type[Warning], *where: object, **more: object) -> None:
-        if issubclass(category, DataWarning | DivergenceWarning | FitWarning):
+        if issubclass(category, DataWarning | DivergenceWarning | ExtrapolationWarning | FitWarning):
             print(f"romkit: warning: {message}", file=sys.stderr)
         else:
             show(message, category, *where, **more)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from romkit import checks
 from romkit.errors import InputError
+from romkit.integrators.domain import Domain
 from romkit.problem import Parts, Problem
 from romkit.solvers import RK4, Solution, Solver
 from romkit.types import Field, Metric, ProjectionOperator
@@ -88,6 +89,7 @@ class LearnedField(LatentField):
         control_names: of the inputs that it depends on; it knows them as further parameters, behind the context.
         source: what it was fitted to, in words.
         samples: to how many samples.
+        domain: where those are; None if that is not known.
     """
 
     order: int
@@ -96,6 +98,7 @@ class LearnedField(LatentField):
     control_names: tuple[str, ...] = ()
     source: str
     samples: int
+    domain: Domain | None = None
 
     def details(self) -> list[str]:
         """The law in lines of text, with what is known of its errors."""

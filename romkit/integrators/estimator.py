@@ -2,11 +2,13 @@
 
 import abc
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import xarray as xr
 
 from romkit.data import check_states
 from romkit.integrators.base import LearnedField
+from romkit.integrators.domain import Domain
 from romkit.integrators.samples import LatentSamples
 from romkit.integrators.selection import choose
 from romkit.integrators.sources import ProjectionFamily, differentiated_samples, encoded_samples
@@ -69,7 +71,9 @@ class Estimator(abc.ABC):
         """
         if not isinstance(samples, LatentSamples):
             samples = LatentSamples.first_order(samples, zdot, context, **labels)
-        return self._fit(samples, seed) if select is None else choose(self, samples, select, validation, seed)
+        if select is not None:
+            return choose(self, samples, select, validation, seed)
+        return replace(self._fit(samples, seed), domain=Domain.of(samples))
 
     @abc.abstractmethod
     def _fit(self, samples: LatentSamples, seed: int) -> LearnedField: ...

@@ -16,6 +16,7 @@ from romkit.errors import FileError, InputError
 from romkit.files import reason
 from romkit.integrators.base import LearnedField
 from romkit.integrators.dmd import LinearModel
+from romkit.integrators.domain import Domain
 from romkit.integrators.neural_ode import NeuralODEModel
 from romkit.integrators.operator_inference import OperatorModel
 from romkit.integrators.scaling import Scaling
@@ -54,6 +55,8 @@ def packed(law: LearnedField) -> tuple[Header, Tensors]:
         fix = "write its parameters to a file of your own"
         raise InputError("law", expected=f"a fitted {' or '.join(READERS)}", got=type(law).__name__, fix=fix)
     header |= {"samples": law.samples} | {name: getattr(law, name).tolist() for name in facts}
+    if law.domain is not None:
+        tensors |= {f"domain.{part}": getattr(law.domain, part) for part in DOMAIN}
     for name, scaling in scalings.items():
         header[name] = list(scaling.names)
         tensors |= {f"{name}.shift": scaling.shift, f"{name}.scale": scaling.scale}
@@ -77,7 +80,8 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Learn
         inputs, known = header.get("control_names", []), header["context"]  # laws of romkit 0.1 have none
         _check(isinstance(inputs, list) and inputs == known[len(known) - len(inputs) :], "control_names")
         common["control_names"] = tuple(inputs)
-        return READERS[kind](header, tensors, common)
+        law = READERS[kind](header, tensors, common)
+        return dataclasses.replace(law, domain=_domain(tensors, law))
     except (ArithmeticError, LookupError, MemoryError, RuntimeError, TypeError, ValueError) as error:
         problem = f"holds a law whose parts do not fit each other ({reason(error)})"
         raise FileError(path, problem=problem, fix="restore it from a copy, or fit and save the law again") from error
@@ -122,6 +126,22 @@ FACTS = {
     "neural-ode": ("velocity_error", "trajectory_error"),
 }
 """What a fit says about itself. It may be infinite, and is in the header, where no field is computed from it."""
+
+
+DOMAIN = ("points", "scale", "reach")
+
+
+def _domain(tensors: Tensors, law: LearnedField) -> Domain | None:
+    """None where a file does not have it."""
+    if "domain.points" not in tensors:
+        return None
+    points, scale, reach = parts = [tensors[f"domain.{part}"] for part in DOMAIN]
+    lead = law.coefficients.shape[:-2] if isinstance(law, Equation) else law.rate.shape[:-1]
+    fits = points.ndim == len(lead) + 2 and points.shape == (*lead, points.shape[-2], law.latent_dim)
+    _check(fits and scale.shape == (*lead, law.latent_dim) and reach.shape == lead, "domain")
+    _check(all(part.dtype == torch.float64 for part in parts) and points.shape[-2] > 0, "domain")
+    _check(bool((scale > 0).all() and (reach > 0).all()), "domain")
+    return Domain(points, scale, reach)
 
 
 def _facts(kind: str, header: Header, wanted: tuple[tuple[Sequence[int], torch.dtype], ...]) -> dict[str, Tensor]:

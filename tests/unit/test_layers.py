@@ -14,7 +14,7 @@ LAYERS = (
     {"bases"},
     {"systems", "projections", "integrators", "metrics"},
     {"certificates"},
-    {"training", "testing"},
+    {"training", "testing", "extrapolation"},
     {"presets", "reduced", "saving"},
     {"fit", "simulate", "follow", "score"},
     {"rollout", "forecast"},

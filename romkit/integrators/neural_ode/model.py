@@ -8,6 +8,7 @@ from torch import Tensor
 
 from romkit.broadcast import align, matmul
 from romkit.integrators.base import LearnedField
+from romkit.integrators.domain import Domain
 from romkit.integrators.scaling import Scaling
 from romkit.types import Field
 
@@ -27,7 +28,7 @@ class NeuralODEModel(LearnedField):
         shift, scale: (..., d) mean and standard deviation of w over the training data; the mean of ż counts as 0.
         rate: (..., m) root mean square of ż, or of z̈, over the training data.
         context: names and scaling of the context.
-        order, source, samples, control_names: as of every `LearnedField`.
+        order, source, samples, control_names, domain: as of every `LearnedField`.
         velocity_error: (...) root mean square error of the rates of the training data, in units of `rate`.
         trajectory_error: (...) root mean square error along a segment, in units of `scale`.
     """
@@ -43,6 +44,7 @@ class NeuralODEModel(LearnedField):
     velocity_error: Tensor
     trajectory_error: Tensor
     control_names: tuple[str, ...] = ()
+    domain: Domain | None = None
 
     @property
     def latent_dim(self) -> int:

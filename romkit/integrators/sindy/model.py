@@ -9,6 +9,7 @@ from torch import Tensor
 from romkit import checks
 from romkit.errors import InputError
 from romkit.integrators.base import LearnedField
+from romkit.integrators.domain import Domain
 from romkit.integrators.sindy import symbolic
 from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.export import to_pysindy
@@ -27,7 +28,7 @@ class Equation(LearnedField):
     Attributes:
         basis: the candidate terms.
         coefficients: ξ (..., terms, latent), float64.
-        order, source, samples, control_names: as of every `LearnedField`.
+        order, source, samples, control_names, domain: as of every `LearnedField`.
         condition: (...) condition number of the library with columns of norm 1. From about 1e4 on, coefficients of
             single terms depend on details of the data, while the fitted field need not; see `regression`.
         converged: (...) whether the support settled within `max_iter` steps.
@@ -43,6 +44,7 @@ class Equation(LearnedField):
     converged: Tensor
     residual: Tensor
     control_names: tuple[str, ...] = ()
+    domain: Domain | None = None
 
     @property
     def latent_dim(self) -> int:
@@ -123,7 +125,9 @@ class Equation(LearnedField):
         if self.coefficients.ndim < 3:
             raise InputError("index", expected="a stack of equations", got="a single one", fix="use it as it is")
         parts = ("coefficients", "condition", "converged", "residual")
-        return replace(self, basis=self.basis[index], **{part: getattr(self, part)[index] for part in parts})
+        domain = None if self.domain is None else self.domain[index]
+        own = {part: getattr(self, part)[index] for part in parts}
+        return replace(self, basis=self.basis[index], domain=domain, **own)
 
     def __len__(self) -> int:
         return len(self.coefficients) if self.coefficients.ndim > 2 else 1

@@ -175,7 +175,7 @@ def test_what_cannot_be_stored(pod, own, tmp_path):
     law = SINDy(library=Polynomial(1) + Terms({"|z0|": lambda z: z[..., 0].abs()})).fit(pod, own)
     with pytest.raises(InputError, match=r"law: expected terms that a file can hold, got Terms\(\|z0\|\)"):
         romkit.save(law, tmp_path / "a")
-    with pytest.raises(InputError, match="model: expected a projection or a fitted law, got SINDy"):
+    with pytest.raises(InputError, match="model: expected a projection, a fitted law or a basis, got SINDy"):
         romkit.save(CUBIC, tmp_path / "a")
     assert not (tmp_path / "a").exists()
 
@@ -204,6 +204,9 @@ COMMON = [
     {"tensors": {"context.scale": torch.zeros(1).double()}},
     {"tensors": {"context.shift": torch.full((1,), torch.inf).double()}},
     {"tensors": {"context.shift": torch.zeros(1, 1).double()}},
+    {"tensors": {"domain.points": torch.zeros(5, 3).double()}},
+    {"tensors": {"domain.scale": torch.zeros(2).double()}},
+    {"tensors": {"domain.reach": torch.ones(1).double()}},
 ]
 OF_EQUATIONS = [
     {"library": ["Polynomial", 10**6]},

@@ -1,0 +1,72 @@
+"""How far a reduced model is from what it was trained on: in its context, at its start, and in its latent state."""
+
+import warnings
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.errors import ExtrapolationWarning
+from romkit.integrators import LatentDynamics
+from romkit.projections import Projection
+
+MARGIN = 1e-6
+"""Of a context at the end of its range, rounding in float32 included."""
+
+
+def noted(run: xr.Dataset, projection: Projection, dynamics: LatentDynamics, contexts: Tensor) -> xr.Dataset:
+    """The run of a reduced model with its distance from what it was trained on; a warning where it leaves that.
+
+    Args:
+        run: with `latent`, as `romkit.follow` makes it.
+        projection: knows the range of the context.
+        dynamics: a law knows the latent states it was fitted to; other dynamics look at the full model instead.
+        contexts: (C, p) or (C, T, p) in physical units.
+
+    Returns:
+        `context_distance` in half widths of the training range beyond its ends, 0 inside it; and for a law
+        `state_distance` from the nearest sample, 1 where they end.
+    """
+    scaled = projection.normalization.normalise_context(contexts.to(projection.normalization.context_shift))
+    beyond = (scaled.abs() - 1 - MARGIN).clamp(min=0)
+    apart = beyond.amax(-1) if beyond.shape[-1] else contexts.new_zeros(contexts.shape[:-1])
+    dims = ("trajectory", "time")[: apart.ndim]
+    named = {"units": "1", "long_name": "distance from the training range, in half widths"}
+    run = run.assign(context_distance=(dims, apart.double().numpy(), named))
+    said = _context_in_words(beyond, projection.normalization.signature.context_names)
+    domain = getattr(dynamics, "domain", None)
+    if domain is not None:
+        z = torch.from_numpy(run["latent"].values)
+        distance = domain.distance(z.nan_to_num(nan=0.0)).masked_fill(z.isnan().any(-1), torch.nan)
+        named = {"units": "1", "long_name": "distance from the samples of the law, 1 where they end"}
+        run = run.assign(state_distance=(run["latent"].dims[:-1], distance.numpy(), named))
+        said += _state_in_words(run["state_distance"])
+    if said:
+        fix = "context_distance and state_distance of the result say how far"
+        warnings.warn(f"the reduced model leaves what it was trained on: {'; '.join(said)}; {fix}",
+                      ExtrapolationWarning, stacklevel=4)  # fmt: skip
+    return run
+
+
+def _context_in_words(beyond: Tensor, names: tuple[str, ...]) -> list[str]:
+    flat = beyond.reshape(-1, len(names)) if names else beyond.new_zeros(1, 0)
+    worst = flat.amax(0)
+    return [
+        f"{name} by up to {float(far):.2g} half widths of its range"
+        for name, far in zip(names, worst, strict=True)
+        if float(far) > 0
+    ]
+
+
+def _state_in_words(distance: xr.DataArray) -> list[str]:
+    away = distance > 1
+    if not bool(away.any()):
+        return []
+    others = [dim for dim in away.dims if dim not in ("trajectory",)]
+    trajectories = int(away.any(others).sum())
+    far = float(distance.max())
+    first = float(distance["time"][int(np.argmax(away.any([d for d in away.dims if d != "time"]).values))])
+    return [
+        f"the state of {trajectories} trajectories from t={first:.4g} on (distance up to {far:.2g})"
+    ]
