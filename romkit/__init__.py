@@ -9,6 +9,7 @@ run = romkit.rollout(system, ncae, F=3.15)            # truth, reduced model, er
 from romkit import bases, data, integrators, metrics, presets, projections, solvers, systems, training
 from romkit.bases import basis
 from romkit.certificates import certify
+from romkit.ensemble import Ensemble, bootstrap
 from romkit.fit import fit
 from romkit.follow import follow
 from romkit.forecast import forecast
@@ -18,8 +19,10 @@ from romkit.score import score
 from romkit.simulate import simulate
 
 __all__ = [
+    "Ensemble",
     "bases",
     "basis",
+    "bootstrap",
     "certify",
     "data",
     "fit",

@@ -67,6 +67,4 @@ def _state_in_words(distance: xr.DataArray) -> list[str]:
     trajectories = int(away.any(others).sum())
     far = float(distance.max())
     first = float(distance["time"][int(np.argmax(away.any([d for d in away.dims if d != "time"]).values))])
-    return [
-        f"the state of {trajectories} trajectories from t={first:.4g} on (distance up to {far:.2g})"
-    ]
+    return [f"the state of {trajectories} trajectories from t={first:.4g} on (distance up to {far:.2g})"]

@@ -23,7 +23,7 @@ class LinearModel(Equation):
     """ż = A z + B (1, c): what the fit of `DMD` returns."""
 
     def step(self, dt: float) -> tuple[Tensor, Tensor]:
-        """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c), in physical latents and contexts.
+        """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical latents, contexts and inputs.
 
         Raises:
             InputError: a stack, or a law of second order.

@@ -40,9 +40,14 @@ class Estimator(abc.ABC):
         Raises:
             InputError: data of another shape than the projection's, or times that cannot be used.
         """
+        samples = self.samples(projection, data).scaled()
+        return self.fit_samples(samples, seed=seed, select=select, validation=validation)
+
+    @staticmethod
+    def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
+        """What `fit` fits to, before it is scaled."""
         check_states(data)
-        samples = (encoded_samples if "velocity" in data else differentiated_samples)(projection, data)
-        return self.fit_samples(samples.scaled(), seed=seed, select=select, validation=validation)
+        return (encoded_samples if "velocity" in data else differentiated_samples)(projection, data)
 
     def fit_samples(
         self,

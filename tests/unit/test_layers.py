@@ -18,6 +18,7 @@ LAYERS = (
     {"presets", "reduced", "saving"},
     {"fit", "simulate", "follow", "score"},
     {"rollout", "forecast"},
+    {"ensemble"},
     {"plotting"},
     {"cli"},
 )

@@ -1,0 +1,192 @@
+"""Ensembles: mean and interval, calibration on what was held out, files; and warnings beyond the training data."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+import romkit
+from romkit.ensemble import Calibration
+from romkit.ensemble.bootstrap import stacked
+from romkit.errors import ExtrapolationWarning, FileError, InputError
+from romkit.integrators import DMD, NeuralODE, OperatorInference, SINDy
+
+TIMES = np.linspace(0, 8, 81)
+
+
+def rings(contexts, seed):
+    """Van der Pol cycles of several dampings, seen by six noisy sensors; each starts somewhere else."""
+    from scipy.integrate import solve_ivp
+
+    rng, mix = np.random.default_rng(seed), np.random.default_rng(0).normal(size=(2, 6))
+    paths = []
+    for mu in contexts:
+        field = lambda t, y, mu=mu: [y[1], mu * (1 - y[0] ** 2) * y[1] - y[0]]  # noqa: E731
+        paths.append(solve_ivp(field, (0, 8), rng.uniform(-2, 2, 2), t_eval=TIMES, rtol=1e-8, atol=1e-8).y.T)
+    state = np.stack(paths) @ mix
+    state += 0.02 * state.std() * rng.normal(size=state.shape)
+    coords = {"time": TIMES, "mu": ("trajectory", np.asarray(contexts, dtype=float))}
+    data = xr.Dataset({"state": (("trajectory", "time", "component"), state)}, coords)
+    return romkit.data.with_velocity(data)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return rings(np.linspace(0.4, 1.2, 16), seed=1)
+
+
+@pytest.fixture(scope="module")
+def held_out():
+    return rings(np.linspace(0.43, 1.17, 12), seed=2)
+
+
+@pytest.fixture(scope="module")
+def pod(data):
+    return romkit.fit("pod", data, latent_dim=2)
+
+
+@pytest.fixture(scope="module")
+def ensemble(pod, data):
+    return romkit.bootstrap(pod, SINDy(degree=3, threshold=0.02), data, members=10)
+
+
+def test_the_interval_holds_on_held_out_trajectories(ensemble, held_out):
+    found = ensemble.reliability(held_out)
+    assert found.coverage_of.dims == ("level", "trajectory")
+    assert (np.diff(found.coverage.values) > 0).all()
+    assert 0.80 <= float(found.coverage.sel(level=0.9)) <= 0.97
+    bare = replace(ensemble, calibration=None).reliability(held_out)
+    assert float(bare.coverage.sel(level=0.9)) < 0.7  # members agree where all of them are wrong
+
+
+def test_the_band_has_mean_interval_and_spread(ensemble, held_out):
+    band = ensemble.follow(held_out)
+    assert band.state.dims == ("trajectory", "time", "component")
+    assert bool((band.lower <= band.state).all() & (band.state <= band.upper).all())
+    assert band.lower.attrs["level"] == 0.9
+    wide = ensemble.follow(held_out, level=0.95)
+    assert bool(((wide.upper - wide.lower) >= (band.upper - band.lower)).all())
+    assert float(romkit.score(held_out, band).nrmse.median()) < 0.2
+    assert float(band.lost.max()) == 0.0
+
+
+def test_the_mean_and_the_spread_are_those_of_the_members(ensemble, held_out):
+    members = [
+        romkit.follow(one, held_out, dynamics=ensemble.law[k]).state.values
+        for k, one in enumerate(romkit.projections.unstack(ensemble.projection))
+    ]
+    band = ensemble.follow(held_out)
+    assert np.allclose(band.state, np.mean(members, 0), atol=1e-8)
+    assert np.allclose(band.spread, np.std(members, 0, ddof=1), atol=1e-8)
+
+
+def test_parts_of_the_trajectories_give_the_same(ensemble, held_out, monkeypatch):
+    whole = ensemble.follow(held_out)
+    monkeypatch.setattr("romkit.ensemble.base.NUMBERS", 10 * 81 * 6 * 5)
+    assert np.allclose(ensemble.follow(held_out).upper, whole.upper, atol=1e-10)
+
+
+def test_a_forecast_has_a_band(ensemble, held_out):
+    x0 = held_out.state.values[3, 0]
+    mu = float(held_out.mu[3])
+    band = ensemble.forecast(initial_state=x0, duration=20, dt=0.1, mu=mu)
+    assert band.state.shape == (201, 6)
+    assert np.isfinite(band.upper).all()
+    followed = ensemble.follow(held_out.isel(trajectory=[3]))
+    assert np.allclose(band.state[:81], followed.state[0], atol=1e-6)
+    assert np.allclose(band.upper[:81], followed.upper[0], atol=1e-6)
+
+
+def test_a_stack_of_seeds_is_an_ensemble(data, held_out):
+    both = romkit.fit("pod", data, latent_dim=2, seeds=range(2))
+    law = SINDy(degree=3).fit(both, data)
+    ensemble = romkit.Ensemble(both, law).calibrated(held_out.isel(trajectory=slice(None, None, 2)))
+    assert len(ensemble) == 2
+    assert 0.7 < float(ensemble.reliability(held_out.isel(trajectory=slice(1, None, 2))).coverage.sel(level=0.9)) <= 1
+
+
+@pytest.mark.parametrize(
+    "law",
+    [DMD(), OperatorInference(degree=3, regularization=0.1), NeuralODE((8,), regression_steps=20, shooting_steps=2)],
+)
+def test_all_laws_have_bootstraps_with_and_without_missing_samples(pod, data, law):
+    for given in (data, data.where((data.mu < 1) | (data.time < 6))):
+        ensemble = romkit.bootstrap(pod, law, given, members=3)
+        assert len(ensemble) == 3
+        rate = ensemble.law.right_hand_side(torch.ones(3, 1, 1).double())(torch.ones(3, 1, 2).double())
+        assert not torch.allclose(rate[0], rate[1])
+
+
+def test_laws_one_by_one_are_those_of_a_stack(pod, data):
+    samples = SINDy.samples(pod, data)
+    z = torch.stack([samples.inputs, 1.1 * samples.inputs])
+    c = samples.context.expand(2, -1, -1)
+    together = SINDy().fit_samples(replace(samples, inputs=z, targets=samples.targets.expand_as(z), context=c).scaled())
+    alone = [SINDy().fit_samples(replace(samples, inputs=each).scaled()) for each in z]
+    joined = stacked(alone)
+    assert repr(joined) == repr(together)
+    assert torch.allclose(joined.coefficients, together.coefficients)
+
+
+def test_an_ensemble_is_stored_in_a_folder(ensemble, held_out, tmp_path):
+    back = romkit.Ensemble.load(ensemble.save(tmp_path / "run"))
+    assert np.array_equal(back.follow(held_out).upper, ensemble.follow(held_out).upper)
+    (tmp_path / "run" / "calibration.nc").unlink()
+    assert romkit.Ensemble.load(tmp_path / "run").calibration is None
+    with pytest.raises(FileError):
+        romkit.Ensemble.load(tmp_path / "nowhere")
+
+
+def test_what_cannot_be_an_ensemble(pod, data, ensemble):
+    with pytest.raises(InputError, match="projection: expected a stack, got a single one"):
+        romkit.Ensemble(pod, ensemble.law)
+    with pytest.raises(InputError, match="projection: expected a single one"):
+        romkit.bootstrap(ensemble.projection, SINDy(), data)
+    with pytest.raises(InputError, match="data: expected three trajectories"):
+        romkit.bootstrap(pod, SINDy(), data.isel(trajectory=[0, 1]))
+    with pytest.raises(InputError, match="validation: expected two trajectories or more, got 1"):
+        ensemble.calibrated(data.isel(trajectory=[0]))
+    with pytest.raises(InputError, match="level: expected a share"):
+        ensemble.follow(data, level=90)
+
+
+def test_calibration_recovers_what_errors_are_made_of():
+    rng, times = np.random.default_rng(0), np.linspace(3, 5, 50)
+    growth, profile = 0.1 + (times - 3), np.array([1.0, 2.0, 4.0])
+    error = rng.normal(size=(60, 50, 3)) * growth[:, None] * profile
+    found = Calibration.of(times, error, np.zeros_like(error), np.ones(3))
+    assert np.allclose(found.growth[:, None] * found.profile, growth[:, None] * profile, rtol=0.2)
+    assert abs(found.factor(0.9) - 1.645) < 0.1
+    assert np.array_equal(*found.scale(np.array([2.0, 99.0]), np.zeros((2, 3))))
+
+
+# -- beyond the training data --------------------------------------------------------------------------------------
+
+
+def test_a_context_beyond_its_range_warns_and_says_how_far(ensemble, pod, data, held_out):
+    law, x0 = ensemble.law[0], held_out.state.values[0, 0]
+    with pytest.warns(ExtrapolationWarning, match="mu by up to 1 half widths of its range"):
+        run = romkit.forecast(pod, dynamics=law, initial_state=x0, duration=1, dt=0.1, mu=[0.8, 1.6])
+    assert np.allclose(run.context_distance, [0, 1], atol=1e-3)
+
+
+def test_a_state_beyond_the_samples_warns_and_says_how_far(ensemble, pod, data, held_out):
+    law = ensemble.law[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ExtrapolationWarning)
+        inside = romkit.follow(pod, held_out, dynamics=law)
+    assert float(inside.state_distance.max()) < 1
+    with pytest.warns(ExtrapolationWarning, match=r"the state of 1 trajectories from t=0 on \(distance up to"):
+        away = romkit.forecast(pod, dynamics=law, initial_state=[[1.0, 1.0], [40.0, 0.0]], duration=1, dt=0.1, mu=0.8)
+    assert float(away.state_distance.isel(trajectory=0).max()) < 1 < float(away.state_distance[1, 0])
+
+
+def test_the_domain_comes_back_from_a_file(ensemble, tmp_path):
+    law = ensemble.law
+    back = romkit.load(romkit.save(law, tmp_path / "law"))
+    z = torch.randn(10, 4, 2, dtype=torch.float64)
+    assert torch.equal(back.domain.distance(z), law.domain.distance(z))
+    assert torch.allclose(law.domain.distance(z)[3], law[3].domain.distance(z[3]))
