@@ -9,6 +9,7 @@ run = romkit.rollout(system, ncae, F=3.15)            # truth, reduced model, er
 from romkit import bases, data, integrators, metrics, presets, projections, solvers, systems, training
 from romkit.bases import basis
 from romkit.certificates import certify
+from romkit.compare import compare
 from romkit.ensemble import Ensemble, bootstrap
 from romkit.fit import fit
 from romkit.follow import follow
@@ -24,6 +25,7 @@ __all__ = [
     "basis",
     "bootstrap",
     "certify",
+    "compare",
     "data",
     "fit",
     "follow",

@@ -37,12 +37,26 @@ A study is on the command line (`romkit study NAME --preset P`) when the package
 command. These names must cost nothing to import: `studies/NAME/__init__.py` imports the heavy part inside functions.
 """
 
-from studies.runner.base import Task
-from studies.runner.executors import Executor, InProcess, Workers
+from collections.abc import Iterable
+from pathlib import Path
+
+from romkit import tasks
+from romkit.tasks import Executor, InProcess, Sweep, Task, Workers
+from studies.runner.archive import archived_keys
 from studies.runner.slurm import Slurm
-from studies.runner.sweep import Sweep, run
 
 EXECUTORS = {"process": InProcess, "workers": Workers, "slurm": Slurm}
 """By the names of the command line; each is made with a number of workers, or without."""
 
 __all__ = ["EXECUTORS", "Executor", "InProcess", "Slurm", "Sweep", "Task", "Workers", "run"]
+
+
+def run(planned: Iterable[Task], folder: Path, executor: Executor, *, only: str = "") -> Sweep:
+    """`romkit.tasks.run` of what is complete neither in the folder nor in its archive.
+
+    Raises:
+        InputError: as there.
+        FileError: the archive is damaged.
+    """
+    folder = Path(folder).expanduser().absolute()
+    return tasks.run(planned, folder, executor, only=only, known=archived_keys(folder))

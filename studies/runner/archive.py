@@ -12,7 +12,7 @@ import xarray as xr
 
 from romkit.data import open_dataset
 from romkit.errors import InputError
-from studies.runner.base import Task
+from romkit.tasks.base import Task
 from studies.runner.groups import file_attributes, group_attribute, open_datasets, save_datasets
 
 TITLE = "Results of a study of romkit, a group for each task; its attribute record has host, commit and seconds."

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from romkit import checks
 from romkit.errors import InputError
 from romkit.files import reason
-from studies.runner.base import Task, attempt
-from studies.runner.executors import WORKER_ENVIRONMENT, Executor
+from romkit.tasks.base import Task, attempt
+from romkit.tasks.executors import WORKER_ENVIRONMENT, Executor
 
 if TYPE_CHECKING:
     from submitit import SlurmJob

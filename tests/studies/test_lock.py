@@ -10,8 +10,8 @@ from subprocess import PIPE
 import pytest
 
 from romkit.errors import FileError
+from romkit.tasks.lock import locked
 from studies.runner import InProcess, run
-from studies.runner.lock import locked
 from tests.studies.sweeps import Seeded, Waiting, contents, start_runner, wait_for
 
 TASKS = [Seeded(seed, size=25) for seed in range(4)]
@@ -52,9 +52,7 @@ def test_a_running_task_is_awaited_and_not_computed_twice(tmp_path):
 
 
 def test_a_killed_process_leaves_its_lock_to_the_next(tmp_path):
-    code = (
-        "import sys; from pathlib import Path; from studies.runner.lock import locked\nwith locked(Path(sys.argv[1])):"
-    )
+    code = "import sys; from pathlib import Path; from romkit.tasks.lock import locked\nwith locked(Path(sys.argv[1])):"
     code += "\n    print('held', flush=True); sys.stdin.read()"
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     file = tmp_path / "seeded-0.nc"

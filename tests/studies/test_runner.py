@@ -16,7 +16,8 @@ from tqdm import tqdm
 from romkit import provenance
 from romkit.data import open_dataset
 from romkit.errors import InputError
-from studies.runner import InProcess, Task, Workers, run, sweep
+from romkit.tasks import sweep
+from studies.runner import InProcess, Task, Workers, run
 from tests.studies.sweeps import Dying, Failing, Raised, Seeded, Waiting, contents, start_runner, wait_for
 
 

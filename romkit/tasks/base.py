@@ -19,13 +19,12 @@ import threadpoolctl
 import torch
 import xarray as xr
 
-import romkit
 from romkit import provenance
 from romkit.data import open_dataset, save_dataset
 from romkit.engine.threads import one_thread
 from romkit.errors import FileError, InputError
 from romkit.files import atomic
-from studies.runner.lock import locked
+from romkit.tasks.lock import locked
 
 
 @dataclass(frozen=True)
@@ -173,6 +172,6 @@ def _commit() -> str:
     """The git commit of this checkout, with `-dirty` where files differ from it; empty where there is no git."""
     git = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        folder = Path(romkit.__file__).parent
+        folder = Path(__file__).parents[1]
         return subprocess.run(git, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
     return ""

@@ -3,7 +3,7 @@
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,9 +12,8 @@ from tqdm import tqdm
 from romkit.errors import InputError
 from romkit.files import atomic
 from romkit.progress import track
-from studies.runner.archive import archived_keys
-from studies.runner.base import Task, is_complete, result_file
-from studies.runner.executors import Executor, Pending
+from romkit.tasks.base import Task, is_complete, result_file
+from romkit.tasks.executors import Executor, Pending
 
 _PAUSE = 0.1
 """Seconds between two looks at the running tasks."""
@@ -35,8 +34,15 @@ class Sweep:
     failed: dict[str, Path] = field(default_factory=dict)
 
 
-def run(tasks: Iterable[Task], folder: Path, executor: Executor, *, only: str = "") -> Sweep:
-    """Compute the tasks that are complete neither in `folder` nor in its archive, in their order.
+def run(
+    tasks: Iterable[Task],
+    folder: Path,
+    executor: Executor,
+    *,
+    only: str = "",
+    known: Mapping[str, str] | None = None,
+) -> Sweep:
+    """Compute the tasks that are not complete in `folder`, in their order.
 
     Several runners may share a folder: a task that one is computing is awaited by the others.
 
@@ -45,16 +51,16 @@ def run(tasks: Iterable[Task], folder: Path, executor: Executor, *, only: str = 
         folder: of the results, one `<name>.nc` each; it is made.
         executor: where they are computed; `with` closes it.
         only: tasks whose name contains this text.
+        known: keys of results that are complete elsewhere, by the name of the task.
 
     Raises:
         InputError: two different tasks of one name, a name that is no file name, or nothing that `only` fits.
-        FileError: the archive is damaged.
     """
     folder = Path(folder).expanduser().absolute()
     folder.mkdir(parents=True, exist_ok=True)
     files = {task.name: (task, result_file(task, folder)) for task in _distinct(tasks, only)}
-    archived = archived_keys(folder)
-    there = [name for name, (task, file) in files.items() if archived.get(name) == task.key or is_complete(task, file)]
+    known = known or {}
+    there = [name for name, (task, file) in files.items() if known.get(name) == task.key or is_complete(task, file)]
     sweep = Sweep(skipped=there)
     _compute({name: files[name] for name in files if name not in sweep.skipped}, executor, sweep)
     return sweep

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from romkit import checks
 from romkit.errors import InputError
-from studies.runner.base import Task, attempt
+from romkit.tasks.base import Task, attempt
 
 WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}
 """One thread, also in libraries that a task loads late; bars of several processes would write over each other."""

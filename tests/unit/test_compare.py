@@ -1,0 +1,89 @@
+"""`romkit.compare`: all combinations on one split, resumed, and failures that harm nobody."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import romkit
+from romkit.errors import InputError
+from romkit.integrators import DMD, SINDy
+
+TIMES = np.linspace(0, 6, 61)
+
+
+@pytest.fixture(scope="module")
+def data():
+    speed = np.linspace(0.8, 1.2, 9)
+    angle = 2 * speed[:, None] * TIMES
+    flat = np.stack([np.cos(angle), np.sin(angle)], axis=-1) * np.exp(-0.05 * TIMES)[:, None]
+    state = flat @ np.random.default_rng(0).normal(size=(2, 5))
+    coords = {"time": TIMES, "speed": ("trajectory", speed)}
+    own = xr.Dataset({"state": (("trajectory", "time", "component"), state)}, coords)
+    return romkit.data.with_velocity(own)
+
+
+def compared(data, folder, laws=("dmd", "sindy"), **more):
+    methods = {"pod": {}, "narrow": {"method": "pod", "latent_dim": 1}}
+    return romkit.compare(data, methods, laws, folder=folder, latent_dim=2, **more)
+
+
+def test_all_combinations_are_scored_on_what_is_held_out(data, tmp_path):
+    found = compared(data, tmp_path, [SINDy(degree=2, threshold=0.01), DMD()])
+    assert found.nrmse.dims == ("projection", "law", "trajectory", "time")
+    assert list(found.projection.values) == ["pod", "narrow"]
+    assert list(found.law.values) == ["sindy", "dmd"]
+    assert found.sizes["trajectory"] == 2
+    best = found.sel(projection="pod")
+    assert float(best.nrmse_projected.max()) < 1e-6
+    assert float(best.sel(law="sindy").nrmse.max()) < 0.05  # the speed is a parameter of its terms
+    assert 0.1 < float(best.sel(law="dmd").nrmse.max()) < 1.5  # and an input of this one, which cannot turn faster
+    assert float(found.sel(projection="narrow").nrmse_projected.median()) > 0.1
+    assert "δz0' =" in str(best.sel(law="sindy").equations.values)
+    _, test = romkit.data.split(data, 0.25, seed=0)
+    train, _ = romkit.data.split(data, 0.25, seed=0)
+    pod = romkit.fit("pod", train, latent_dim=2)
+    by_hand = romkit.rollout(test, pod, dynamics=SINDy(degree=2, threshold=0.01).fit(pod, train))
+    assert np.allclose(best.sel(law="sindy").nrmse, by_hand.nrmse, atol=1e-10)
+
+
+def test_what_is_complete_is_not_computed_again(data, tmp_path, monkeypatch):
+    first = compared(data, tmp_path, ["dmd"])
+    times = {
+        file.name: file.stat().st_mtime_ns for file in tmp_path.rglob("*") if file.suffix in (".nc", ".safetensors")
+    }
+    both = compared(data, tmp_path)
+    assert np.array_equal(both.sel(law="dmd").nrmse, first.sel(law="dmd").nrmse)
+    for file in tmp_path.rglob("*"):
+        if file.name in times:
+            assert file.stat().st_mtime_ns == times[file.name], file
+    assert len(list((tmp_path / "projections").glob("*.safetensors"))) == 2  # laws share them
+    other = compared(data.assign(state=1.1 * data.state), tmp_path, ["dmd"])
+    assert not np.array_equal(other.nrmse, first.nrmse)
+
+
+def test_a_failure_is_named_and_the_others_are_there(data, tmp_path):
+    found = compared(data, tmp_path, {"good": DMD(), "bad": SINDy(degree=30)})
+    assert np.isnan(found.sel(law="bad", projection="pod").nrmse).all()
+    assert np.isfinite(found.sel(law="good", projection="pod").nrmse).all()
+    failed = json.loads(found.attrs["failed"])
+    assert set(failed) == {"pod+bad"}  # a single latent has terms enough for its samples
+    assert "at least" in Path(failed["pod+bad"]).read_text()
+
+
+@pytest.mark.parametrize(
+    ("methods", "laws", "message"),
+    [
+        (["pood"], ["dmd"], "methods: expected one of .* did you mean 'pod'"),
+        (["pod"], ["dmc"], "laws: expected one of .* did you mean 'dmd'"),
+        (["pod"], [], "laws: expected one or more"),
+        (["pod"], [DMD(), DMD()], "laws: expected one or more, each once"),
+        (["pod"], [romkit.integrators.Galerkin()], "laws: expected laws of romkit"),
+        ({"pod": {"latent_dim": np.arange(3)}}, ["dmd"], "methods: expected settings that are plain values"),
+    ],
+)
+def test_what_cannot_be_compared(data, tmp_path, methods, laws, message):
+    with pytest.raises(InputError, match=message):
+        romkit.compare(data, methods, laws, folder=tmp_path)
