@@ -3,7 +3,7 @@
 Commands import what they need when they run, so that `romkit --help` does not wait for it.
 """
 
-from romkit.cli import dataset, fit, info, law, rollout, study  # noqa: F401, each adds its command to the app
+from romkit.cli import dataset, fit, info, law, report, rollout, study  # noqa: F401, each adds its command to the app
 from romkit.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -71,6 +71,7 @@ def romkit(
     romkit fit ncae lorenz96               train a projection
     romkit law sindy MODEL DATA            fit latent dynamics to data
     romkit dataset lorenz96 --split test   simulate a dataset
+    romkit report FILE                     a run or a model as one page of HTML
     romkit study                           reproduce what was measured
 
     Bad input ends with one line on stderr and exit code 2.

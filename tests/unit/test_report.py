@@ -1,0 +1,58 @@
+"""`romkit report`: one file that needs nothing else, of whatever romkit writes."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import romkit
+from romkit.data import save_dataset
+from romkit.integrators import SINDy
+from tests.unit.test_cli import romkit_command
+
+OUTSIDE = re.compile(r"(?:src|href)=\"(?!data:)|<script|@import|url\(")
+
+
+@pytest.fixture
+def files(lorenz_data, tmp_path, monkeypatch):
+    """What there is to report on, by name."""
+    monkeypatch.chdir(tmp_path)
+    system = romkit.systems.Lorenz96(transient=2.0)
+    model = romkit.fit("ncae", lorenz_data, epochs=2)
+    run = romkit.rollout(system, model, F=[3.14, 3.15], duration=0.5)
+    with pytest.warns(romkit.errors.FitWarning):
+        law = SINDy(degree=1, threshold=0.9).fit(model, lorenz_data)
+    return {
+        "run": save_dataset(run, "run.nc"),
+        "one": save_dataset(run.isel(trajectory=0), "one.nc"),
+        "data": save_dataset(lorenz_data, "data.nc"),
+        "model": romkit.save(model, "model.safetensors"),
+        "law": romkit.save(law, "law.safetensors"),
+        "pretrained": "ncae-lorenz96",
+    }
+
+
+def test_everything_has_a_report_that_stands_alone(files):
+    expected = {
+        "run": ("NRMSE", "Provenance", "<img"),
+        "one": ("NRMSE", "Provenance", "<img"),
+        "data": ("trajectory", "Provenance", "lorenz96"),
+        "model": ("ncae", "<img", "torch"),
+        "law": ("SINDyModel", "Law"),
+        "pretrained": ("ncae", "recipe"),
+    }
+    for name, words in expected.items():
+        result = romkit_command("report", files[name], "--out", f"{name}.html")
+        assert result.exit_code == 0, result.output
+        page = Path(f"{name}.html").read_text(encoding="utf-8")
+        assert all(word in page for word in words), name
+        assert not OUTSIDE.search(page)
+
+
+def test_text_of_a_file_is_not_markup(lorenz_data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_dataset(lorenz_data.assign_attrs(note="<script>alert(1)</script>"), "data.nc")
+    romkit_command("report", "data.nc")
+    page = Path("report-data.html").read_text(encoding="utf-8")
+    assert "&lt;script&gt;" in page
+    assert "<script" not in page
