@@ -84,7 +84,7 @@ def context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
     """The context parameters of a trajectory that differ between trajectories, or those that do not."""
     values = []
     for name, coord in run.coords.items():
-        if coord.dims == ("trajectory",) and np.issubdtype(coord.dtype, np.floating):
+        if coord.dims == ("trajectory",) and coord.dtype.kind in "iuf" and coord.attrs.get("role") != "label":
             differs = len(np.unique(coord.values)) > 1
             if differs == varying:
                 values.append(f"{name} = {coord.values[trajectory]:.4g}{unit(coord, ' {}')}")
@@ -93,7 +93,8 @@ def context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
 
 def headline(run: xr.Dataset) -> str:
     """What was run, on one line."""
-    system, method, dynamics = (run.attrs.get(key, "?") for key in ("system", "projection", "dynamics"))
+    system = run.attrs.get("system", "data")
+    method, dynamics = (run.attrs.get(key, "?") for key in ("projection", "dynamics"))
     shared = context(run, 0, varying=False).replace("\n", " ")
     sizes = f"{run.sizes['latent_component']} of {run.sizes['component']} dimensions"
     return f"{system}{' at ' if shared else ''}{shared}: {method} with {sizes}, {dynamics}"

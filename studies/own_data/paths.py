@@ -5,7 +5,7 @@ import warnings
 import xarray as xr
 
 import romkit
-from romkit.integrators import NeuralODE
+from romkit.integrators import Estimator, NeuralODE, SINDy
 from romkit.integrators.base import LearnedField
 from romkit.projections import Projection
 
@@ -15,38 +15,38 @@ Path = tuple[Projection, LearnedField, xr.Dataset, xr.Dataset]
 warnings.filterwarnings("ignore", category=romkit.errors.DataWarning)  # no set has velocities
 
 
-def pulses(raw: xr.Dataset, method: str = "flow", law: NeuralODE = NeuralODE(), **settings: object) -> Path:  # noqa: B008
+NETWORK, CUBIC = NeuralODE(), SINDy(degree=3, threshold=0.01)
+
+
+def pulses(raw: xr.Dataset, law: Estimator = NETWORK, epochs: int = 250, **settings: object) -> Path:
     data = romkit.data.describe(raw, context=["rate"])
     train, held_out = romkit.data.split(data, 0.2)
-    projection = romkit.fit(method, train, latent_dim=2, basis=40, **settings)
+    projection = romkit.fit("flow", train, latent_dim=2, basis=40, epochs=epochs, velocity_weight=0.1, **settings)
     law = law.fit(projection, train)
     return projection, law, held_out, romkit.rollout(held_out, projection, dynamics=law)
 
 
-noisy_pulses = pulses
-
-
-def forced_array(raw: xr.Dataset, method: str = "ncae", law: NeuralODE = NeuralODE(), **settings: object) -> Path:  # noqa: B008
+def forced_array(raw: xr.Dataset, law: Estimator = CUBIC, epochs: int = 100, **settings: object) -> Path:
     data = romkit.data.describe(raw, context=["beta"], state=["q", "v"], control=["shaker"])
     train, held_out = romkit.data.split(data, 0.2)
-    projection = romkit.fit(method, train, latent_dim=2, **settings)
+    projection = romkit.fit("ncae", train, latent_dim=2, epochs=epochs, **settings)
     law = law.fit(projection, train)
     return projection, law, held_out, romkit.rollout(held_out, projection, dynamics=law)
 
 
-def plumes(raw: tuple, method: str = "ncae", law: NeuralODE = NeuralODE(), **settings: object) -> Path:  # noqa: B008
+def plumes(raw: tuple, law: Estimator = CUBIC, epochs: int = 400, **settings: object) -> Path:
     states, times, speeds = raw
     data = romkit.data.from_arrays(states, times, context=speeds)
     train, held_out = romkit.data.split(data, 0.2)
-    projection = romkit.fit(method, train, latent_dim=2, **settings)
+    projection = romkit.fit("ncae", train, latent_dim=2, basis=20, epochs=epochs, **settings)
     law = law.fit(projection, train)
     return projection, law, held_out, romkit.rollout(held_out, projection, dynamics=law)
 
 
-def spirals(raw: xr.Dataset, method: str = "ncae", law: NeuralODE = NeuralODE(), **settings: object) -> Path:  # noqa: B008
+def spirals(raw: xr.Dataset, law: Estimator = CUBIC, epochs: int = 400, **settings: object) -> Path:
     data = romkit.data.describe(raw, context=["dose"])
     train, held_out = romkit.data.split(data, 0.2)
-    projection = romkit.fit(method, train, latent_dim=2, basis=40, **settings)
+    projection = romkit.fit("ncae", train, latent_dim=2, basis=20, epochs=epochs, **settings)
     law = law.fit(projection, train)
     return projection, law, held_out, romkit.rollout(held_out, projection, dynamics=law)
 
@@ -56,6 +56,6 @@ PATHS = {
     "forced-array": forced_array,
     "plumes": plumes,
     "spirals": spirals,
-    "noisy-pulses": noisy_pulses,
+    "noisy-pulses": pulses,
 }
 """By the name of the set."""

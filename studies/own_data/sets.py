@@ -11,14 +11,13 @@ from scipy.integrate import solve_ivp
 from scipy.ndimage import gaussian_filter1d
 
 
-def pulses(size: float = 1.0, runs: int = 20, seed: int = 0, duration: float = 80.0) -> xr.Dataset:
+def pulses(size: float = 1.0, runs: int = 25, seed: int = 0, duration: float = 80.0) -> xr.Dataset:
     """A pulse that travels on a FitzHugh-Nagumo ring: v and w over x (together n = 200), recovery rate as context.
 
     v̇ = v - v³/3 - w + v'',  ẇ = ε (v + 0.7 - 0.8 w), on a ring of length 60, after 150 time units.
     """
     rng, points = np.random.default_rng(seed), round(100 * size)
-    rate = np.sort(rng.uniform(0.06, 0.1, runs)).round(4)
-    rate[[0, -1]] = 0.06, 0.1
+    rate = np.linspace(0.06, 0.1, runs).round(5)
     x = np.linspace(0, 60, points, endpoint=False)
 
     def field(t: float, y: np.ndarray) -> np.ndarray:
@@ -38,7 +37,7 @@ def pulses(size: float = 1.0, runs: int = 20, seed: int = 0, duration: float = 8
     return xr.Dataset({"v": (("run", "t", "x"), v), "w": (("run", "t", "x"), w)}, coords)
 
 
-def noisy_pulses(size: float = 1.0, runs: int = 20, seed: int = 0, duration: float = 80.0) -> xr.Dataset:
+def noisy_pulses(size: float = 1.0, runs: int = 25, seed: int = 0, duration: float = 80.0) -> xr.Dataset:
     """`pulses` with noise of 5 % of the deviation of each variable; nobody recorded velocities."""
     data, rng = pulses(size, runs, seed, duration), np.random.default_rng(seed + 1)
     return data.map(lambda u: u + 0.05 * float(u.std()) * rng.normal(size=u.shape), keep_attrs=True)

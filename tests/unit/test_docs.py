@@ -13,7 +13,7 @@ import romkit
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((*ROOT.glob("docs/gallery/*.py"), *ROOT.glob("docs/tutorials/*.py")))
-PAGES = ("README.md", "docs/guide.md", "docs/extending.md", "docs/sindy.md")
+PAGES = ("README.md", "docs/guide.md", "docs/extending.md", "docs/sindy.md", "docs/figures.md")
 
 
 def blocks(page):
