@@ -18,7 +18,7 @@ from romkit.data.schema import DIMS, check_dataset, check_states, complete, make
 from romkit.data.splitting import split
 from romkit.data.storage import open_dataset, save_dataset
 from romkit.data.tensors import Snapshots, snapshots, trajectories, whole_trajectories
-from romkit.data.velocity import needing_velocity, with_velocity
+from romkit.data.velocity import needing_velocity, smoothest, with_velocity
 
 __all__ = [
     "DIMS",
@@ -49,6 +49,7 @@ __all__ = [
     "open_dataset",
     "pieces",
     "save_dataset",
+    "smoothest",
     "snapshots",
     "split",
     "summary",

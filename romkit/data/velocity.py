@@ -87,12 +87,17 @@ def _rule(method: object, x: np.ndarray, times: np.ndarray, whole: np.ndarray) -
     longest = max(piece.stop - piece.start for row in whole for piece in pieces(row))
     if method == "gradient" or step is None or longest < WINDOWS[0]:
         return lambda x, t: np.gradient(x, t, axis=0, edge_order=1), "gradient (central differences)", 2
-    best = _smoothest(x, whole)
+    best = smoothest(x, whole)
     return best, f"savitzky-golay (window {best.window}, degree {best.degree})", best.window
 
 
-def _smoothest(x: np.ndarray, whole: np.ndarray) -> Smoothing:
-    """The window and degree whose polynomials predict a sample best from the others in its window."""
+def smoothest(x: np.ndarray, whole: np.ndarray) -> Smoothing:
+    """The window and degree whose polynomials predict a sample best from the others in its window.
+
+    Args:
+        x: (C, T, n) trajectories.
+        whole: (C, T) which samples are complete.
+    """
     stretches = [x[k, piece] for k, row in enumerate(whole) for piece in pieces(row)]
     typical = sorted(len(each) for each in stretches)[len(stretches) // 2]
     tried = [Smoothing(w, d) for w in WINDOWS for d in DEGREES if w > d + 1 and (w <= typical or w == WINDOWS[0])]

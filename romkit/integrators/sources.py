@@ -16,7 +16,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
-from romkit.data import context_matrix, control_matrix, control_names, pieces, trajectories
+from romkit.data import context_matrix, control_matrix, control_names, pieces, smoothest, trajectories
 from romkit.errors import InputError
 from romkit.integrators.base import T0, LatentField
 from romkit.integrators.galerkin import Galerkin
@@ -58,7 +58,12 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
 
 
 def differentiated_samples(
-    projection: ProjectionFamily, data: xr.Dataset, *, order: int = 1, window: int = 5, degree: int = 4
+    projection: ProjectionFamily,
+    data: xr.Dataset,
+    *,
+    order: int = 1,
+    window: int | None = None,
+    degree: int | None = None,
 ) -> LatentSamples:
     """z = ρ(x) with rates by differentiation in time; the dataset needs no velocities.
 
@@ -66,8 +71,8 @@ def differentiated_samples(
         projection: trained on such data.
         data: in romkit's schema, with evenly spaced times.
         order: 2 for an equation of second order, else 1.
-        window: of `differentiate`; longer for noisy data.
-        degree: of the polynomial in the window; lower for noisy data.
+        window: of `differentiate`; by default the one that predicts left-out latents best, longer for noisy data.
+        degree: of the polynomial in the window; by default likewise.
 
     Raises:
         InputError: the order is neither 1 nor 2, or `differentiate` refuses the times or its settings.
@@ -78,9 +83,17 @@ def differentiated_samples(
     with torch.no_grad():
         z = P.encode(_variable(data, "state", P))
     times = torch.from_numpy(data["time"].values.astype("float64"))
+    best = smoothest(*_stretches(z))
+    window, degree = window or best.window, degree or best.degree
     rates = [_by_stretches(z, times, order=k, window=window, degree=degree) for k in range(1, order + 1)]
     source = f"encoded data, rates by differentiation (window {window}, degree {degree})"
     return _samples(data, z, *rates, source=source)
+
+
+def _stretches(z: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """Latents of all problems side by side (C, T, S m), and which samples (C, T) are complete."""
+    paths = z.reshape(-1, *z.shape[-3:]).movedim(0, -2).flatten(-2).cpu().numpy()
+    return paths, np.isfinite(paths).all(-1)
 
 
 def _by_stretches(z: Tensor, times: Tensor, *, window: int, **settings: int) -> Tensor:
@@ -128,7 +141,8 @@ def differentiate(x: Tensor, times: Tensor, *, order: int = 1, window: int = 5, 
     dt = steps.mean().item()
     if not bool(((steps - dt).abs() <= 1e-6 * abs(dt)).all()):
         got = f"steps from {steps.min().item():g} to {steps.max().item():g}"
-        raise InputError("times", expected="evenly spaced times", got=got, fix="interpolate to an even grid first")
+        fix = "add velocities, romkit.data.with_velocity(data, method='gradient'), or resample the data"
+        raise InputError("times", expected="evenly spaced times", got=got, fix=fix)
     rates = savgol_filter(x.double().cpu().numpy(), window, degree, deriv=order, delta=dt, axis=-2, mode="interp")
     return torch.from_numpy(rates).to(x)
 
