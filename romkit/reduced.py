@@ -14,6 +14,7 @@ from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.extrapolation import noted
+from romkit.folding import folded
 from romkit.integrators import DYNAMICS, Estimator, Galerkin, LatentDynamics
 from romkit.problem import PROBLEMS, ConstantPath, Parts, Problem
 from romkit.projections import MovingPath, Operator, Projection
@@ -49,6 +50,8 @@ class ReducedModel:
         self.basis = projection.basis if system is None or system.basis is not None else None
         self.solved = self.projection if self.basis is None else self.projection.of_coordinates()
         self.problem = self._problem(system)
+        constant = system is not None and contexts.path is None
+        self.quadratic = system.quadratic(contexts.initial) if constant else None
 
     def start(self, t: Tensor, parts: Parts) -> Tensor:
         """The latent state (..., order · m) that trajectories from full states, each (C, n), start at, at time t."""
@@ -61,7 +64,8 @@ class ReducedModel:
     def follow(self, start: Tensor, times: Tensor, *, solver: Solver | None, engine: str) -> xr.Dataset:
         """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes."""
         with torch.no_grad(), one_thread():
-            solution = self.dynamics.solve(self.problem, start, times, solver=solver, engine=engine)
+            problem = folded(self.problem, self.quadratic) if self.dynamics.decodes_only else self.problem
+            solution = self.dynamics.solve(problem, start, times, solver=solver, engine=engine)
             decoded = self.problem.decode(self.operator(self.projection, self.contexts.over_time), solution.states)
         run = self._dataset(solution, decoded)
         return noted(run, self.projection, self.dynamics, self.contexts.over_time)

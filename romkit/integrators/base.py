@@ -30,9 +30,11 @@ class LatentDynamics(abc.ABC):
     Attributes:
         tangential: whether it sees of the field no more than its projection onto a subspace that holds the manifold, so
             that it is the same on a system seen through a basis (see `System.through`).
+        decodes_only: whether it sees decoder and metric alone once it has started, and never encodes.
     """
 
     tangential: ClassVar[bool] = True
+    decodes_only: ClassVar[bool] = False
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         """The latent state that a trajectory from a full state starts at: the encoded one, unless overridden.

@@ -24,6 +24,8 @@ class Galerkin(LatentField):
     Lall, Krysl, Marsden (2003) for mechanical systems.
     """
 
+    decodes_only = True
+
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         P, (x, *rates) = problem.path.at(t), parts
         z = nearest(P, x, problem.metric)

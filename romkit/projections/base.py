@@ -3,7 +3,8 @@
 import abc
 import copy
 import functools
-from typing import ClassVar
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -38,9 +39,27 @@ class EncoderDecoder(abc.ABC):
     def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1."""
 
+    def last_layer(self) -> tuple["EncoderDecoder", Tensor, Tensor] | None:
+        """The maps to a, W (k, n) and shift (..., n), where the decoder ends with y = shift + a W; None elsewhere."""
+        return None
+
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         """D²φ(z)(w, w), by forward differentiation of `decode_jvp`; override where that is too slow."""
         return torch.func.jvp(lambda point: self.decode_jvp(point, w).tangent, (z,), (w,))[1]
+
+
+class LastLayer(NamedTuple):
+    """φ(z) = shift + F a(z): the last layer of a decoder in physical units, and the operator of what is before.
+
+    Attributes:
+        hidden: decodes to a (..., k); it does not encode.
+        factor: F (n, k), the same at every context.
+        shift: (..., n), with the leading axes of the context.
+    """
+
+    hidden: "Operator"
+    factor: Tensor
+    shift: Tensor
 
 
 class Operator:
@@ -109,6 +128,19 @@ class Operator:
         directions = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device).expand(*z.shape, -1)
         x, columns = self.decode_jvp(z.unsqueeze(-2), directions)
         return Dual(x.squeeze(-2), columns.mT)
+
+    def last_layer(self) -> LastLayer | None:
+        """The last layer of the decoder, where it is affine and the same for all members; None elsewhere."""
+        split = self._maps.last_layer()
+        if split is None or split[1].ndim != 2:
+            return None
+        maps, weight, shift = split
+        names = tuple(f"a{k}" for k in range(len(weight)))
+        units = ("1",) * len(weight)
+        signature = replace(self._normalization.signature, state_names=names, state_units=units)
+        hidden = Operator(Normalization(signature).to(weight), maps, self.context, self.latent_dim)
+        factor = self._normalization.denormalise_tangent(weight).mT
+        return LastLayer(hidden, factor, self._normalization.denormalise(shift))
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""

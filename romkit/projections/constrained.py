@@ -14,7 +14,7 @@ from romkit.projections.activations import Hyperbola, inverse_pair
 from romkit.projections.base import Projection
 from romkit.projections.biorthogonal import BiorthogonalPair, FreePair
 from romkit.projections.hypernetwork import Embedding, FixedBias, FixedSlope, ModulatedBias, ModulatedSlope
-from romkit.projections.networks import Joint, Networks
+from romkit.projections.networks import Joint, LastStep, Networks, Pointwise
 from romkit.projections.normalization import Normalization
 from romkit.types import Dual, Jet
 
@@ -57,6 +57,9 @@ class LayerDecoder(NamedTuple):
         activated = curve.through(*self.activation.value_slope_and_bend(curve.value))
         x, v, a = (matmul(part, self.phi_t) for part in activated)
         return Jet(x + align(self.beta, x), v, a)
+
+    def last(self) -> LastStep:
+        return LastStep([Pointwise(self.activation)], self.phi_t, self.beta)
 
 
 def layer_pairs(

@@ -1,7 +1,7 @@
 """Encoders and decoders that are sequences of steps, and conditioning by concatenation."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -25,11 +25,51 @@ class DecoderStep(Step, Protocol):
     def jet(self, curve: Jet) -> Jet: ...
 
 
+class Activation(Protocol):
+    """A scalar function with its derivatives."""
+
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+    def value_and_slope(self, x: Tensor) -> tuple[Tensor, Tensor]: ...
+
+    def value_slope_and_bend(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+class Pointwise(NamedTuple):
+    """An activation, component by component."""
+
+    activation: Activation
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.activation(x)
+
+    def jvp(self, x: Tensor, v: Tensor) -> Dual:
+        value, slope = self.activation.value_and_slope(x)
+        return Dual(value, slope * v)
+
+    def jet(self, curve: Jet) -> Jet:
+        return curve.through(*self.activation.value_slope_and_bend(curve.value))
+
+
+class LastStep(NamedTuple):
+    """The last step of a decoder, y = shift + a W, apart from those from its input to a: W (k, n), shift (..., n)."""
+
+    steps: list[DecoderStep]
+    weight: Tensor
+    shift: Tensor
+
+
 class Networks(EncoderDecoder):
     """An encoder and a decoder, each a sequence of steps."""
 
     def __init__(self, encoder: Sequence[Step], decoder: Sequence[DecoderStep]):
         self.encoder, self.decoder = encoder, decoder
+
+    def last_layer(self) -> tuple[EncoderDecoder, Tensor, Tensor] | None:
+        if not hasattr(self.decoder[-1], "last"):
+            return None
+        steps, weight, shift = self.decoder[-1].last()
+        return Networks([], [*self.decoder[:-1], *steps]), weight, shift
 
     def encode(self, y: Tensor) -> Tensor:
         return run(self.encoder, y)

@@ -12,7 +12,7 @@ from romkit.broadcast import align, matmul
 from romkit.projections.activations import ReLU, SiLU
 from romkit.projections.base import Projection
 from romkit.projections.hypernetwork import Linear
-from romkit.projections.networks import DecoderStep, Joint, Networks
+from romkit.projections.networks import DecoderStep, Joint, LastStep, Networks, Pointwise
 from romkit.projections.normalization import Normalization
 from romkit.types import Dual, Jet
 
@@ -33,21 +33,8 @@ class Affine(NamedTuple):
     def jet(self, curve: Jet) -> Jet:
         return Jet(self(curve.value), matmul(curve.velocity, self.weight), matmul(curve.acceleration, self.weight))
 
-
-class Pointwise(NamedTuple):
-    """An activation, component by component."""
-
-    activation: ReLU | SiLU
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self.activation(x)
-
-    def jvp(self, x: Tensor, v: Tensor) -> Dual:
-        value, slope = self.activation.value_and_slope(x)
-        return Dual(value, slope * v)
-
-    def jet(self, curve: Jet) -> Jet:
-        return curve.through(*self.activation.value_slope_and_bend(curve.value))
+    def last(self) -> LastStep:
+        return LastStep([], self.weight, self.bias)
 
 
 class Film(NamedTuple):

@@ -21,6 +21,7 @@ from romkit.errors import InputError
 from romkit.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.solvers import RK4, Solution, Solver
 from romkit.systems.motion import Motion, at_each_time, warn_of_divergence
+from romkit.systems.quadratic import Quadratic
 from romkit.systems.terms import Term
 from romkit.types import ContextFunction, Field, Metric, OperatorPath
 
@@ -141,6 +142,10 @@ class System(abc.ABC):
         from romkit.systems.through import SystemThroughBasis  # which is a System itself
 
         return SystemThroughBasis(self, basis)
+
+    def quadratic(self, context: Tensor) -> Quadratic | None:
+        """The field at contexts (..., p), where its coefficients are at hand: of systems by `through`."""
+        return None
 
     def metric(self, context: Tensor | ContextFunction) -> Metric:
         """The metric of states at a context (..., p); at that of time 0 where it varies in time."""

@@ -92,9 +92,14 @@ class KuramotoSivashinsky(System):
         waves = height * torch.cos(k.unsqueeze(-1) * theta + phase)
         return waves.sum(-2).expand(len(contexts), -1).clone()
 
+    def provenance(self) -> dict[str, object]:
+        return super().provenance() | ({} if self.solver else {"solver": "ETDRK4"})
+
     def _solve(
         self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
     ) -> Solution:
+        if self.solver is not None:
+            return super()._solve(f, parts, context, times, engine, label)
         with one_thread():
             return _ETDRK4(self.dt, context[..., 0])(f, *parts, times, label=label)
 

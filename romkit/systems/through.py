@@ -9,7 +9,7 @@ from romkit.broadcast import align
 from romkit.errors import InputError
 from romkit.problem import Parts
 from romkit.systems.base import System
-from romkit.systems.quadratic import Projected
+from romkit.systems.quadratic import Projected, Quadratic
 from romkit.types import ContextFunction, Field
 
 METRIC = 1e-8
@@ -71,6 +71,9 @@ class SystemThroughBasis(System):
             return super().field(context)
         c = self._context_tensor(context, named)
         return lambda t, x: self.projected.at(align(c.to(x), x))(x)
+
+    def quadratic(self, context: Tensor) -> Quadratic:
+        return self.projected.at(context)
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         return self.basis.encode(self.full.initial_state(contexts, rng))

@@ -11,6 +11,7 @@ import romkit
 from romkit.bases import Basis
 from romkit.data import Contexts
 from romkit.errors import InputError
+from romkit.folding import folded
 from romkit.integrators import LSPG, Galerkin, PetrovGalerkin
 from romkit.projections import METHODS, BasisNormalization, Normalization, Signature, architecture, stack, unstack
 from romkit.reduced import ReducedModel
@@ -155,3 +156,29 @@ def test_bad_input_is_one_line(lorenz_data, lorenz, reduced):
             call()
         assert message in str(error.value)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("method", ["ncae", "cae", "ncae-slope", "film-ae"])
+def test_the_last_layer_folds_into_the_field(method, lorenz, lorenz_data):
+    """Galerkin in the hidden units before it, with tensors of their number, is Galerkin in full space."""
+    sizes = {"encoder": (10, 5, 2), "decoder": (2, 5, 10)} if method == "film-ae" else {}
+    model = romkit.fit(method, lorenz_data, basis=10, epochs=1, **sizes or {"layers": (2, 5, 10)})
+    c = torch.tensor([[3.14], [3.18]], dtype=torch.float64)
+    reduced = ReducedModel(model, Galerkin(), Contexts(c, c), lorenz)
+    small = folded(reduced.problem, reduced.quadratic)
+    assert small.path.operator.state_size == 5
+    z, t = torch.randn(2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64), torch.zeros(())
+    rate = Galerkin().field(lorenz.problem(romkit.problem.ConstantPath(copy.deepcopy(model).double()(c)), c))(t, z)
+    assert torch.allclose(Galerkin().field(small)(t, z), rate, rtol=0, atol=1e-10)
+
+
+def test_what_cannot_be_folded_stays(lorenz, lorenz_data):
+    c = torch.tensor([[3.14]], dtype=torch.float64)
+    stack_of_two = romkit.fit("ncae", lorenz_data, basis=10, layers=(2, 5, 10), epochs=1, seeds=[0, 1])
+    wide = romkit.fit("ncae", lorenz_data, basis=10, layers=(2, 10), epochs=1)
+    pod = romkit.fit("pod", lorenz_data, basis=10, latent_dim=2)
+    for model in (stack_of_two, pod):
+        reduced = ReducedModel(model, Galerkin(), Contexts(c, c), lorenz)
+        assert folded(reduced.problem, reduced.quadratic) is reduced.problem
+    reduced = ReducedModel(wide, Galerkin(), Contexts(c, c), lorenz)
+    assert folded(reduced.problem, reduced.quadratic).path.operator.state_size == 2

@@ -14,7 +14,7 @@ LAYERS = (
     {"bases"},
     {"systems", "projections", "integrators", "metrics", "tasks"},
     {"certificates"},
-    {"training", "testing", "extrapolation"},
+    {"training", "testing", "extrapolation", "folding"},
     {"presets", "reduced", "saving"},
     {"fit", "simulate", "follow", "score"},
     {"rollout", "forecast"},

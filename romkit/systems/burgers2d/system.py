@@ -137,9 +137,14 @@ class Burgers2D(System):
         u = rows.unsqueeze(1).expand(-1, self.cells, -1).flatten(1)
         return torch.cat([u, torch.zeros_like(u)], dim=-1)
 
+    def provenance(self) -> dict[str, object]:
+        return super().provenance() | ({} if self.solver else {"solver": "Trapezoidal"})
+
     def _solve(
         self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
     ) -> Solution:
+        if self.solver is not None:
+            return super()._solve(f, parts, context, times, engine, label)
         sources = SOURCE * torch.exp(context[..., 1:] * self._columns(context))
         solver = Trapezoidal(self.dt, self.spacing, sources, context[..., 0] ** 2 / 2)
         return solver(f, *parts, times, engine=engine, label=label)
