@@ -2,6 +2,7 @@
 
 from romkit.systems.base import Motion, System
 from romkit.systems.burgers2d import Burgers2D
+from romkit.systems.cylinder_wake import CylinderWake
 from romkit.systems.kuramoto_sivashinsky import KuramotoSivashinsky
 from romkit.systems.lorenz96 import Lorenz96
 from romkit.systems.mechanical import MechanicalSystem
@@ -13,6 +14,7 @@ from romkit.systems.registry import SYSTEMS, system_of
 __all__ = [
     "SYSTEMS",
     "Burgers2D",
+    "CylinderWake",
     "KuramotoSivashinsky",
     "Lorenz96",
     "MechanicalSystem",

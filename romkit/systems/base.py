@@ -132,13 +132,7 @@ class System(abc.ABC):
         return f
 
     def through(self, basis: Basis) -> "System":
-        """The system as it is seen through a basis: one of size r, exact on the subspace of the basis.
-
-        Its cost does not depend on n. See `romkit.systems.through`.
-
-        Raises:
-            InputError: a system without terms, of second order, or with another metric than the basis.
-        """
+        """The system in the coordinates of a basis, at a cost that does not depend on n: see `SystemThroughBasis`."""
         from romkit.systems.through import SystemThroughBasis  # which is a System itself
 
         return SystemThroughBasis(self, basis)

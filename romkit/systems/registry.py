@@ -7,12 +7,13 @@ import xarray as xr
 from romkit.errors import InputError
 from romkit.systems.base import System
 from romkit.systems.burgers2d import Burgers2D
+from romkit.systems.cylinder_wake import CylinderWake
 from romkit.systems.kuramoto_sivashinsky import KuramotoSivashinsky
 from romkit.systems.lorenz96 import Lorenz96
 from romkit.systems.pendulum import Pendulum
 
 SYSTEMS: dict[str, type[System]] = {
-    system.name: system for system in (Lorenz96, Pendulum, KuramotoSivashinsky, Burgers2D)
+    system.name: system for system in (Lorenz96, Pendulum, KuramotoSivashinsky, Burgers2D, CylinderWake)
 }
 """By the name that the command line takes and that files record."""
 

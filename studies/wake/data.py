@@ -14,8 +14,8 @@ from romkit.systems.cylinder_wake.discretisation import discretisation
 from romkit.systems.cylinder_wake.flow import integrate, rate, steady
 
 FOLDER = Path("runs/wake")
-TRAIN = (45.0, 52.0, 60.0, 70.0, 85.0, 100.0, 120.0, 150.0)
-TEST = (65.0, 77.0, 92.0, 110.0, 135.0)
+TRAIN = (45.0, 52.0, 60.0, 70.0, 120.0, 85.0, 100.0, 150.0)
+TEST = (77.0, 110.0, 92.0, 65.0, 135.0)
 
 DURATION, INTERVAL, STEP = 12.0, 0.008, 0.0005
 DISTURBANCE, PLACE, WIDTH = 0.3, (0.35, 0.25), 0.002

@@ -167,7 +167,7 @@ def _at_points(basis: object) -> tuple[sparse.csr_array, sparse.csr_array]:
     rows, columns, values = [], [], [[] for _ in range(6)]
     for k in range(basis.Nbfun):
         shape = basis.basis[k][0]
-        value = np.broadcast_to(shape.value, (2, cells, points))
+        value = np.broadcast_to(np.asarray(shape), (2, cells, points))
         slope = np.broadcast_to(shape.grad, (2, 2, cells, points))
         rows.append(row.ravel())
         columns.append(np.repeat(basis.element_dofs[k], points))

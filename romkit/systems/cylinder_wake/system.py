@@ -1,0 +1,185 @@
+"""The channel flow past a cylinder, from the steady flow to vortex shedding, over the Reynolds number."""
+
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import xarray as xr
+from scipy import sparse
+from torch import Tensor
+
+from romkit import checks
+from romkit.broadcast import align
+from romkit.data import ContextParameter, context_matrix, trajectories
+from romkit.problem import Parts
+from romkit.progress import track
+from romkit.solvers import Solution, Status
+from romkit.solvers.base import cost_of
+from romkit.systems.base import System
+from romkit.systems.cylinder_wake.discretisation import MESHES, Discretisation, discretisation
+from romkit.systems.cylinder_wake.flow import integrate, steady
+from romkit.systems.linear import Linear
+from romkit.systems.terms import Term
+from romkit.types import ContextFunction, Field
+
+DIAMETER = 0.1
+"""Of the cylinder in m; with the mean inflow of 1 m/s, Re = 0.1 / ν."""
+
+FORCE = 2 / DIAMETER
+"""From a force per density to a coefficient, 2 F / (ρ U² D)."""
+
+PLACE, SIZE = (0.35, 0.25), 0.002
+"""Middle in m and square of the width in m² of the whirl that trajectories start with."""
+
+
+@dataclass(frozen=True)
+class CylinderWake(System):
+    """u_t + (u · ∇) u = -∇p + ν ∇²u,  ∇ · u = 0,  in a channel of 2.2 m x 0.41 m with a cylinder, Re = 0.1 / ν.
+
+    The flow of Schäfer and Turek (1996), 2D-2, at any Reynolds number: parabolic inflow of mean 1 m/s, no slip on
+    walls and cylinder, no stress at the outlet. Taylor-Hood finite elements; the state is the velocity at all nodes, boundaries
+    included, and its metric the mass matrix. Pressure is no part of it: differences of states are free of divergence,
+    and such modes do not see it. Trajectories start from the steady flow with a whirl behind the cylinder, and lead
+    through the transient to the shedding of vortices. Time steps are of second order, implicit but for convection.
+
+    Needs scikit-fem: pip install "romkit[flow]".
+
+    Args:
+        mesh: one of `MESHES`: "coarse" (n = 2460), "standard" (7142), "fine" (16 934 or so).
+        disturbance: velocity of the whirl in m/s.
+        step: of the full model in s; convection limits it, to 0.0005 on the standard mesh.
+        dt: sampling interval in s.
+        transient: in which the whirl leaves through the outlet.
+        duration: length of the recorded trajectories.
+
+    What you should see: a steady wake up to Re of about 50, above it a street of vortices with a Strouhal number that
+    rises from 0.27 to 0.31. At Re = 100 on the standard mesh: drag up to 3.223, lift up to 0.998, Strouhal number
+    0.300.
+    Source: Schäfer, Turek (1996), Benchmark computations of laminar flow around a cylinder.
+    """
+
+    mesh: str = "standard"
+    disturbance: float = 0.3
+    step: float = 0.0005
+    dt: float = 0.008
+    transient: float = 2.0
+    duration: float = 10.0
+    horizon: float = 10.0
+
+    name = "cylinder-wake"
+    context = (ContextParameter("Re", "1", 30.0, 150.0, "Reynolds number of the mean inflow"),)
+    context_may_move = False
+    time_units = "s"
+
+    def __post_init__(self):
+        checks.one_of("mesh", self.mesh, MESHES)
+        checks.not_negative("disturbance", self.disturbance)
+        checks.positive("step", self.step, unit="s")
+
+    @property
+    def flow(self) -> Discretisation:
+        """The finite elements."""
+        return discretisation(self.mesh)
+
+    @property
+    def state_names(self) -> list[str]:
+        """u0, v1, ...: velocity along the channel or across, and number."""
+        return [f"{'uv'[along]}{k}" for k, along in enumerate(self.flow.along)]
+
+    @property
+    def state_units(self) -> list[str]:
+        """Velocities."""
+        return ["m/s"] * self.flow.n
+
+    @property
+    def state_size(self) -> int:
+        """n."""
+        return self.flow.n
+
+    @property
+    def weight(self) -> sparse.csr_array:
+        """The mass matrix in m²: uᵀ W u is twice the kinetic energy per density and depth."""
+        return self.flow.mass
+
+    def weigh(self, x: Tensor, u: Tensor, c: Tensor) -> Tensor:
+        return self._linear("mass")(u.mT).mT
+
+    def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
+        return self._free(-self._convection(x, x) - DIAMETER / c * self._linear("stiffness")(x))
+
+    def terms(self) -> tuple[Term, ...]:
+        def convection(x: Tensor, y: Tensor) -> Tensor:
+            return -self._free(self._convection(x, y) + self._convection(y, x)) / 2
+
+        friction = Term(1, lambda x: -self._free(self._linear("stiffness")(x)), lambda c: DIAMETER / c)
+        return (Term(2, convection), friction)
+
+    def forces(self, x: Tensor, c: Tensor) -> Tensor:
+        """Coefficients of drag and lift (..., 2) of states (..., n) at contexts (..., p)."""
+        load = self._convection(x, x) + DIAMETER / align(c, x) * self._linear("stiffness")(x)
+        return -FORCE * load @ torch.from_numpy(self.flow.force_functionals).to(x)
+
+    def annotate(self, data: xr.Dataset) -> xr.Dataset:
+        found = self.forces(trajectories(data, "state"), torch.from_numpy(context_matrix(data))).numpy()
+        for k, name in enumerate(("drag", "lift")):
+            data[name] = (("trajectory", "time"), found[..., k], {"units": "1", "long_name": f"{name} coefficient"})
+        return data
+
+    def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
+        """Denser where shedding sets in."""
+        return np.array([[30.0], [40.0], [45.0], [52.0], [60.0], [70.0], [85.0], [100.0], [120.0], [150.0]])
+
+    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+        flow = self.flow
+        whirl = self.disturbance * np.exp(-((flow.places - PLACE) ** 2).sum(-1) / SIZE)
+        whirl[np.setdiff1d(np.arange(flow.n), flow.free)] = 0
+        whirl -= flow.solve(flow.leray, np.zeros(flow.n), flow.divergence @ whirl)
+        return torch.from_numpy(np.stack([self.steady(reynolds) + whirl for reynolds in contexts[:, 0].tolist()]))
+
+    def steady(self, reynolds: float) -> np.ndarray:
+        """(n,) the steady flow, stable or not."""
+        return _steady(self.mesh, reynolds)
+
+    def provenance(self) -> dict[str, object]:
+        return super().provenance() | {"solver": "BDF2, convection extrapolated"}
+
+    def _solve(
+        self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
+    ) -> Solution:
+        (x,), began = parts, time.perf_counter()
+        contexts = context.expand(*x.shape[:-1], -1).reshape(-1, 1)
+        states = np.full((len(contexts), len(times), self.flow.n), np.nan)
+        for k, reynolds in enumerate(contexts[:, 0].tolist()):
+            start = x.reshape(-1, self.flow.n)[k].numpy()
+            samples = integrate(self.flow, start, DIAMETER / reynolds, times.numpy(), self.step)
+            for i in track(range(len(times)), f"{label}, Re = {reynolds:g}"):
+                sample = next(samples)
+                if not np.abs(sample).max() < 1e3:
+                    break
+                states[k, i] = sample
+        status = np.where(np.isfinite(states[:, -1, 0]), Status.COMPLETED, Status.DIVERGED).astype(np.int8)
+        lead = x.shape[:-1]
+        cost = cost_of(f"BDF2(step={self.step})", "SciPy", 0.0, time.perf_counter() - began)
+        found = torch.from_numpy(states).reshape(*lead, *states.shape[1:])
+        return Solution(times, found, torch.from_numpy(status).reshape(lead), cost)
+
+    def _linear(self, name: str) -> Callable[[Tensor], Tensor]:
+        return Linear.of(getattr(self.flow, name))
+
+    def _free(self, tested: Tensor) -> Tensor:
+        """The divergence-free velocities whose products with all others are these."""
+        return Linear.symmetric(lambda rows: self.flow.solve(self.flow.leray, rows.T).T)(tested)
+
+    def _convection(self, x: Tensor, y: Tensor) -> Tensor:
+        """∫ (x · ∇) y · test."""
+        u, v, *_ = self._linear("sampled")(x).unflatten(-1, (6, -1)).unbind(-2)
+        _, _, ux, uy, vx, vy = self._linear("sampled")(y).unflatten(-1, (6, -1)).unbind(-2)
+        return self._linear("tested")(torch.cat([u * ux + v * uy, u * vx + v * vy], dim=-1))
+
+
+@functools.lru_cache(maxsize=64)
+def _steady(mesh: str, reynolds: float) -> np.ndarray:
+    return steady(discretisation(mesh), DIAMETER / reynolds)
