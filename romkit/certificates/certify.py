@@ -49,6 +49,9 @@ def certify(
     """
     if projection.seeds is not None:
         raise InputError("projection", expected="a single model", got="a stack", fix="take one of romkit.unstack(...)")
+    if projection.basis is not None:
+        fix = "certify projection.of_coordinates(): the basis is an isometry in its metric"
+        raise InputError("projection", expected="one without a basis in front", got=str(projection.basis), fix=fix)
     if radius != math.inf:
         checks.positive("radius", radius)
     double = copy.deepcopy(projection).cpu().double().requires_grad_(False)

@@ -40,10 +40,11 @@ class CylinderWake(System):
     """u_t + (u · ∇) u = -∇p + ν ∇²u,  ∇ · u = 0,  in a channel of 2.2 m x 0.41 m with a cylinder, Re = 0.1 / ν.
 
     The flow of Schäfer and Turek (1996), 2D-2, at any Reynolds number: parabolic inflow of mean 1 m/s, no slip on
-    walls and cylinder, no stress at the outlet. Taylor-Hood finite elements; the state is the velocity at all nodes, boundaries
-    included, and its metric the mass matrix. Pressure is no part of it: differences of states are free of divergence,
-    and such modes do not see it. Trajectories start from the steady flow with a whirl behind the cylinder, and lead
-    through the transient to the shedding of vortices. Time steps are of second order, implicit but for convection.
+    walls and cylinder, no stress at the outlet. Taylor-Hood finite elements; the state is the velocity at all nodes,
+    boundaries included, and its metric the mass matrix. Pressure is no part of it: differences of states are free of
+    divergence, and such modes do not see it. Trajectories start from the steady flow with a whirl behind the cylinder,
+    and lead through the transient to the shedding of vortices. Time steps are of second order, implicit but for
+    convection.
 
     Needs scikit-fem: pip install "romkit[flow]".
 
