@@ -13,7 +13,7 @@ help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 17
 
 rollout: $(INSTALLED)  ## simulate Lorenz96 and its reduced model at F = 3.15; results in runs/
-	$(BIN)/romkit rollout lorenz96 --F 3.15
+	$(BIN)/romkit rollout lorenz96 --F 3.15 --force
 
 test: $(INSTALLED)  ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2

@@ -3,7 +3,18 @@
 Commands import what they need when they run, so that `romkit --help` does not wait for it.
 """
 
-from romkit.cli import dataset, fit, info, law, report, rollout, study  # noqa: F401, each adds its command to the app
+from romkit.cli import (  # noqa: F401, each adds its command to the app
+    check,
+    compare,
+    dataset,
+    fit,
+    forecast,
+    info,
+    law,
+    report,
+    rollout,
+    study,
+)
 from romkit.cli.app import app, main
 
 __all__ = ["app", "main"]

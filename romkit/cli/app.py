@@ -68,8 +68,11 @@ def romkit(
     \b
     romkit info                            what there is: systems, methods, models
     romkit rollout lorenz96 --F 3.15       a full and a reduced model side by side
+    romkit check my.nc                     what romkit takes data for
     romkit fit ncae lorenz96               train a projection
     romkit law sindy MODEL DATA            fit latent dynamics to data
+    romkit forecast MODEL --from DATA      a reduced model alone
+    romkit compare DATA                    projections and laws side by side
     romkit dataset lorenz96 --split test   simulate a dataset
     romkit report FILE                     a run or a model as one page of HTML
     romkit study                           reproduce what was measured

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from romkit.cli.app import app
-from romkit.cli.options import ContextCommand, context_values, system_named, writable
+from romkit.cli.options import ContextCommand, Force, context_values, short_name, system_named, target
 
 
 @app.command(cls=ContextCommand)
@@ -21,8 +21,10 @@ def dataset(
     seed: Annotated[int, typer.Option(help="Seed of the random contexts and initial states.")] = 0,
     duration: Annotated[float | None, typer.Option(help="Length of each trajectory; the system's by default.")] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File to write; runs/SYSTEM-SPLIT.nc by default.", show_default=False)
+        Path | None,
+        typer.Option(help="File, or folder for data.nc; runs/SYSTEM-SPLIT by default.", show_default=False),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Simulate a dataset: states, velocities, contexts.
 
@@ -37,11 +39,11 @@ def dataset(
     full_model = system_named(system)
     context = context_values(ctx, full_model.context_names)
     split = split or (None if context else "train")
-    target = writable(out or Path("runs") / f"{system}-{split or 'contexts'}.nc")
+    file = target(out, f"{short_name(system)}-{split or 'contexts'}", "data.nc", force)
 
     from romkit.cli.describe import describe_dataset
     from romkit.data import save_dataset
 
     data = full_model.dataset(split, seed=seed, duration=duration, **context)
     print(describe_dataset(data))
-    print(f"\nwrote {save_dataset(data, target)}")
+    print(f"\nwrote {save_dataset(data, file)}")

@@ -1,5 +1,6 @@
 """Systems, datasets, models and the whole of romkit in plain text."""
 
+import dataclasses
 import inspect
 import itertools
 import json
@@ -10,10 +11,13 @@ import numpy as np
 import xarray as xr
 
 from romkit import provenance
+from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, LAWS, LearnedField
 from romkit.presets import PRESETS
 from romkit.projections import METHODS, Projection, pretrained
+from romkit.projections.architectures import arguments
 from romkit.systems import SYSTEMS, System
+from romkit.training import Recipe
 
 
 def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:
@@ -46,6 +50,39 @@ def describe_system(system: System) -> str:
         "rollout": f"{system.horizon:g} {unit} by default",
     }
     return f"{inspect.getdoc(type(system))}\n\n{table(facts.items())}"
+
+
+def describe_method(kind: type[Projection]) -> str:
+    """Its docstring, its sizes with their defaults, and the settings of its training in each preset."""
+    signature = inspect.signature(kind).parameters
+    own = [(name, _default(signature[name])) for name in arguments(kind)]
+    names = {name: recipe.to_json() for name in PRESETS if (recipe := _recipe(name, kind)) is not None}
+    settings = [("setting", *names)]
+    for part in ("snapshots", "rollouts", "phase"):
+        keys = dict.fromkeys(key for recipe in names.values() for key in (recipe.get(part) or {}))
+        for key in keys:
+            shown = [_text((recipe.get(part) or {}).get(key, "-")) for recipe in names.values()]
+            settings.append((key if part == "snapshots" else f"{part}.{key}", *shown))
+    sections = [str(inspect.getdoc(kind)), f"sizes, and latent_dim or layers\n{table(own)}"]
+    return "\n\n".join([*sections, f"training (--set NAME=VALUE) in each preset\n{table(settings)}"])
+
+
+def _recipe(preset: str, kind: type[Projection]) -> Recipe | None:
+    """That of data of the user's own; some presets know particular systems alone."""
+    try:
+        return PRESETS[preset]("", kind.name)
+    except InputError:
+        return None
+
+
+def describe_settings(kind: type) -> str:
+    """The docstring of a law or of other dynamics, and its settings with their defaults."""
+    rows = [(field.name, repr(field.default)) for field in dataclasses.fields(kind)]
+    return f"{inspect.getdoc(kind)}" + (f"\n\nsettings (--set NAME=VALUE)\n{table(rows)}" if rows else "")
+
+
+def _default(parameter: inspect.Parameter) -> str:
+    return "required" if parameter.default is inspect.Parameter.empty else repr(parameter.default)
 
 
 def describe_dataset(data: xr.Dataset) -> str:
@@ -98,7 +135,15 @@ def describe_law(law: LearnedField) -> str:
         "context": ", ".join(law.context_names) or "none",
         "source": f"{law.samples} samples: {law.source}",
     }
-    return "\n".join([table(facts.items(), indent=""), "", *law.details()])
+    return "\n".join([table(facts.items(), indent=""), "", *law.details(), *_physical(law)])
+
+
+def _physical(law: LearnedField) -> list[str]:
+    """An equation in physical latents, where it can be written so."""
+    try:
+        return ["", "in physical latents", *(f"  {line}" for line in law.formulas())]
+    except (AttributeError, InputError):
+        return []
 
 
 def _training(report: Mapping[str, object]) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import typer
 
 from romkit import checks
 from romkit.cli.app import app
-from romkit.cli.options import Data, Settings, read_data, settings, writable
+from romkit.cli.options import Data, Force, Settings, read_data, settings, short_name, target
 
 
 @app.command()
@@ -25,8 +25,12 @@ def fit(
         typer.Option(help="Folder to save progress in; the same command then resumes.", show_default=False),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File to write; runs/METHOD-DATA.safetensors by default.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="File, or folder for projection.safetensors; runs/METHOD-DATA by default.", show_default=False
+        ),
     ] = None,
+    force: Force = False,
 ) -> None:
     """Train a projection: an encoder and a decoder.
 
@@ -40,19 +44,22 @@ def fit(
       romkit fit ncae lorenz96 --preset dynamics --set rollouts.steps=300 --set phase=none
       romkit fit pod my.nc --set latent_dim=4 --out pod.safetensors
 
-    Writes a file that `romkit rollout --model` and romkit.load read.
+    Writes a file that `romkit rollout --model` and romkit.load read, and the curve of the training beside it.
     """  # noqa: D301, typer keeps the lines after \b as they are
     overrides = settings(set_ or [])
 
     import romkit
     from romkit.cli.describe import describe_model
+    from romkit.plotting import plot_training, save_figure
     from romkit.projections import METHODS
 
     checks.one_of("method", method, METHODS)
     checks.one_of("preset", preset, romkit.presets.PRESETS)
-    target = writable(out or Path("runs") / f"{method}-{Path(data).stem}.safetensors")
+    file = target(out, f"{method}-{short_name(data)}", "projection.safetensors", force)
     projection = romkit.fit(
         method, read_data(data), seed=seed, preset=preset, device=device, checkpoint=checkpoint, **overrides
     )
     print(describe_model(projection))
-    print(f"\nwrote {romkit.save(projection, target)}")
+    print(f"\nwrote {romkit.save(projection, file)}")
+    if projection.report.get("losses"):
+        print(f"wrote {save_figure(plot_training(projection), file.with_suffix('.png'))}")

@@ -7,6 +7,7 @@ import typer
 
 from romkit import checks
 from romkit.cli.app import app
+from romkit.cli.options import is_in_file, system_named
 
 
 @app.command()
@@ -15,7 +16,7 @@ def info(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="A dataset, a model, a law (files), a pretrained model or a system.",
+            help="A dataset, a model, a law (files), a system, a method, a law or other dynamics, a pretrained model.",
             show_default=False,
         ),
     ] = None,
@@ -26,23 +27,30 @@ def info(
     Examples:
       romkit info                          systems, methods, models, versions
       romkit info lorenz96                 the equation and context of a system
+      romkit info ncae                     a method with its settings
+      romkit info sindy                    a law with its settings
       romkit info ncae-lorenz96            how a model was trained
       romkit info runs/lorenz96-train.nc   what a dataset holds
     """  # noqa: D301, typer keeps the lines after \b as they are
     from romkit.cli import describe
     from romkit.data import open_dataset
-    from romkit.projections import Projection, pretrained
+    from romkit.integrators import DYNAMICS, LAWS
+    from romkit.projections import METHODS, Projection, pretrained
     from romkit.saving import load
     from romkit.systems import SYSTEMS
 
     if name is None:
         print(describe.describe_everything())
-    elif name in SYSTEMS:
-        print(describe.describe_system(SYSTEMS[name]()))
+    elif name in SYSTEMS or is_in_file(name):
+        print(describe.describe_system(system_named(name)))
+    elif name in METHODS:
+        print(describe.describe_method(METHODS[name]))
+    elif name in {**LAWS, **DYNAMICS}:
+        print(describe.describe_settings({**LAWS, **DYNAMICS}[name]))
     elif name in pretrained() or Path(name).suffix == ".safetensors":
         model = load(name)
         print(describe.describe_model(model) if isinstance(model, Projection) else describe.describe_law(model))
     else:
         if not Path(name).suffix and not Path(name).exists():
-            checks.one_of("name", name, [*SYSTEMS, *pretrained()])
+            checks.one_of("name", name, [*SYSTEMS, *METHODS, *LAWS, *DYNAMICS, *pretrained()])
         print(describe.describe_dataset(open_dataset(name)))

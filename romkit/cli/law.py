@@ -8,31 +8,39 @@ import typer
 
 from romkit import checks
 from romkit.cli.app import app
-from romkit.cli.options import Data, Settings, load_a, read_data, settings, writable
+from romkit.cli.options import Data, Force, Settings, load_a, read_data, settings, short_name, target
 
 
 @app.command()
 def law(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="sindy or neural-ode.", show_default=False)],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="Name of a law; `romkit info` lists them.", show_default=False)
+    ],
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A file by `romkit fit`, or a pretrained model.", show_default=False)
     ],
     data: Data,
     seed: Annotated[int, typer.Option(help="Seed of whatever is random in the fit.")] = 0,
     set_: Settings = None,
-    out: Annotated[
-        Path | None, typer.Option(help="File to write; runs/KIND-DATA.safetensors by default.", show_default=False)
+    members: Annotated[
+        int | None, typer.Option(help="Fit an ensemble of so many bootstraps; --out is its folder then.")
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="File, or folder for law.safetensors; runs/KIND-DATA by default.", show_default=False),
+    ] = None,
+    force: Force = False,
 ) -> None:
-    """Fit latent dynamics to data: an equation that prints (sindy), or a small network (neural-ode).
+    """Fit latent dynamics to data: an equation that prints (sindy, ...), or a small network (neural-ode).
 
     Without velocities in the data, rates come from differentiation in time; with accelerations, the law is of second
-    order. Settings are those of romkit.integrators.SINDy and NeuralODE.
+    order. Settings are those of romkit.integrators.SINDy, NeuralODE, ...: `romkit info sindy` has them.
 
     \b
     Examples:
       romkit law sindy ncae-lorenz96 lorenz96 --set degree=5 --set threshold=0.05
       romkit law neural-ode my.safetensors my.nc --set hidden=16,16 --out law.safetensors
+      romkit law weak-sindy my.safetensors my.nc --members 20
 
     Writes a file that `romkit rollout --dynamics`, `romkit info` and romkit.load read.
     """  # noqa: D301, typer keeps the lines after \b as they are
@@ -45,7 +53,13 @@ def law(
     for name in given:
         checks.one_of("--set", name, [field.name for field in dataclasses.fields(estimator)])
     prepared = estimator(**given)
-    target = writable(out or Path("runs") / f"{kind}-{Path(data).stem}.safetensors")
-    found = prepared.fit(load_a("projection", model), read_data(data), seed=seed)
+    file = target(out, f"{kind}-{short_name(data)}", "law.safetensors", force)
+    projection, given = load_a("projection", model), read_data(data)
+    if members is not None:
+        ensemble = romkit.bootstrap(projection, prepared, given, members=members, seed=seed)
+        print(describe_law(ensemble.law[0] if hasattr(ensemble.law, "__getitem__") else ensemble.law))
+        print(f"\nwrote an ensemble of {members} to {ensemble.save(file.parent)}")
+        return
+    found = prepared.fit(projection, given, seed=seed)
     print(describe_law(found))
-    print(f"\nwrote {romkit.save(found, target)}")
+    print(f"\nwrote {romkit.save(found, file)}")

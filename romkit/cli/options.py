@@ -10,6 +10,7 @@ from typer.core import TyperCommand
 
 from romkit import checks
 from romkit.errors import FileError, InputError
+from romkit.files import existing, reason
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -30,6 +31,9 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="Set a value in place of the default; as often as you need.", metavar="NAME=VALUE"),
 ]
+
+
+Force = Annotated[bool, typer.Option("--force", help="Replace the results of an earlier run.")]
 
 
 class ContextCommand(TyperCommand):
@@ -74,10 +78,50 @@ def context_values(ctx: typer.Context, names: Iterable[str]) -> dict[str, object
 
 
 def system_named(name: str) -> "System":
-    """The system of that name with its default parameters."""
+    """The system of that name with its default parameters; or that of a file, `my_system.py:Burgers`."""
     from romkit.systems import SYSTEMS
 
+    if is_in_file(name):
+        return _system_in_file(*name.rsplit(":", 1))
     return SYSTEMS[checks.one_of("system", name, SYSTEMS)]()
+
+
+def is_in_file(name: str) -> bool:
+    """Whether it is `file.py:Name`."""
+    return ".py:" in name
+
+
+def short_name(source: str) -> str:
+    """For files: the stem of a file, the class in a file."""
+    return source.rsplit(":", 1)[1] if is_in_file(source) else Path(source).stem
+
+
+def _system_in_file(path: str, name: str) -> "System":
+    """An instance of a class of systems, or one that the file made."""
+    import importlib.util
+    import sys
+
+    from romkit.systems import SYSTEMS, System
+
+    file = existing(path)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise FileError(path, problem=f"cannot be imported ({reason(error)})", fix="run it with python") from error
+    kinds = {key: x for key, x in vars(module).items() if _is_system(x) and not getattr(x, "__abstractmethods__", None)}
+    found = kinds[checks.one_of("system", name, [key for key in kinds if key not in ("System", "MechanicalSystem")])]
+    if isinstance(found, System):
+        return found
+    SYSTEMS.setdefault(found.name, found)
+    return found()
+
+
+def _is_system(value: object) -> bool:
+    from romkit.systems import System
+
+    return isinstance(value, System) or (isinstance(value, type) and issubclass(value, System))
 
 
 def read_data(data: str) -> "xr.Dataset":
@@ -85,7 +129,7 @@ def read_data(data: str) -> "xr.Dataset":
     from romkit.data import open_dataset
     from romkit.systems import SYSTEMS
 
-    if data in SYSTEMS:
+    if data in SYSTEMS or is_in_file(data):
         return system_named(data).dataset("train")
     if not Path(data).suffix and not Path(data).exists():
         checks.one_of("data", data, SYSTEMS)
@@ -118,6 +162,23 @@ def settings(pairs: Iterable[str]) -> dict[str, object]:
             raise InputError("--set", expected="name=value", got=repr(pair), fix="write --set epochs=2")
         values[name] = _value(text)
     return values
+
+
+def names(text: str | None) -> list[str] | None:
+    """Names with commas between."""
+    return None if text is None else [name for name in text.split(",") if name]
+
+
+def target(out: Path | None, run: str, name: str, force: bool) -> Path:
+    """The main file of a run: --out itself if it is a file name, else `name` in the folder --out, or runs/`run`.
+
+    Raises:
+        FileError: it is there already, and not to be replaced.
+    """
+    file = out if out is not None and out.suffix else (out or Path("runs") / run) / name
+    if file.exists() and not force:
+        raise FileError(file, problem="is there, from an earlier run", fix="choose another --out, or add --force")
+    return writable(file)
 
 
 def writable(path: Path) -> Path:

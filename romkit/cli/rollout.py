@@ -7,7 +7,17 @@ import typer
 
 from romkit import checks
 from romkit.cli.app import app
-from romkit.cli.options import ContextCommand, context_values, load_a, read_data, system_named, writable
+from romkit.cli.options import (
+    ContextCommand,
+    Force,
+    context_values,
+    is_in_file,
+    load_a,
+    read_data,
+    short_name,
+    system_named,
+    target,
+)
 from romkit.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +34,7 @@ def rollout(
         str,
         typer.Argument(
             metavar="SYSTEM",
-            help="Name of a system (`romkit info` lists them), or a dataset file, whose trajectories are the truth.",
+            help="A system (`romkit info` lists them; `my_system.py:Burgers` is one in a file), or a dataset file.",
             show_default=False,
         ),
     ],
@@ -40,7 +50,10 @@ def rollout(
             help="galerkin, petrov-galerkin, lspg, or a .safetensors file by `romkit law`; as in training by default."
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("runs"),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for the results; runs/rollout-SYSTEM by default.", show_default=False)
+    ] = None,
+    force: Force = False,
 ) -> None:
     """Compare a full model with its reduced model.
 
@@ -55,10 +68,11 @@ def rollout(
       romkit rollout lorenz96 --F 3.15 --dynamics petrov-galerkin
       romkit rollout lorenz96 --F 3.15 --model runs/pod-lorenz96.safetensors
       romkit rollout my.nc --model my.safetensors --dynamics law.safetensors
+      romkit rollout my_system.py:Burgers --nu 0.01 --model my.safetensors
 
     Prints the normalised error over time (NRMSE) beside that of the projection alone: the full model, encoded and
     decoded. Of a dataset, all trajectories are followed at their contexts.
-    Writes rollout-SYSTEM.nc (all trajectories) and rollout-SYSTEM.png to the --out folder.
+    Writes rollout.nc (all trajectories) and rollout.png.
     """  # noqa: D301, typer keeps the lines after \b as they are
     truth = _truth(source, model)
     context = context_values(ctx, getattr(truth, "context_names", ()))
@@ -69,12 +83,12 @@ def rollout(
     from romkit.plotting import plot_rollout, save_figure
 
     latent = _dynamics(dynamics) if dynamics else None
-    target = writable(out / f"rollout-{Path(source).stem}.nc")
+    file = target(out, f"rollout-{short_name(source)}", "rollout.nc", force)
     projection = load_a("projection", model or f"ncae-{source}")
     run = romkit.rollout(truth, projection, duration=duration, dt=dt, dynamics=latent, **context)
     print(summarise(run))
-    print(f"\nwrote {save_dataset(run, target)}")
-    print(f"wrote {save_figure(plot_rollout(run), target.with_suffix('.png'))}")
+    print(f"\nwrote {save_dataset(run, file)}")
+    print(f"wrote {save_figure(plot_rollout(run), file.with_suffix('.png'))}")
 
 
 def _truth(source: str, model: str | None) -> "System | xr.Dataset":
@@ -82,6 +96,8 @@ def _truth(source: str, model: str | None) -> "System | xr.Dataset":
     from romkit.systems import SYSTEMS
 
     if source in SYSTEMS or not (Path(source).suffix or Path(source).exists()):
+        return system_named(source)
+    if is_in_file(source) and model is not None:
         return system_named(source)
     if model is None:
         raise InputError("--model", expected="a model for these data", got="none", fix="add --model MODEL")

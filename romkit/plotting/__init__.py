@@ -4,6 +4,7 @@ figure = plot_rollout(run)
 save_figure(figure, "rollout.pdf")
 """
 
+from romkit.plotting.bands import plot_calibration, plot_forecast
 from romkit.plotting.portraits import plot_latent, plot_phase
 from romkit.plotting.rollout import plot_rollout, save_figure
 from romkit.plotting.spacetime import animate, plot_frames, plot_space_time, save_animation
@@ -12,6 +13,8 @@ from romkit.plotting.training import plot_training
 
 __all__ = [
     "animate",
+    "plot_calibration",
+    "plot_forecast",
     "plot_frames",
     "plot_latent",
     "plot_phase",

@@ -54,11 +54,11 @@ def test_rollout_prints_errors_and_writes_run_and_picture(model):
     assert result.exit_code == 0
     for words in ("lorenz96 at F = 3.15", "NRMSE", "valid for", "completed", "idempotency error", "cost"):
         assert words in result.stdout
-    run = open_dataset("runs/rollout-lorenz96.nc")
+    run = open_dataset("runs/rollout-lorenz96/rollout.nc")
     assert float(run.time[-1]) == pytest.approx(0.5)
-    assert Path("runs/rollout-lorenz96.png").read_bytes().startswith(b"\x89PNG")
-    assert "wrote runs/rollout-lorenz96.nc" in result.stdout
-    assert "wrote runs/rollout-lorenz96.png" in result.stdout
+    assert Path("runs/rollout-lorenz96/rollout.png").read_bytes().startswith(b"\x89PNG")
+    assert "wrote runs/rollout-lorenz96/rollout.nc" in result.stdout
+    assert "wrote runs/rollout-lorenz96/rollout.png" in result.stdout
 
 
 def test_several_contexts_and_options_in_any_order(model):
@@ -67,7 +67,7 @@ def test_several_contexts_and_options_in_any_order(model):
     assert result.exit_code == 0
     assert "F = 3.14" in result.stdout
     assert "F = 3.18" in result.stdout
-    run = open_dataset("here/and/there/rollout-lorenz96.nc")
+    run = open_dataset("here/and/there/rollout.nc")
     assert run.F.values.tolist() == [3.14, 3.18]
     assert float(run.time[1]) == pytest.approx(0.02)
     assert run.attrs["dynamics"] == "PetrovGalerkin"
@@ -89,7 +89,7 @@ def test_dataset_writes_what_python_makes():
 
 def test_dataset_is_the_training_set_by_default():
     assert romkit_command("dataset", "lorenz96", "--duration", "0.1", "--seed", "3").exit_code == 0
-    data = open_dataset("runs/lorenz96-train.nc")
+    data = open_dataset("runs/lorenz96-train/data.nc")
     assert (data.attrs["split"], data.attrs["seed"]) == ("train", 3)
 
 
@@ -106,7 +106,7 @@ def test_fit_from_a_file_passes_settings_on(data_file):
 def test_fit_from_a_system_takes_its_training_set():
     result = romkit_command("fit", "pod", "lorenz96")
     assert result.exit_code == 0
-    assert romkit.load("runs/pod-lorenz96.safetensors").report["data"]["split"] == "train"
+    assert romkit.load("runs/pod-lorenz96/projection.safetensors").report["data"]["split"] == "train"
 
 
 def test_info_lists_what_there_is():
@@ -123,7 +123,7 @@ def test_info_describes_files_and_systems(model, data_file):
     assert "indices modulo n" in romkit_command("info", "lorenz96").stdout
 
 
-@pytest.mark.parametrize("command", ["rollout", "fit", "law", "dataset", "info"])
+@pytest.mark.parametrize("command", ["rollout", "fit", "law", "dataset", "info", "check", "forecast", "compare"])
 def test_help_has_an_example(command):
     result = romkit_command(command, "--help")
     assert result.exit_code == 0
@@ -163,6 +163,10 @@ def test_help_has_an_example(command):
         ("law sindy ncae-lorenz96 lorenz96 --set degree=three", "degree: expected an integer"),
         ("law sindy ncae-lorenz96 lorenz96 --set library=cubic", "library: expected a Library"),
         ("law neural-ode ncae-lorenz96 lorenz96 --set hidden=0", "hidden: expected"),
+        ("check nowhere.nc", "no such file"),
+        ("forecast ncae-lorenz96 --from nowhere.nc --duration 1", "no such file"),
+        ("compare nowhere.nc", "no such file"),
+        ("rollout nowhere.py:Burgers --model ncae-lorenz96 --nu 1", "no such file"),
         ("rollout nowhere.nc --model ncae-lorenz96", "no such file"),
         ("info nowhere.nc", "no such file"),
         ("info lorenz", "did you mean 'lorenz96'?"),
@@ -219,11 +223,11 @@ def test_law_fits_and_rollout_and_info_read_it(kind, settings, model, data_file)
     common = ("--model", model, "--dynamics", "law.safetensors")
     assert romkit_command("rollout", "lorenz96", "--F", "3.15", "--duration", "0.1", *common).exit_code == 0
     law = romkit.load("law.safetensors")
-    assert open_dataset("runs/rollout-lorenz96.nc").attrs["dynamics"] == type(law).__name__
+    assert open_dataset("runs/rollout-lorenz96/rollout.nc").attrs["dynamics"] == type(law).__name__
     result = romkit_command("rollout", data_file, *common)
     assert result.exit_code == 0, result.stderr
-    assert "wrote runs/rollout-lorenz.nc" in result.stdout
-    assert open_dataset("runs/rollout-lorenz.nc").sizes["trajectory"] == 3
+    assert "wrote runs/rollout-lorenz/rollout.nc" in result.stdout
+    assert open_dataset("runs/rollout-lorenz/rollout.nc").sizes["trajectory"] == 3
 
 
 def test_a_rollout_of_measurements_without_a_system(lorenz_data, model):
@@ -232,10 +236,10 @@ def test_a_rollout_of_measurements_without_a_system(lorenz_data, model):
     save_dataset(data, "own.nc")
     words = ("--set", "hidden=8,8", "--set", "regression_steps=20", "--set", "shooting_steps=2")
     assert romkit_command("law", "neural-ode", model, "own.nc", *words).exit_code == 0
-    result = romkit_command("rollout", "own.nc", "--model", model, "--dynamics", "runs/neural-ode-own.safetensors")
+    result = romkit_command("rollout", "own.nc", "--model", model, "--dynamics", "runs/neural-ode-own/law.safetensors")
     assert result.exit_code == 0
     assert "full model" not in result.stdout
-    assert Path("runs/rollout-own.png").exists()
+    assert Path("runs/rollout-own/rollout.png").exists()
 
 
 def test_files_of_the_wrong_kind_are_refused(model, data_file):

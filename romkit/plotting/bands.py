@@ -1,0 +1,78 @@
+"""`plot_forecast` and `plot_calibration`: a forecast with its interval, and how often the truth is within."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import Figure
+
+from romkit.errors import InputError
+from romkit.plotting.style import BLUE, DARK, NEUTRAL, ORANGE, label, panels, plain, style
+
+SHOWN = 4
+"""How many components are drawn where none are named, and how many trajectories."""
+
+
+def plot_forecast(
+    band: xr.Dataset, truth: xr.Dataset | None = None, *, components: Sequence[str] | None = None
+) -> Figure:
+    """Mean and interval of an ensemble over time.
+
+    Args:
+        band: what `Ensemble.forecast` or `Ensemble.follow` returned.
+        truth: the data that were followed, drawn as a line; missing samples are gaps.
+        components: names of those to draw; by default four that vary most.
+
+    Raises:
+        InputError: a run without interval, or unknown components.
+    """
+    if "lower" not in band:
+        fix = "give what Ensemble.forecast or Ensemble.follow returned"
+        raise InputError("band", expected="a forecast with an interval", got=f"{sorted(map(str, band))}", fix=fix)
+    runs = (band if "trajectory" in band.dims else band.expand_dims("trajectory")).isel(trajectory=slice(SHOWN))
+    names = [str(name) for name in runs["component"].values]
+    if components is None:
+        spread = runs["state"].std(("trajectory", "time")).values
+        components = [names[k] for k in np.sort(np.argsort(spread)[::-1][:SHOWN])]
+    for name in components:
+        if name not in names:
+            raise InputError("components", expected=f"names among {names[:8]}", got=repr(name), fix="check the names")
+    unit = f"{label(runs['time'])}"
+    with style():
+        figure, axes = panels(len(components), runs.sizes["trajectory"], width=3.0, height=1.3, sharex=True)
+        for row, name in zip(axes, components, strict=True):
+            for k, panel in enumerate(row):
+                run = runs.isel(trajectory=k, component=names.index(name))
+                share = f"{run['lower'].attrs.get('level', 0.9):.0%} interval"
+                panel.fill_between(run["time"], run["lower"], run["upper"], color=BLUE, alpha=0.25, lw=0, label=share)
+                panel.plot(run["time"], run["state"], color=BLUE, label="mean")
+                if truth is not None:
+                    own = truth.isel(trajectory=k) if "trajectory" in truth.dims else truth
+                    panel.plot(
+                        own["time"], own["state"].isel(component=names.index(name)), color=DARK, lw=0.8, label="truth"
+                    )
+                plain(panel)
+            row[0].set_ylabel(name)
+        for panel in axes[-1]:
+            panel.set_xlabel(unit)
+        lines, words = axes[0, 0].get_legend_handles_labels()
+        figure.legend(lines, words, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+def plot_calibration(reliability: xr.Dataset) -> Figure:
+    """Coverage against the level of the interval: on the diagonal an ensemble says how wrong it is.
+
+    Args:
+        reliability: what `Ensemble.reliability` returned; thin lines are single trajectories.
+    """
+    with style():
+        figure, ((axes,),) = panels(1, 1, width=3.2, height=3.0)
+        axes.plot([0, 1], [0, 1], color=NEUTRAL, lw=0.8, ls=":", label="calibrated")
+        level = reliability["level"].values
+        for own in reliability["coverage_of"].transpose("trajectory", "level").values:
+            axes.plot(level, own, color=ORANGE, lw=0.4, alpha=0.6)
+        axes.plot(level, reliability["coverage"], "o-", color=ORANGE, markersize=3, label="all trajectories")
+        axes.set(xlabel="level of the interval", ylabel="share of the truth within", xlim=(0, 1), ylim=(0, 1))
+        plain(axes).legend(frameon=False)
+    return figure

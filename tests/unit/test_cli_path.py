@@ -1,0 +1,164 @@
+"""The path of a user's own data on the command line: check, fit, law, forecast, compare; and a system in a file."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import romkit
+from romkit.data import open_dataset, save_dataset
+from romkit.systems import SYSTEMS
+from tests.unit.test_cli import refusal, romkit_command
+
+BURGERS = '''
+from dataclasses import dataclass
+import torch
+from romkit.data import ContextParameter
+from romkit.systems import System
+
+
+@dataclass(frozen=True)
+class Burgers(System):
+    """u' = nu u_xx - u u_x on a ring."""
+
+    dt: float = 0.05
+    duration: float = 1.0
+    horizon: float = 1.0
+    name = "own-burgers"
+    state_names = tuple(f"u{k}" for k in range(16))
+    state_units = ("1",) * 16
+    context = (ContextParameter("nu", "1", 0.05, 0.2, "viscosity"),)
+
+    def rhs(self, t, x, c):
+        ahead, behind = x.roll(-1, -1), x.roll(1, -1)
+        return c * (ahead - 2 * x + behind) / 0.4**2 - x * (ahead - behind) / 0.8
+
+    def initial_state(self, contexts, rng):
+        wave = torch.sin(torch.linspace(0, 6.28, 17, dtype=contexts.dtype)[:-1])
+        return 1 + 0.5 * wave.expand(len(contexts), -1)
+
+
+small = Burgers(duration=0.5)
+'''
+
+
+@pytest.fixture(autouse=True)
+def _empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    known = dict(SYSTEMS)
+    yield
+    SYSTEMS.clear()
+    SYSTEMS.update(known)
+
+
+@pytest.fixture
+def own():
+    """my.nc: waves at nine speeds, with a label that is nobody's context."""
+    time, speed = np.linspace(0, 3, 61), np.linspace(0.8, 1.2, 9)
+    angle = 2 * speed[:, None] * time
+    state = np.stack([np.cos(angle), np.sin(angle)], axis=-1) @ np.random.default_rng(0).normal(size=(2, 5))
+    coords = {"time": time, "speed": ("trajectory", speed), "batch": ("trajectory", np.arange(9.0))}
+    data = xr.Dataset({"state": (("trajectory", "time", "component"), state)}, coords)
+    return str(save_dataset(data, "my.nc"))
+
+
+def ran(*words):
+    result = romkit_command(*words)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def test_the_path_from_a_file_to_a_forecast_with_a_band(own):
+    text = ran("check", own, "--context", "speed", "--out", "data.nc")
+    assert "speed 0.8 ... 1.2" in text
+    assert "batch" in text.partition("ignored")[2]
+    assert "wrote runs/pod-data/projection.safetensors" in ran("fit", "pod", "data.nc", "--set", "latent_dim=2")
+    model = "runs/pod-data/projection.safetensors"
+    text = ran("law", "sindy", model, "data.nc", "--set", "degree=1", "--set", "threshold=0.01")
+    assert "in physical latents" in text
+    assert "z0' =" in text.partition("in physical latents")[2]
+    first = ("--from", "data.nc", "--trajectory", "3", "--duration", "2")
+    text = ran("forecast", model, "--dynamics", "runs/sindy-data/law.safetensors", *first)
+    assert "wrote runs/forecast-projection/forecast.nc" in text
+    run = open_dataset("runs/forecast-projection/forecast.nc")
+    assert np.abs(run.state.values - open_dataset("data.nc").state.values[3, :41]).max() < 0.05
+    law = ("law", "sindy", model, "data.nc", "--set", "degree=1", "--members", "4", "--out", "ensemble")
+    assert "wrote an ensemble of 4 to ensemble" in ran(*law)
+    result = romkit_command("forecast", "ensemble", *first, "--speed", "1.6", "--out", "far")
+    assert result.exit_code == 0, result.stderr
+    warning = "romkit: warning: the reduced model leaves what it was trained on: speed by up to 2 half widths"
+    assert warning in result.stderr
+    band = open_dataset("far/forecast.nc")
+    assert bool((band.lower <= band.upper).all())
+    assert Path("far/forecast.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_prints_a_table_and_goes_on_where_it_ended(own):
+    words = ("compare", own, "--methods", "pod", "--laws", "dmd,sindy", "--set", "latent_dim=2", "--set", "epochs=1")
+    text = ran(*words)
+    assert text.splitlines()[0].split() == [
+        "projection",
+        "law",
+        "NRMSE",
+        "projection",
+        "alone",
+        "valid",
+        "for",
+        "lost",
+        "seconds",
+    ]
+    assert open_dataset("runs/compare-my/comparison.nc").sizes["law"] == 2
+    before = Path("runs/compare-my/pod+dmd.nc").stat().st_mtime_ns
+    assert ran(*words) == text
+    assert Path("runs/compare-my/pod+dmd.nc").stat().st_mtime_ns == before
+
+
+def test_an_earlier_run_is_not_overwritten_without_force(own):
+    words = ("fit", "pod", own, "--set", "latent_dim=2")
+    ran(*words)
+    file = Path("runs/pod-my/projection.safetensors")
+    content = file.read_bytes()
+    assert refusal(*words, "--seed", "1").endswith("choose another --out, or add --force")
+    assert file.read_bytes() == content
+    ran(*words[:-1], "latent_dim=3", "--force")
+    assert romkit.load(file).latent_dim == 3
+    assert "is there, from an earlier run" in refusal("check", own, "--out", own)
+
+
+def test_a_system_in_a_file(tmp_path):
+    Path("my_system.py").write_text(BURGERS)
+    assert "nu in [0.05, 0.2]" in ran("info", "my_system.py:Burgers")
+    ran("fit", "pod", "my_system.py:Burgers", "--set", "latent_dim=3", "--out", "pod.safetensors")
+    text = ran("rollout", "my_system.py:Burgers", "--nu", "0.1", "--model", "pod.safetensors")
+    assert "own-burgers at nu = 0.1" in text
+    assert Path("runs/rollout-Burgers/rollout.png").exists()
+    ran("dataset", "my_system.py:small", "--nu", "0.1,0.2")
+    assert open_dataset("runs/small-contexts/data.nc").sizes["time"] == 10
+    assert "did you mean 'Burgers'?" in refusal("info", "my_system.py:Burger")
+    Path("broken.py").write_text("import nothing_of_the_kind")
+    assert "broken.py: cannot be imported" in refusal("info", "broken.py:Burgers")
+    assert "--model: expected a model" in refusal("rollout", "my_system.py:Burgers", "--nu", "0.1")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("ncae", ["bandwidth", "epochs", "rollouts.steps", "quick"]),
+        ("sindy", ["threshold", "0.1", "STLSQ"]),
+        ("lspg", ["dt"]),
+    ],
+)
+def test_info_describes_methods_laws_and_dynamics_with_their_settings(name, words):
+    text = ran("info", name)
+    for word in words:
+        assert word in text
+
+
+def test_a_forecast_that_cannot_be_made(own):
+    ran("fit", "pod", own, "--set", "latent_dim=2")
+    model = "runs/pod-my/projection.safetensors"
+    first = ("--from", own, "--duration", "1")
+    assert "--dynamics: expected a law" in refusal("forecast", model, *first)
+    assert "--trajectory: expected one of 9" in refusal("forecast", model, *first, "--trajectory", "9")
+    assert "did you mean '--speed'?" in refusal("forecast", model, *first, "--sped", "1")
