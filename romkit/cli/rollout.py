@@ -64,7 +64,6 @@ def rollout(
     Examples:
       romkit rollout lorenz96 --F 3.15
       romkit rollout lorenz96 --F 3.14,3.15,3.18 --duration 50
-      romkit rollout pendulum --l1 0.4 --l2 0.5 --l3 0.6 --l4 0.5 --duration 1
       romkit rollout lorenz96 --F 3.15 --dynamics petrov-galerkin
       romkit rollout lorenz96 --F 3.15 --model runs/pod-lorenz96.safetensors
       romkit rollout my.nc --model my.safetensors --dynamics law.safetensors
