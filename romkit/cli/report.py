@@ -34,7 +34,7 @@ def report(
 
     \b
     Examples:
-      romkit report runs/rollout-lorenz96.nc
+      romkit report runs/rollout-lorenz96/rollout.nc
       romkit report ncae-lorenz96 --out model.html
     """  # noqa: D301, typer keeps the lines after \b as they are
     target = writable(out or Path(f"report-{Path(source).stem}.html"))
