@@ -4,6 +4,7 @@ from romkit.integrators.base import LatentDynamics, LatentField, LearnedField
 from romkit.integrators.dmd import DMD, LinearModel
 from romkit.integrators.estimator import Estimator
 from romkit.integrators.galerkin import Galerkin, PetrovGalerkin
+from romkit.integrators.hamiltonian import Hamiltonian
 from romkit.integrators.lspg import LSPG
 from romkit.integrators.neural_ode import NeuralODE, NeuralODEModel
 from romkit.integrators.operator_inference import OperatorInference, OperatorModel
@@ -13,7 +14,12 @@ from romkit.integrators.scaling import Scaling
 from romkit.integrators.sindy import Equation, SINDy, SINDyModel, WeakSINDy
 from romkit.integrators.sources import differentiated_samples, encoded_samples, galerkin_samples
 
-DYNAMICS: dict[str, type[LatentDynamics]] = {"galerkin": Galerkin, "petrov-galerkin": PetrovGalerkin, "lspg": LSPG}
+DYNAMICS: dict[str, type[LatentDynamics]] = {
+    "galerkin": Galerkin,
+    "petrov-galerkin": PetrovGalerkin,
+    "lspg": LSPG,
+    "hamiltonian": Hamiltonian,
+}
 """Latent dynamics by the name that the command line takes."""
 
 LAWS: dict[str, type[Estimator]] = {
@@ -33,6 +39,7 @@ __all__ = [
     "Equation",
     "Estimator",
     "Galerkin",
+    "Hamiltonian",
     "LatentDynamics",
     "LatentField",
     "LatentSamples",

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from romkit import checks
 from romkit.errors import InputError
@@ -19,6 +20,9 @@ from romkit.solvers import RK4, Solution, Solver
 from romkit.types import Field, Metric, ProjectionOperator
 
 T0 = torch.zeros((), dtype=torch.float64)
+
+TRACING_PAYS = 50
+"""Time steps from which tracing pays: it takes as long as some tens of them."""
 
 LatentRate = Callable[[Tensor, Tensor], Tensor]
 """(t, w) -> the highest latent rate (..., m): ż, or z̈ of a mechanical problem."""
@@ -31,10 +35,12 @@ class LatentDynamics(abc.ABC):
         tangential: whether it sees of the field no more than its projection onto a subspace that holds the manifold, so
             that it is the same on a system seen through a basis (see `System.through`).
         decodes_only: whether it sees decoder and metric alone once it has started, and never encodes.
+        orders: of the problems that it solves.
     """
 
     tangential: ClassVar[bool] = True
     decodes_only: ClassVar[bool] = False
+    orders: ClassVar[tuple[int, ...]] = (1, 2)
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         """The latent state that a trajectory from a full state starts at: the encoded one, unless overridden.
@@ -170,3 +176,20 @@ def solve(matrix: Tensor, vector: Tensor) -> Tensor:
 def transposed_product(matrix: Tensor, vector: Tensor) -> Tensor:
     """matrixᵀ vector for a batch."""
     return (matrix.mT @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[..., Tensor]:
+    """The function as a list of calls to torch, several times faster where most of its time goes into derivatives.
+
+    Forward differentiation works out at every call, and slowly, that the derivatives of constants are zero. It is left
+    as it is where gradients are wanted, or where what it calls depends on values.
+    """
+    if torch.is_grad_enabled():
+        return function
+    try:
+        graph = make_fx(lambda *given: function(*given))(*arguments)
+    except RuntimeError:
+        return function
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+    return graph

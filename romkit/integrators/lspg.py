@@ -8,13 +8,12 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from romkit import checks
 from romkit.engine import compiled_if
 from romkit.engine.compiled import Newton
 from romkit.errors import InputError
-from romkit.integrators.base import LatentDynamics, least_squares
+from romkit.integrators.base import TRACING_PAYS, LatentDynamics, least_squares, traced
 from romkit.integrators.galerkin import Galerkin
 from romkit.problem import Parts, Problem
 from romkit.progress import track
@@ -22,9 +21,6 @@ from romkit.solvers import Solution, Solver
 from romkit.solvers.base import Run, inside
 from romkit.solvers.grid import Grid
 from romkit.types import Field
-
-TRACING_PAYS = 50
-"""Time steps from which tracing pays: it takes as long as some tens of them."""
 
 CORRECTIONS = 3
 """Gauss-Newton steps that a time step takes, about."""
@@ -181,7 +177,7 @@ class _Steps(Solver):
         correction, count = self.rule.correction, grid.count
         example = self.rule.begin(times[0], y0, self.rate, grid.h[0].to(times))
         if count >= TRACING_PAYS or engine == "compiled":  # as it is, it cannot be recorded
-            correction = _traced(correction, times[0], *example)
+            correction = traced(correction, times[0], *example)
         sizes = [part.shape[-1] for part in example]
 
         def step(t: Tensor, y: Tensor) -> Tensor:
@@ -227,20 +223,3 @@ class _Steps(Solver):
 
 def _norm(x: Tensor) -> Tensor:
     return x.norm(dim=-1, keepdim=True)
-
-
-def _traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[..., Tensor]:
-    """The function as a list of calls to torch, several times faster where most of its time goes into derivatives.
-
-    Forward differentiation works out at every call, and slowly, that the derivatives of constants are zero. It is left
-    as it is where gradients are wanted, or where what it calls depends on values.
-    """
-    if torch.is_grad_enabled():
-        return function
-    try:
-        graph = make_fx(lambda *given: function(*given))(*arguments)
-    except RuntimeError:
-        return function
-    graph.graph.eliminate_dead_code()
-    graph.recompile()
-    return graph

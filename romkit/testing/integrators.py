@@ -110,7 +110,7 @@ def check_dynamics(
     if consistent and not learned and not projection.idempotent:
         fix = "give one that is, or consistent=False"
         raise InputError("projection", expected="an idempotent one", got=projection.name, fix=fix)
-    for order in (dynamics.order,) if learned else PROBLEMS:
+    for order in (dynamics.order,) if learned else dynamics.orders:
         with torch.no_grad(), laws_of(f"{dynamics}, order {order}"):
             start(dynamics, p, order)
             members(dynamics, p, order)

@@ -27,7 +27,7 @@ SIZES: dict[str, dict[str, dict[str, Settings]]] = {
             "ncae": (("layers", (2, 10, 36)), *MATCHED[1:]),
         },
         "pendulum": {
-            "flow": (("latent_dim", 4), ("units", (9,) * 5), ("embedding", (4, 8, 4))),
+            "flow": (("latent_dim", 4), ("units", (16, 16, 16)), ("embedding", (4, 8, 4))),
             "film-ae": (("encoder", (16, 10, 9, 6, 4)), ("decoder", (4, 6, 9, 10, 16))),
             "ncae": (("embedding", (4, 4, 4)), ("layers", (4, 8, 11, 16))),
         },
@@ -39,7 +39,7 @@ SIZES: dict[str, dict[str, dict[str, Settings]]] = {
             "ncae": (("layers", (2, 12, 28, 36)), *MATCHED[1:]),
         },
         "pendulum": {
-            "flow": (("latent_dim", 4), ("units", (39,) * 5), ("embedding", (4, 8, 4))),
+            "flow": (("latent_dim", 4), ("units", (63, 63, 63)), ("embedding", (4, 8, 4))),
             "film-ae": (("encoder", (16, 24, 24, 15, 4)), ("decoder", (4, 15, 24, 24, 16))),
             "ncae": (("embedding", (4, 8, 8)), ("layers", (4, 8, 12, 16, 16, 16, 16, 16))),
         },

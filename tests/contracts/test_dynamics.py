@@ -14,6 +14,7 @@ from romkit.integrators import (
     LAWS,
     LSPG,
     Galerkin,
+    Hamiltonian,
     LatentDynamics,
     NeuralODE,
     OperatorInference,
@@ -27,7 +28,7 @@ from romkit.testing import check_dynamics
 from tests.properties.test_projection_laws import make
 
 REGISTERED = [*(kind() for kind in DYNAMICS.values()), Reencoded(Galerkin(), 2), Reencoded(PetrovGalerkin(), 1)]
-COARSE = {LSPG: 1e-3}
+COARSE = {LSPG: 1e-3, Hamiltonian: 1e-3}
 """Tolerance of methods that take the steps of the output themselves and are of low order."""
 
 

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 from romkit import solvers
-from romkit.solvers import RK4, Adaptive, PerMember, Restarted, SciPy, Solver
+from romkit.solvers import RK4, Adaptive, ImplicitMidpoint, PerMember, Restarted, SciPy, Solver
 from romkit.testing import check_solver
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-10}
 REGISTERED = {
     RK4(0.01): 4,
+    ImplicitMidpoint(0.001): 2,
     Restarted(RK4(0.01), 1, lambda t, y: y): 4,
     Restarted(Adaptive(**TIGHT), 2, lambda t, y: y): None,
     **{Adaptive(method, **TIGHT): None for method in ("dopri5", "dopri8")},

@@ -1,0 +1,99 @@
+"""Reduced mechanics in canonical coordinates: the cotangent lift of a projection of configurations."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from romkit.errors import InputError
+from romkit.integrators.base import TRACING_PAYS, LatentDynamics, solve, traced, transposed_product
+from romkit.integrators.galerkin import Galerkin
+from romkit.problem import Parts, Problem
+from romkit.solvers import ImplicitMidpoint, Solution, Solver
+from romkit.types import Field
+
+
+@dataclass(frozen=True)
+class Hamiltonian(LatentDynamics):
+    """The motion of `Galerkin` in the inertia, but in latent coordinates and momenta (z, r), r = JᵀMJ ż.
+
+        H(z, r) = ½ rᵀ (JᵀMJ)⁻¹ r + V(φ(z)),   ż = ∂H/∂r,   ṙ = -∂H/∂z = Jᵀ (M q̈ + Ṁ q̇) + J̇ᵀ M q̇,
+
+    with q = φ(z), q̇ = J ż, M the metric and q̈ the field of the full model, so M q̈ + Ṁ q̇ = ∂L/∂q. The lift
+    (z, r) -> (q, p) = (φ(z), M J ż) is symplectic on any manifold and at any context, since Jᵀ p = r. A symplectic
+    solver then keeps the energy for as long as one follows. Trajectories start as those of `Galerkin`.
+
+    For mechanical systems; the solver is `ImplicitMidpoint` with the interval of the output by default.
+
+    Source: Lall, Krysl, Marsden (2003), Structure-preserving model reduction for mechanical systems, whose reduced
+    Lagrangian this is in canonical coordinates.
+    """
+
+    orders: ClassVar[tuple[int, ...]] = (2,)
+
+    def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
+        return Galerkin().start(problem, t, parts)
+
+    def solve(
+        self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+    ) -> Solution:
+        if problem.order not in self.orders:
+            fix = "use Galerkin(), or a system with velocities of its own"
+            raise InputError("dynamics", expected="dynamics of first order", got="Hamiltonian()", fix=fix)
+        step = float(times[1] - times[0]) if len(times) > 1 else 1.0
+        solver = ImplicitMidpoint(step) if solver is None else solver
+        field, y0 = self.field(problem), self.momentum(problem, times[0], start)
+        if len(times) >= TRACING_PAYS or engine == "compiled":  # as it is, it cannot be recorded
+            field = traced(field, times[0], y0)
+        solution = solver(field, y0, times, engine=engine, label="reduced model")
+        return solution._replace(states=self.velocity(problem, times[0], solution.states))
+
+    def field(self, problem: Problem) -> Field:
+        """(t, (z, r)) -> (ż, ṙ), each (..., 2m)."""
+
+        def canonical(t: Tensor, y: Tensor) -> Tensor:
+            z, dz = self.velocity(problem, t, y).chunk(2, dim=-1)
+            P = problem.path.at(t)
+            q, J = P.decode_jacobian(z)
+            v = _times(J, dz)
+            columns = torch.stack([v, problem.field(t, q, v)], dim=-1)
+            momentum, force = problem.metric(q, columns).unbind(-1)
+            changing = torch.func.jvp(lambda q: problem.metric(q, columns[..., :1]), (q,), (v,))[1].squeeze(-1)
+            return torch.cat([dz, transposed_product(J, force + changing) + _bent(P, z, dz, momentum)], dim=-1)
+
+        return canonical
+
+    def momentum(self, problem: Problem, t: Tensor, w: Tensor) -> Tensor:
+        """(z, ż) -> (z, r)."""
+        z, dz = w.chunk(2, dim=-1)
+        return torch.cat([z, _times(_inertia(problem, t, z), dz)], dim=-1)
+
+    def velocity(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
+        """(z, r) -> (z, ż)."""
+        z, r = y.chunk(2, dim=-1)
+        return torch.cat([z, solve(_inertia(problem, t, z), r)], dim=-1)
+
+    def lift(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
+        """(z, r) (..., 2m) -> (q, p) (..., 2n), the cotangent lift of φ."""
+        z, dz = self.velocity(problem, t, y).chunk(2, dim=-1)
+        q, J = problem.path.at(t).decode_jacobian(z)
+        return torch.cat([q, problem.metric(q, _times(J, dz).unsqueeze(-1)).squeeze(-1)], dim=-1)
+
+
+def _inertia(problem: Problem, t: Tensor, z: Tensor) -> Tensor:
+    """JᵀMJ (..., m, m)."""
+    q, J = problem.path.at(t).decode_jacobian(z)
+    return J.mT @ problem.metric(q, J)
+
+
+def _bent(P: object, z: Tensor, dz: Tensor, momentum: Tensor) -> Tensor:
+    """J̇ᵀ p (..., m): D²φ(ż, eᵢ) from D²φ(ż + eᵢ, ż + eᵢ) and D²φ(ż - eᵢ, ż - eᵢ)."""
+    unit = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device)
+    z, dz = z.unsqueeze(-2), dz.unsqueeze(-2)
+    rows = (P.decode_curvature(z, dz + unit) - P.decode_curvature(z, dz - unit)) / 4
+    return _times(rows, momentum)
+
+
+def _times(matrix: Tensor, vector: Tensor) -> Tensor:
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
