@@ -79,15 +79,19 @@ class ImplicitMidpoint(Solver):
         for _ in range(self.iterations):
             step = correction(t, known, u)
             u = torch.where(moving, u + step, u)
-            moving = moving & (_norm(step) > self.tolerance * (1 + _norm(u)))  # one that is lost has NaN
+            moving = moving & (_norm(step) > self._limit(u) * (1 + _norm(u)))  # one that is lost has NaN
             if not bool(moving.any()):
                 break
         return u
 
     def _settle_compiled(self, kernel: Newton, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         packed, start = torch.cat([known, u], dim=-1), known.shape[-1]
-        kernel.settle(t.item(), packed, start=start, iterations=self.iterations, tolerance=self.tolerance)
+        kernel.settle(t.item(), packed, start=start, iterations=self.iterations, tolerance=self._limit(u))
         return packed[..., start:]
+
+    def _limit(self, u: Tensor) -> float:
+        """The tolerance, as far as rounding allows."""
+        return max(self.tolerance, 16 * torch.finfo(u.dtype).eps)
 
 
 def _known(y: Tensor, h: Tensor) -> Tensor:
