@@ -38,12 +38,19 @@ def decompose(x: Tensor, rank: int, weigh: Weigher = lambda u: u) -> Decompositi
     """
     weighted = weigh(x.mT).mT  # (N, n)
     energy = (x * weighted).sum()
+    if not energy > 0:
+        return Decomposition(x.new_zeros(x.shape[1], 0), x.new_zeros(0), energy)
     subspace = _directions(x, weighted, rank, weigh)
     for _ in range(2):  # twice is enough (Giraud et al. 2005)
-        subspace = _orthonormalised(subspace, weigh)
+        subspace = orthonormalised(subspace, weigh)
     _, sigma, rotation = torch.linalg.svd(weighted @ subspace, full_matrices=False)
     kept = min(rank, int((sigma > sigma[:1] * torch.finfo(x.dtype).eps * max(x.shape)).sum()))
-    return Decomposition(subspace @ rotation[:kept].mT, sigma[:kept], energy)
+    return Decomposition(signed(subspace @ rotation[:kept].mT), sigma[:kept], energy)
+
+
+def signed(modes: Tensor) -> Tensor:
+    """Modes (n, r) whose largest component is positive, so that rounding does not decide their sign."""
+    return modes * modes.gather(0, modes.abs().argmax(0, keepdim=True)).sign()
 
 
 def _directions(x: Tensor, weighted: Tensor, rank: int, weigh: Weigher) -> Tensor:
@@ -52,7 +59,7 @@ def _directions(x: Tensor, weighted: Tensor, rank: int, weigh: Weigher) -> Tenso
     if count <= min(n, EXACT):
         found = x.mT @ _leading(x @ weighted.mT, rank)
     elif n <= EXACT:
-        unit = _orthonormalised(torch.eye(n, dtype=x.dtype), weigh)
+        unit = orthonormalised(torch.eye(n, dtype=x.dtype), weigh)
         found = unit @ _leading(unit.mT @ (weighted.mT @ weighted) @ unit, rank)
     else:
         return _random_directions(x, weighted, rank)
@@ -77,7 +84,7 @@ def _leading(gram: Tensor, rank: int) -> Tensor:
     return vectors[:, largest][:, keep].flip(-1)
 
 
-def _orthonormalised(u: Tensor, weigh: Weigher) -> Tensor:
+def orthonormalised(u: Tensor, weigh: Weigher) -> Tensor:
     """Columns with the same span that are orthonormal in the metric."""
     u = u / u.norm(dim=0)
     values, vectors = torch.linalg.eigh(u.mT @ weigh(u))

@@ -1,5 +1,7 @@
 """`romkit.basis`: the proper orthogonal decomposition of snapshots."""
 
+import os
+
 import numpy as np
 import torch
 import xarray as xr
@@ -8,6 +10,7 @@ from torch import Tensor
 from romkit import checks
 from romkit.bases.base import Basis
 from romkit.bases.decomposition import decompose
+from romkit.bases.streaming import stream
 from romkit.bases.weights import Weight, weigher
 from romkit.data import DIMS, check_states
 from romkit.errors import InputError
@@ -18,6 +21,9 @@ def basis(
     rank: int = 64,
     weight: Weight = None,
     tolerance: float | None = None,
+    *,
+    chunk: int | None = None,
+    checkpoint: str | os.PathLike | None = None,
 ) -> Basis:
     """The leading modes of snapshots: the subspace that is nearest to them in the metric W.
 
@@ -26,6 +32,9 @@ def basis(
         rank: number r of modes; with a tolerance, the largest.
         weight: W of the inner product, as (n,) positive numbers or a sparse mass matrix (n, n); Σ xₖ² by default.
         tolerance: share of the energy that may be left out; the smallest rank that does is taken.
+        chunk: snapshots in memory at a time, for data that are larger than it: a dataset that xarray reads lazily from
+            netCDF or zarr, with dask or without. It is read three or four times.
+        checkpoint: with `chunk`, a file from which an interrupted call goes on.
 
     Returns:
         Mean, modes with Vᵀ W V = I, singular values, energy. In float64, by the method of snapshots up to 1500 of them,
@@ -37,19 +46,31 @@ def basis(
     Source: Sirovich (1987), Turbulence and the dynamics of coherent structures; Halko, Martinsson, Tropp (2011),
     Finding structure with randomness, algorithm 4.4.
     """
-    x = _snapshots(data)
-    count, n = x.shape
+    x = _snapshots(data) if chunk is None else None
+    count, n = x.shape if chunk is None else _lazy(data)
     if checks.at_least("rank", rank, 1) > min(count, n) and tolerance is None:
         expected, fix = f"at most {min(count, n)}, the number of snapshots or of their components", "give a smaller one"
         raise InputError("rank", expected=expected, got=str(rank), fix=fix)
-    mean = x.mean(0)
-    modes, sigma, energy = decompose(x - mean, rank, weigher(weight, n))
+    weigh = weigher(weight, n)
+    if chunk is None:
+        mean = x.mean(0)
+        modes, sigma, energy = decompose(x - mean, rank, weigh)
+    else:
+        mean, (modes, sigma, energy) = stream(data, rank, weigh, checks.at_least("chunk", chunk, 1), checkpoint)
     share = (sigma**2).cumsum(0) / energy
     kept = len(sigma) if tolerance is None else _smallest(share, checks.positive("tolerance", tolerance), rank)
     if tolerance is None and len(sigma) < rank:
         expected, fix = f"at most {len(sigma)}, the directions of these snapshots", "give a smaller one, or a tolerance"
         raise InputError("rank", expected=expected, got=str(rank), fix=fix)
     return Basis(modes[:, :kept], mean, weight, singular_values=sigma[:kept], energy=share[:kept])
+
+
+def _lazy(data: object) -> tuple[int, int]:
+    """N and n of a dataset, whose values are not looked at."""
+    if not isinstance(data, xr.Dataset) or "state" not in data or set(data["state"].dims) != set(DIMS):
+        fix = "open it with xarray.open_dataset, or leave chunk out"
+        raise InputError("data", expected=f"a dataset with state {DIMS}", got=type(data).__name__, fix=fix)
+    return data["state"].size // data.sizes["component"], data.sizes["component"]
 
 
 def _snapshots(data: xr.Dataset | np.ndarray | Tensor) -> Tensor:

@@ -1,0 +1,208 @@
+"""Cost and error of reduced models on large states: python -m studies.large.run. Half an hour on a core.
+
+The work is a list of pieces; each writes its numbers into results.json when it is done, and is skipped from then on.
+Basis and coordinates, which are large, stay in runs/large.
+"""
+
+import json
+import resource
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+import romkit
+from romkit import provenance
+from romkit.bases import Basis
+from romkit.engine.threads import one_thread
+from romkit.files import atomic
+from romkit.problem import ConstantPath
+from romkit.solvers import RK4
+from romkit.systems import Burgers2D
+from studies.large.published import newton_step
+
+RESULTS, FOLDER = Path(__file__).with_name("results.json"), Path("runs/large")
+RANK, LATENT, REPEATS = 160, 10, 5
+LAYERS = (LATENT, 24, 48)
+"""Of the networks, before the r coordinates."""
+
+Numbers = dict[str, object]
+
+
+def times_of(system: Burgers2D) -> Tensor:
+    """The 501 times of a run."""
+    return torch.arange(round(system.duration / system.dt) + 1, dtype=torch.float64) * system.dt
+
+
+def seconds(call: Callable[[], object], repeats: int = REPEATS) -> float:
+    """CPU seconds of the fastest call, so that other work on the machine does not count."""
+    found = []
+    for _ in range(repeats):
+        began = time.process_time()
+        call()
+        found.append(time.process_time() - began)
+    return min(found)
+
+
+def training() -> tuple[Basis, object]:
+    """Basis and coordinates of the nine training runs at n = 20 000; made once."""
+    files = (FOLDER / "basis.safetensors", FOLDER / "coordinates.nc")
+    if not all(file.exists() for file in files):
+        data = Burgers2D().dataset("train")
+        basis = romkit.basis(data.isel(time=slice(None, None, 2)), rank=RANK)
+        romkit.save(basis, files[0])
+        romkit.data.save_dataset(basis.project(data), files[1])
+    return romkit.load(files[0]), romkit.data.open_dataset(files[1])
+
+
+def full_models(cells: int) -> Numbers:
+    """CPU seconds of one run by the full models, on one thread, and how far the explicit one is from the implicit."""
+    system = Burgers2D(cells=cells)
+    c, times = torch.tensor([[4.56, 0.019]], dtype=torch.float64), times_of(system)
+    start, ends = system.start(c), times[[0, -1]]
+    solver = lambda: system._solve(None, start, c, times, "compiled", "full")  # noqa: E731  # states, not velocities
+    solver()
+    numbers = {"n": system.state_size, "implicit, one sweep": seconds(solver, 3)}
+    if cells <= 100:
+        steps = 5
+        began = time.process_time()
+        newton_step(cells, (4.56, 0.019), system.dt, steps)
+        numbers["implicit, general sparse solver"] = (time.process_time() - began) / steps * (len(times) - 1)
+        for dt in (0.125, 0.1, 0.05):
+            explicit = RK4(dt)(system.field(c), *start, times)
+            if not bool(explicit.status.any()):
+                break
+        truth = solver().states
+        numbers["explicit step"] = dt
+        numbers["explicit RK4"] = seconds(lambda: RK4(dt)(system.field(c), *start, ends), 2)
+        numbers["explicit against implicit"] = ((explicit.states - truth).norm() / truth.norm()).item()
+    return numbers
+
+
+def reduced_models(rank: int) -> Numbers:
+    """Errors at the nine unseen contexts, and CPU seconds of a run, of POD-Galerkin."""
+    basis = training()[0].truncated(rank)
+    began = time.process_time()
+    through = Burgers2D().through(basis)
+    numbers = {"rank": rank, "tensors, seconds": time.process_time() - began}
+    return numbers | evaluated(basis, lambda c, y0, times: (through.field(c), y0, None))
+
+
+def evaluated(basis: Basis, model: Callable) -> Numbers:
+    """Errors relative to the norm of the truth at each unseen context; seconds of one run, one context at a time."""
+    system, errors, floors = Burgers2D(), [], []
+    times = times_of(system)
+    for mu in system.test_contexts():
+        c = torch.from_numpy(mu[None])
+        with torch.no_grad(), one_thread():
+            truth = system._solve(None, system.start(c), c, times, "compiled", "full").states[0]
+            y = basis.encode(truth)
+            floor = (truth - basis.decode(y)).norm()
+            field, start, decode = model(c, y[:1], times)
+            solution = RK4(system.dt)(field, start, times, engine="compiled")
+        found = solution.states[0] if decode is None else decode(solution.states)[0]
+        errors.append((((found - y).norm() ** 2 + floor**2).sqrt() / truth.norm()).item())
+        floors.append((floor / truth.norm()).item())
+    with torch.no_grad(), one_thread():
+        run, _ = RK4(system.dt).prepare(field, start, times, "compiled", "reduced")
+        cost = seconds(lambda: run(start, times))
+        decoding = seconds(lambda: basis.decode(found[-1:]), 3)
+    return {"errors": errors, "floors": floors, "seconds": cost, "decoding one state, seconds": decoding}
+
+
+def network(method: str, rank: int, epochs: int) -> Numbers:
+    """The same of a network behind the basis, with Galerkin projection folded to its hidden units."""
+    from romkit.folding import folded
+    from romkit.integrators import Galerkin
+
+    basis, coordinates = training()
+    basis = basis.truncated(rank)
+    layers = (*LAYERS, rank)
+    sizes = {"layers": layers} if "cae" in method else {"encoder": layers[::-1], "decoder": layers}
+    began = time.process_time()
+    model = romkit.fit(method, coordinates.isel(component=slice(rank)), epochs=epochs, engine="torch", **sizes).double()
+    numbers = {"method": method, "rank": rank, "epochs": epochs, "training, seconds": time.process_time() - began}
+    through = Burgers2D().through(basis)
+
+    def reduced(c: Tensor, y0: Tensor, times: Tensor) -> tuple:
+        P = model(c)
+        problem = through.problem(ConstantPath(P), c)
+        small = folded(problem, through.quadratic(c))
+        return Galerkin().field(small), Galerkin().start(problem, times[0], (y0,)), P.decode
+
+    return numbers | evaluated(basis, reduced)
+
+
+def step_against_n(cells: int, rank: int = 32) -> Numbers:
+    """CPU seconds per step of a reduced model at this n, and of decoding one state."""
+    system = Burgers2D(cells=cells)
+    c, times = torch.tensor([[4.56, 0.019]], dtype=torch.float64), torch.linspace(0, 25, 41, dtype=torch.float64)
+    with torch.no_grad(), one_thread():
+        states = system._solve(None, system.start(c), c, times, "compiled", "full").states[0]
+        basis = romkit.basis(states, rank=rank)
+        began = time.process_time()
+        through = system.through(basis)
+        tensors = time.process_time() - began
+        grid, start = times_of(system), basis.encode(states[:1])
+        run, _ = RK4(system.dt).prepare(through.field(c), start, grid, "compiled", "reduced")
+        cost = seconds(lambda: run(start, grid), 9) / (len(grid) - 1)
+        decoding = seconds(lambda: basis.decode(start), 3)
+    return {"n": system.state_size, "step, seconds": cost, "decoding, seconds": decoding, "tensors, seconds": tensors}
+
+
+def hundred_thousand() -> Numbers:
+    """`fit("pod")`, `fit("ncae", basis=64)` and a rollout with 500 snapshots at n = 10^5: seconds and memory."""
+    system = Burgers2D(cells=224, duration=25.0, dt=0.05)
+    data = system.dataset(mu1=[4.3, 5.2], mu2=[0.017, 0.028], duration=12.5)
+    settings = {"latent_dim": 3, "epochs": 100, "engine": "torch"}
+    clock = {"n": system.state_size, "snapshots": data.sizes["trajectory"] * data.sizes["time"]}
+    for name, call in (
+        ("fit pod", lambda: romkit.fit("pod", data, latent_dim=10)),
+        ("fit ncae behind 64 modes", lambda: romkit.fit("ncae", data, basis=64, **settings)),
+    ):
+        began, wall = time.process_time(), time.perf_counter()
+        model = call()
+        clock[name] = {"CPU seconds": time.process_time() - began, "seconds": time.perf_counter() - wall}
+    began, wall = time.process_time(), time.perf_counter()
+    romkit.follow(model, data.isel(trajectory=[0], time=slice(0, 100)), system=system)
+    clock["follow 100 times"] = {"CPU seconds": time.process_time() - began, "seconds": time.perf_counter() - wall}
+    clock["largest memory, GB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    return clock
+
+
+PIECES: dict[str, Callable[[], Numbers]] = {
+    "n = 100 000": hundred_thousand,  # first, since it reads the largest memory of the process
+    "full models, n = 20 000": lambda: full_models(100),
+    "full models, n = 125 000": lambda: full_models(250),
+    "POD-Galerkin, 64 modes": lambda: reduced_models(64),
+    "POD-Galerkin, 80 modes": lambda: reduced_models(80),
+    "POD-Galerkin, 100 modes": lambda: reduced_models(100),
+    "step, n = 10 000": lambda: step_against_n(71),
+    "step, n = 100 000": lambda: step_against_n(224),
+    "full models, n = 500 000": lambda: full_models(500),
+    "NcAE": lambda: network("ncae", 64, 200),
+    "step, n = 1 000 000": lambda: step_against_n(707),
+    "FiLM+AE": lambda: network("film-ae", 64, 200),
+}
+
+
+def main(only: str = "") -> None:
+    """Computes what is missing."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    for name, piece in PIECES.items():
+        if name in results or only not in name:
+            continue
+        results[name] = piece() | {"device": provenance.device_name("cpu"), "versions": provenance.versions()}
+        with atomic(RESULTS) as file:
+            file.write_text(json.dumps(results, indent=1), encoding="utf-8")
+        print(name, {k: v for k, v in results[name].items() if k not in ("device", "versions")}, flush=True)
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(*sys.argv[1:])

@@ -1,0 +1,116 @@
+"""Out of core: the same as in memory, whatever the blocks; stopped and resumed; merged from parts."""
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from scipy.linalg import subspace_angles
+
+import romkit
+from romkit.bases import streaming
+from romkit.bases.summary import Summary
+from romkit.errors import InputError
+
+RNG = np.random.default_rng(0)
+
+
+def dataset(trajectories=4, times=45, n=80, decay=0.85):
+    """Singular values that fall slowly: a single pass is far from enough."""
+    count = trajectories * times
+    left, right = (np.linalg.qr(RNG.standard_normal((size, n)))[0] for size in (count, n))
+    x = (left * decay ** np.arange(n)) @ right.T + np.linspace(0, 3, n)
+    state = (("trajectory", "time", "component"), x.reshape(trajectories, times, n))
+    return xr.Dataset({"state": state}, {"time": np.arange(times) * 0.1})
+
+
+DATA = dataset()
+WEIGHT = RNG.uniform(0.5, 2.0, 80)
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+@pytest.mark.parametrize("chunk", [7, 45, 1])
+def test_it_equals_the_decomposition_in_memory(chunk, weight):
+    memory, streamed = romkit.basis(DATA, 10, weight), romkit.basis(DATA, 10, weight, chunk=chunk)
+    assert np.allclose(streamed.mean, memory.mean, atol=1e-13)
+    scale = memory.singular_values[0]
+    assert (streamed.singular_values - memory.singular_values).abs().max() < 1e-8 * scale
+    root = np.ones(80) if weight is None else np.sqrt(weight)
+    assert subspace_angles(root[:, None] * streamed.modes.numpy(), root[:, None] * memory.modes.numpy()).max() < 1e-6
+    assert np.allclose(streamed.energy, memory.energy, atol=1e-8)
+
+
+def test_one_pass_is_not_enough_here():
+    """So that the test above can fail."""
+    x = torch.from_numpy(DATA.state.values.reshape(-1, 80))
+    parts = [Summary.of(part, 10, lambda u: u) for part in x.split(20)]
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.merged(part, 10, lambda u: u)
+    exact = torch.linalg.svdvals(x - x.mean(0))[:10]
+    assert (whole.factor.norm(dim=0) - exact).abs().max() > 1e-6 * exact[0]
+    assert torch.allclose(whole.energy, (x - x.mean(0)).square().sum())
+    assert torch.allclose(whole.mean, x.mean(0))
+
+
+def test_summaries_merge_in_any_order():
+    x = torch.from_numpy(DATA.state.values.reshape(-1, 80))
+    parts = [Summary.of(part, 80, lambda u: u) for part in x.split(50)]
+    left = (
+        parts[0].merged(parts[1], 80, lambda u: u).merged(parts[2].merged(parts[3], 80, lambda u: u), 80, lambda u: u)
+    )
+    assert torch.allclose(
+        left.factor.norm(dim=0), torch.linalg.svdvals(x - x.mean(0))[: left.factor.shape[1]], atol=1e-9
+    )
+
+
+class Killed(Exception):
+    """What stops a call in the middle."""
+
+
+def test_a_call_that_is_stopped_five_times_gives_the_same(tmp_path, monkeypatch):
+    monkeypatch.setattr(streaming, "SECONDS", 0.0)
+    whole, file, read = romkit.basis(DATA, 10, chunk=20), tmp_path / "progress.safetensors", [0]
+    since = streaming._Blocks.since
+
+    def fragile(self, first):
+        for x in since(self, first):
+            read[0] += 1
+            if read[0] in (3, 9, 17, 26, 31):
+                raise Killed
+            yield x
+
+    monkeypatch.setattr(streaming._Blocks, "since", fragile)
+    for _ in range(5):
+        with pytest.raises(Killed):
+            romkit.basis(DATA, 10, chunk=20, checkpoint=file)
+    resumed = romkit.basis(DATA, 10, chunk=20, checkpoint=file)
+    assert torch.allclose(resumed.modes, whole.modes, rtol=0, atol=1e-9)
+    assert torch.allclose(resumed.singular_values, whole.singular_values, rtol=1e-12)
+    assert not file.exists()
+
+
+def test_files_are_read_block_by_block(tmp_path, monkeypatch):
+    DATA.to_netcdf(tmp_path / "large.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "large.nc", engine="h5netcdf") as lazy:
+        streamed = romkit.basis(lazy, 10, chunk=15)
+        assert not lazy.state.variable._in_memory
+    assert torch.allclose(streamed.singular_values, romkit.basis(DATA, 10).singular_values, rtol=0, atol=1e-9)
+
+
+def test_bad_input_is_one_line(tmp_path, monkeypatch):
+    broken = DATA.copy(deep=True)
+    broken.state[1, 3, 5] = np.nan
+    monkeypatch.setattr(streaming, "SECONDS", 0.0)
+    with pytest.raises(InputError, match="data: expected finite snapshots, got NaN or infinity in trajectory 1, times"):
+        romkit.basis(broken, 10, chunk=20, checkpoint=tmp_path / "file")
+    for call, message in (
+        (
+            lambda: romkit.basis(DATA, 9, chunk=20, checkpoint=tmp_path / "file"),
+            "checkpoint: expected one of this very",
+        ),
+        (lambda: romkit.basis(DATA.state.values, 3, chunk=20), "data: expected a dataset with state"),
+        (lambda: romkit.basis(DATA, 200, chunk=20), "rank: expected at most 80"),
+        (lambda: romkit.basis(DATA, 3, chunk=0), "chunk: expected an integer >= 1"),
+    ):
+        with pytest.raises(InputError, match=message):
+            call()
