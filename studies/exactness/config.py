@@ -1,9 +1,13 @@
 """What races: methods, systems, sizes and trainings."""
 
+import math
+
+from studies.exactness.guarantees import Certificates, Energy
 from studies.exactness.race import Race
-from studies.rollout_drift.config import LORENZ96, MATCHED, PENDULUM, SMOKE_LORENZ96, SMOKE_PENDULUM
+from studies.rollout_drift.config import LORENZ96, MATCHED, PENDULUM, SMOKE_LORENZ96, SMOKE_PENDULUM, Plan
 from studies.rollout_drift.data import Settings
 from studies.rollout_drift.models import Model
+from studies.runner import Task
 
 FRESH = tuple(range(20, 30))
 """Seeds of the results; sizes and settings were chosen with the seeds 100 and 101, on validation contexts."""
@@ -48,10 +52,22 @@ SIZES: dict[str, dict[str, dict[str, Settings]]] = {
 """Sizes by preset, system and method: those of FiLM+AE's preset for equal, then half and twice its parameters."""
 
 
-def tasks(preset: str) -> list[Race]:
+GUARANTEES = (
+    Certificates("lorenz96", math.inf, contexts=10, pairs=1_000_000),
+    Certificates("pendulum", 0.01, contexts=10, pairs=1_000_000),
+    *(Energy(True, dt, steps=100_000, every=100) for dt in (1e-3, 2e-3, 4e-3)),
+    Energy(False, 4e-3, steps=100_000, every=100),
+)
+"""Bounds hold for all states of Lorenz96, and within 0.01 rad of the mean on the pendulum, whose network is deep."""
+
+
+def tasks(preset: str) -> list[Task]:
     """What a preset computes."""
+    if preset == "guarantees":
+        return list(GUARANTEES)
     if preset == "smoke":
-        return [_smoke(plan) for plan in (SMOKE_LORENZ96, SMOKE_PENDULUM)]
+        races = [_smoke(plan) for plan in (SMOKE_LORENZ96, SMOKE_PENDULUM)]
+        return [*races, Certificates("pendulum", 0.01, contexts=1, pairs=1000), Energy(True, 2e-3, steps=20, every=2)]
     plans = {plan.system: plan for plan in (LORENZ96, PENDULUM)}
     return [
         Race(Model(system, method, preset, FRESH, plans[system].data, (*SNAPSHOTS[system], *sizes)))
@@ -60,5 +76,5 @@ def tasks(preset: str) -> list[Race]:
     ]
 
 
-def _smoke(plan) -> Race:
+def _smoke(plan: Plan) -> Race:
     return Race(Model(plan.system, "flow", "smoke", (0, 1), plan.data, (("epochs", 1),), plan.parameters))

@@ -12,6 +12,7 @@ from studies.markdown import table
 from studies.rollout_drift.config import SWITCH
 from studies.runner.archive import read
 
+MAPS = {"encoder": "ρ", "decoder": "φ", "projection": "P"}
 TITLES = {"lorenz96": "Lorenz96", "pendulum": "Pendulum"}
 BELOW = 0.012
 """So far below the change of wave number, in F, waves still decay in the data: these are on no surface."""
@@ -40,8 +41,12 @@ def _page(folder: Path) -> Iterator[str]:
     yield "# Results\n\nWritten by report.py. Mean ± standard deviation over seeds; physical units.\n"
     for preset in PRESETS:
         found = read(folder / preset) if (folder / preset).exists() or (folder / f"{preset}.nc").exists() else []
+        if preset == "guarantees":
+            yield from _guarantees(found)
+            continue
         for system, title in TITLES.items():
-            runs = sorted((run for run in found if run.attrs["system"] == system), key=_velocity)
+            races = (run for run in found if run.attrs.get("system") == system and "kind" not in run.attrs)
+            runs = sorted(races, key=_velocity)
             if not runs:
                 continue
             yield f"\n## {title}, size {preset}\n\nRoot mean squares over all test contexts.\n"
@@ -50,6 +55,33 @@ def _page(folder: Path) -> Iterator[str]:
                 yield "\nVelocity RMSE of each forcing, averaged over forcings:\n"
                 yield table(AWAY, [_away(run) for run in runs])
             yield f"\n{_provenance(runs)}\n"
+
+
+def _guarantees(found: list[xr.Dataset]) -> Iterator[str]:
+    rows = [_bound(run, which) for run in found if run.attrs["kind"] == "certificates" for which in MAPS]
+    if rows:
+        yield "\n## Certificates of the pretrained NcAEs\n\nLargest of each over random contexts of the range.\n"
+        yield table(("system", "map", "radius", "upper", "lower", "upper / lower", "pairs / upper", "CPU s"), rows)
+    motions = [run for run in found if run.attrs["kind"] == "energy"]
+    if motions:
+        yield "\n## Energy of the pendulum's reduced motion\n\nRelative to the first; the trend is a fitted line's.\n"
+        yield table(
+            ("solver", "steps", "largest error", "change by the trend", "lift"), [_energy(run) for run in motions]
+        )
+
+
+def _bound(run: xr.Dataset, which: str) -> list[str]:
+    row = run.sel(map=which)
+    ratios = [(row.upper / row.lower).max(), (row.of_pairs / row.upper).max(), row.seconds.max()]
+    sizes = [f"{float(x):.3g}" for x in (row.radius.max(), row.upper.max(), row.lower.max())]
+    return [run.attrs["system"], MAPS[which], *sizes, *(f"{float(x):.2f}" for x in ratios)]
+
+
+def _energy(run: xr.Dataset) -> list[str]:
+    error, time = run.energy_error.values, run.time.values
+    trend = np.polyfit(time, error, 1)[0] * time[-1]
+    sizes = [f"{x:.1e}" for x in (np.abs(error).max(), trend, run.attrs["symplecticity"])]
+    return [str(run.attrs["solver"]).split(", iter")[0].split(", div")[0] + ")", str(run.attrs["steps"]), *sizes]
 
 
 def _velocity(run: xr.Dataset) -> float:

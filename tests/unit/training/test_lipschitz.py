@@ -1,0 +1,46 @@
+"""The term that keeps Lipschitz bounds below a target, against certificates."""
+
+import math
+
+import pytest
+import torch
+
+import romkit
+from romkit.errors import InputError
+from romkit.training import LipschitzBound, Reconstruction
+from romkit.training.lipschitz import log_bound
+from tests.properties.test_projection_laws import make
+
+
+@pytest.mark.parametrize("method", ["ncae", "cae"])
+def test_the_bound_is_never_below_the_certificate(method):
+    model = make(method, (2, 4, 1, 5)).double().requires_grad_(False)
+    model.normalization.state_scale.fill_(1.5)  # of one unit
+    c = model.normalization.context_shift
+    maps = model.at(model.normalization.normalise_context(c))
+    assert math.exp(log_bound(maps).max()) >= float(romkit.certify(model, c).upper.sel(map="projection")) * (1 - 1e-9)
+
+
+def test_training_with_it_ends_below_the_target(lorenz_data):
+    settings = {"epochs": 30, "layers": (2, 6, 36), "engine": "torch", "seed": 1}
+    free = romkit.fit("ncae", lorenz_data, **settings, loss=[Reconstruction()])
+    kept = romkit.fit("ncae", lorenz_data, **settings, loss=[Reconstruction(), LipschitzBound(target=4.0, weight=10.0)])
+    of_P = [float(romkit.certify(model, F=3.15).upper.sel(map="projection")) for model in (free, kept)]
+    assert of_P[1] < 4.4
+    assert of_P[0] > of_P[1]
+
+
+def test_what_it_refuses(lorenz_data):
+    with pytest.raises(InputError, match="loss: expected a constrained autoencoder"):
+        romkit.fit("flow", lorenz_data, epochs=1, loss=[Reconstruction(), LipschitzBound()])
+    with pytest.raises(InputError, match="target: expected a positive number"):
+        LipschitzBound(target=0.0)
+    assert torch.equal(LipschitzBound(target=1e9).value(_batch()).detach(), torch.tensor(0.0))
+
+
+def _batch():
+    class Batch:
+        maps = make("ncae", (2, 4, 1, 5)).at(torch.zeros(1))
+        y = torch.zeros(1)
+
+    return Batch()
