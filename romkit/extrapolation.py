@@ -11,8 +11,8 @@ from romkit.errors import ExtrapolationWarning
 from romkit.integrators import LatentDynamics
 from romkit.projections import Projection
 
-MARGIN = 1e-6
-"""Of a context at the end of its range, rounding in float32 included."""
+ROUNDING = 4 * torch.finfo(torch.float32).eps
+"""Of the ends of a range, in which projections are trained; relative to the context."""
 
 
 def noted(run: xr.Dataset, projection: Projection, dynamics: LatentDynamics, contexts: Tensor) -> xr.Dataset:
@@ -28,8 +28,9 @@ def noted(run: xr.Dataset, projection: Projection, dynamics: LatentDynamics, con
         `context_distance` in half widths of the training range beyond its ends, 0 inside it; and for a law
         `state_distance` from the nearest sample, 1 where they end.
     """
-    scaled = projection.normalization.normalise_context(contexts.to(projection.normalization.context_shift))
-    beyond = (scaled.abs() - 1 - MARGIN).clamp(min=0)
+    shift, scale = projection.normalization.context_shift, projection.normalization.context_scale
+    scaled = projection.normalization.normalise_context(contexts.to(shift))
+    beyond = (scaled.abs() - 1 - ROUNDING * (1 + shift.abs() / scale)).clamp(min=0)
     apart = beyond.amax(-1) if beyond.shape[-1] else contexts.new_zeros(contexts.shape[:-1])
     dims = ("trajectory", "time")[: apart.ndim]
     named = {"units": "1", "long_name": "distance from the training range, in half widths"}

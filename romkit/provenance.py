@@ -1,5 +1,6 @@
 """Where a result came from: versions and device, recorded in every file romkit writes."""
 
+import functools
 import importlib.metadata
 import os
 import platform
@@ -12,13 +13,15 @@ _PACKAGES = ("romkit", "torch", "geoopt", "torchdiffeq", "mujoco", "numpy", "pys
 
 def versions(*more: str) -> dict[str, str]:
     """Installed version of romkit, of each package that can change a number, and of what else is named."""
-    found = {}
-    for package in (*_PACKAGES, *more):
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+    return {package: _version(package) for package in (*_PACKAGES, *more)}
+
+
+@functools.cache
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def device_name(device: torch.device | str) -> str:

@@ -7,6 +7,7 @@ from romkit.cli import (  # noqa: F401, each adds its command to the app
     check,
     compare,
     dataset,
+    explore,
     fit,
     forecast,
     info,

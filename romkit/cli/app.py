@@ -74,6 +74,7 @@ def romkit(
     romkit forecast MODEL --from DATA      a reduced model alone
     romkit compare DATA                    projections and laws side by side
     romkit dataset lorenz96 --split test   simulate a dataset
+    romkit explore MODEL                   a page with sliders for its context
     romkit report FILE                     a run or a model as one page of HTML
     romkit study                           reproduce what was measured
 

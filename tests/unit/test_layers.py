@@ -20,6 +20,7 @@ LAYERS = (
     {"rollout", "forecast"},
     {"ensemble", "compare"},
     {"plotting"},
+    {"explorer"},
     {"cli"},
 )
 FOUNDATIONS = LAYERS[0]

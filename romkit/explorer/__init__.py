@@ -1,0 +1,9 @@
+"""The explorer: a local page on which a reduced model answers to sliders of its context.
+
+Needs the extra `explore`.
+"""
+
+from romkit.explorer.exploration import Exploration, View
+from romkit.explorer.page import explore
+
+__all__ = ["Exploration", "View", "explore"]

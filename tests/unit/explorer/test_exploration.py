@@ -1,0 +1,60 @@
+"""The explorer in numbers: what it shows is what rollouts say."""
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.errors import InputError
+
+pytest.importorskip("panel")
+
+from romkit.explorer import Exploration
+from romkit.projections import stack
+
+
+@pytest.fixture(scope="module")
+def exploration():
+    system = romkit.systems.Lorenz96(transient=2.0)
+    return Exploration(romkit.load("ncae-lorenz96"), system, duration=4.0)
+
+
+def test_a_view_is_a_rollout(exploration):
+    view = exploration.view({"F": 3.15})
+    run = romkit.rollout(
+        exploration.system, exploration.projection, F=3.15, duration=4.0, dt=0.02, solver=romkit.solvers.RK4(0.01)
+    )
+    assert np.allclose(view.error, run.nrmse, atol=1e-8)
+    assert np.allclose(view.projected, run.nrmse_projected, atol=1e-5)
+    assert view.valid_time == float(run.valid_time)
+    assert view.idempotency < 1e-10
+    assert view.portrait.shape == (201, 2)
+
+
+def test_a_shifted_copy_lags_by_its_shift():
+    from romkit.explorer.exploration import _lag
+
+    time = np.linspace(0, 6, 2001)
+    wave = np.stack([np.sin(time), np.cos(time)], axis=1)
+    late = np.stack([np.sin(time - 0.01), np.cos(time - 0.01)], axis=1)
+    assert np.allclose(_lag(wave, late, time), 0.01, atol=1e-4)
+
+
+def test_the_branch_covers_the_range_of_a_parameter(exploration):
+    values, extremes = exploration.branch("F", exploration.middle)
+    parameter = exploration.system.context[0]
+    assert values.min() == parameter.low
+    assert values.max() == parameter.high
+    assert np.isfinite(extremes).all()
+
+
+def test_what_cannot_be_explored_is_refused():
+    model = romkit.load("ncae-lorenz96")
+    with pytest.raises(InputError, match="projection: expected a single one"):
+        Exploration(stack([model, model]))
+    with pytest.raises(InputError, match="projection: expected one of 'pendulum'"):
+        Exploration(model, romkit.systems.Pendulum())
+
+
+def test_the_projection_of_the_user_stays_as_it_is(exploration):
+    assert exploration.projection.normalization.state_std.dtype == torch.float32
