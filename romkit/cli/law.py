@@ -22,6 +22,10 @@ def law(
     data: Data,
     seed: Annotated[int, typer.Option(help="Seed of whatever is random in the fit.")] = 0,
     set_: Settings = None,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(help="Choose a setting by rollouts of held-out trajectories.", metavar="NAME=VALUE,VALUE,..."),
+    ] = None,
     members: Annotated[
         int | None, typer.Option(help="Fit an ensemble of so many bootstraps; --out is its folder then.")
     ] = None,
@@ -39,6 +43,7 @@ def law(
     \b
     Examples:
       romkit law sindy ncae-lorenz96 lorenz96 --set degree=5 --set threshold=0.05
+      romkit law sindy my.safetensors my.nc --select degree=1,2,3 --select threshold=0.01,0.1
       romkit law neural-ode my.safetensors my.nc --set hidden=16,16 --out law.safetensors
       romkit law weak-sindy my.safetensors my.nc --members 20
 
@@ -49,17 +54,18 @@ def law(
     from romkit.integrators import LAWS
 
     estimator = LAWS[checks.one_of("kind", kind, LAWS)]
-    given = settings(set_ or [])
-    for name in given:
+    given, choices = settings(set_ or []), settings(select or [])
+    for name in (*given, *choices):
         checks.one_of("--set", name, [field.name for field in dataclasses.fields(estimator)])
     prepared = estimator(**given)
     file = target(out, f"{kind}-{short_name(data)}", "law.safetensors", force)
-    projection, given = load_a("projection", model), read_data(data)
+    projection, measured = load_a("projection", model), read_data(data)
     if members is not None:
-        ensemble = romkit.bootstrap(projection, prepared, given, members=members, seed=seed)
+        ensemble = romkit.bootstrap(projection, prepared, measured, members=members, seed=seed)
         print(describe_law(ensemble.law[0] if hasattr(ensemble.law, "__getitem__") else ensemble.law))
         print(f"\nwrote an ensemble of {members} to {ensemble.save(file.parent)}")
         return
-    found = prepared.fit(projection, given, seed=seed)
+    grid = {name: values if isinstance(values, tuple) else (values,) for name, values in choices.items()}
+    found = prepared.fit(projection, measured, seed=seed, select=grid or None)
     print(describe_law(found))
     print(f"\nwrote {romkit.save(found, file)}")

@@ -78,6 +78,8 @@ def test_the_path_from_a_file_to_a_forecast_with_a_band(own):
     text = ran("law", "sindy", model, "data.nc", "--set", "degree=1", "--set", "threshold=0.01")
     assert "in physical latents" in text
     assert "z0' =" in text.partition("in physical latents")[2]
+    chosen = ("--select", "degree=0,1", "--set", "threshold=0.01", "--out", "chosen.safetensors")
+    assert "degree=1 chosen out of 2 by rollouts" in ran("law", "sindy", model, "data.nc", *chosen)
     first = ("--from", "data.nc", "--trajectory", "3", "--duration", "2")
     text = ran("forecast", model, "--dynamics", "runs/sindy-data/law.safetensors", *first)
     assert "wrote runs/forecast-projection/forecast.nc" in text
