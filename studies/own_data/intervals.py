@@ -66,7 +66,8 @@ def report(found: dict[str, dict]) -> None:
         rows.append(
             [name, law, one["runs"]["test"], *shares, holds, f"{one['width']:.2g}", f"{one['cpu_seconds']:.0f}"]
         )
-    head = ["set", "ensemble", "new runs", "validation", "out of bag", "not calibrated", "80 to 97 %", "width", "CPU s"]
+    kinds = ["validation", "out of bag", "not calibrated", "80 to 97 %"]
+    head = ["set", "ensemble", "new runs", *kinds, "width", "NRMSE of the mean", "CPU s"]
     text = """# Intervals
 
 Made by `python -m studies.own_data.intervals`. The share of the samples of new runs within 90 % intervals: calibrated by
