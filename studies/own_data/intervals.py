@@ -63,15 +63,15 @@ def report(found: dict[str, dict]) -> None:
         shares = [f"{covered[kind]:.0%}" for kind in ("validation", "out of bag", "none")]
         holds = "yes" if 0.80 <= covered["validation"] <= 0.97 else "no"
         law = f"{one['settings']['method']}, {one['members']} x {one['law'].partition('(')[0]}"
-        rows.append(
-            [name, law, one["runs"]["test"], *shares, holds, f"{one['width']:.2g}", f"{one['cpu_seconds']:.0f}"]
-        )
+        sizes = f"{one['width']:.2g}", f"{one['forecast_median']:.2f}", f"{one['cpu_seconds']:.0f}"
+        rows.append([name, law, one["runs"]["test"], *shares, holds, *sizes])
     kinds = ["validation", "out of bag", "not calibrated", "80 to 97 %"]
     head = ["set", "ensemble", "new runs", *kinds, "width", "NRMSE of the mean", "CPU s"]
     text = """# Intervals
 
-Made by `python -m studies.own_data.intervals`. The share of the samples of new runs within 90 % intervals: calibrated by
-validation runs, by runs that members had not drawn, and not at all; the median width of the first in deviations."""
+Made by `python -m studies.own_data.intervals`. The share of the samples of new runs within 90 % intervals: calibrated
+by validation runs, by runs that members had not drawn, and not at all; the median width of the first in deviations,
+and the median error of the mean. Where that is large, intervals hold by being wide."""
     missing = [name for name in PLANS if name not in found]
     rest = f"\n\nNot computed: {', '.join(missing)}." if missing else ""
     TARGET.write_text(f"{text}\n\n{table(head, rows)}{rest}\n", encoding="utf-8")
