@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
     from studies.runner import Executor, Sweep, Task
 
-PRESETS = ("smoke", "equal", "half", "double", "guarantees")
+PRESETS = ("smoke", "equal", "half", "double", "guarantees", "rollouts")
 
 
 def plan(preset: str) -> "list[Task]":

@@ -41,8 +41,8 @@ def _page(folder: Path) -> Iterator[str]:
     yield "# Results\n\nWritten by report.py. Mean ± standard deviation over seeds; physical units.\n"
     for preset in PRESETS:
         found = read(folder / preset) if (folder / preset).exists() or (folder / f"{preset}.nc").exists() else []
-        if preset == "guarantees":
-            yield from _guarantees(found)
+        if preset in OWN:
+            yield from OWN[preset](found)
             continue
         for system, title in TITLES.items():
             races = (run for run in found if run.attrs.get("system") == system and "kind" not in run.attrs)
@@ -70,6 +70,21 @@ def _guarantees(found: list[xr.Dataset]) -> Iterator[str]:
         )
 
 
+def _rollouts(found: list[xr.Dataset]) -> Iterator[str]:
+    if found:
+        yield "\n## Rollouts of the flows of size equal\n\nUntil NRMSE exceeds 0.5; ten seeds.\n"
+        yield table(
+            ("model", "dynamics", "median", "share > 100", "share > 500", "diverged"), [_valid(r) for r in found]
+        )
+
+
+def _valid(run: xr.Dataset) -> list[str]:
+    times = run.valid_time.values.ravel()
+    shares = [f"{np.mean(times > limit):.0%}" for limit in (100, 500)]
+    lost = f"{int(run.diverged.sum())} of {times.size}"
+    return [run.attrs["task"], run.attrs["dynamics"], f"{np.median(times):.0f}", *shares, lost]
+
+
 def _bound(run: xr.Dataset, which: str) -> list[str]:
     row = run.sel(map=which)
     ratios = [(row.upper / row.lower).max(), (row.of_pairs / row.upper).max(), row.seconds.max()]
@@ -82,6 +97,10 @@ def _energy(run: xr.Dataset) -> list[str]:
     trend = np.polyfit(time, error, 1)[0] * time[-1]
     sizes = [f"{x:.1e}" for x in (np.abs(error).max(), trend, run.attrs["symplecticity"])]
     return [str(run.attrs["solver"]).split(", iter")[0].split(", div")[0] + ")", str(run.attrs["steps"]), *sizes]
+
+
+OWN = {"guarantees": _guarantees, "rollouts": _rollouts}
+"""Sections of presets that are no races."""
 
 
 def _velocity(run: xr.Dataset) -> float:

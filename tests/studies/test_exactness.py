@@ -1,0 +1,42 @@
+"""The race of exact projections: what is compared is of one size, and the report shows what was measured."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from romkit.presets import sized
+from romkit.projections import METHODS, Normalization, Signature
+from romkit.systems import SYSTEMS
+from studies.exactness import PRESETS, plan
+from studies.exactness.config import SIZES
+from studies.exactness.report import write
+
+RESULTS = Path(__file__).parents[2] / "studies" / "exactness" / "results"
+
+
+def parameters(system, method, sizes):
+    own = SYSTEMS[system]()
+    units = tuple(parameter.units for parameter in own.context)
+    signature = Signature(system, tuple(own.state_names), tuple(own.state_units), own.context_names, units)
+    kind = METHODS[method]
+    model = kind(Normalization(signature), torch.Generator().manual_seed(0), **sized(kind, signature, dict(sizes)))
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+@pytest.mark.parametrize("system", ["lorenz96", "pendulum"])
+def test_no_method_of_size_equal_has_more_parameters_than_film(system):
+    numbers = {method: parameters(system, method, sizes) for method, sizes in SIZES["equal"][system].items()}
+    assert all(0.96 * numbers["film-ae"] < number <= numbers["film-ae"] for number in numbers.values())
+
+
+def test_every_preset_has_tasks_of_different_names():
+    for preset in PRESETS:
+        names = [task.name for task in plan(preset)]
+        assert len(set(names)) == len(names) > 0
+
+
+def test_the_report_is_that_of_the_archives(tmp_path):
+    for archive in RESULTS.glob("*.nc"):
+        (tmp_path / archive.name).write_bytes(archive.read_bytes())
+    assert write(tmp_path).read_text() == (RESULTS / "REPORT.md").read_text()
