@@ -61,7 +61,7 @@ def _guarantees(found: list[xr.Dataset]) -> Iterator[str]:
     rows = [_bound(run, which) for run in found if run.attrs["kind"] == "certificates" for which in MAPS]
     if rows:
         yield "\n## Certificates of the pretrained NcAEs\n\nLargest of each over random contexts of the range.\n"
-        yield table(("system", "map", "radius", "upper", "lower", "upper / lower", "pairs / upper", "CPU s"), rows)
+        yield table(("system", "map", "radius", "upper", "lower", "upper / lower", "pairs / upper", "seconds"), rows)
     motions = [run for run in found if run.attrs["kind"] == "energy"]
     if motions:
         yield "\n## Energy of the pendulum's reduced motion\n\nRelative to the first; the trend is a fitted line's.\n"
