@@ -21,7 +21,8 @@ NETWORK, CUBIC = NeuralODE(), SINDy(degree=3, threshold=0.01)
 def pulses(raw: xr.Dataset, law: Estimator = NETWORK, epochs: int = 250, **settings: object) -> Path:
     data = romkit.data.describe(raw, context=["rate"])
     train, held_out = romkit.data.split(data, 0.2)
-    projection = romkit.fit("flow", train, latent_dim=2, basis=40, epochs=epochs, velocity_weight=0.1, **settings)
+    sizes = {"latent_dim": 2, "basis": 40, "units": (64, 64, 64)}
+    projection = romkit.fit("flow", train, epochs=epochs, velocity_weight=0.1, **sizes, **settings)
     law = law.fit(projection, train)
     return projection, law, held_out, romkit.rollout(held_out, projection, dynamics=law)
 
@@ -43,10 +44,10 @@ def plumes(raw: tuple, law: Estimator = CUBIC, epochs: int = 400, **settings: ob
     return projection, law, held_out, romkit.rollout(held_out, projection, dynamics=law)
 
 
-def spirals(raw: xr.Dataset, law: Estimator = CUBIC, epochs: int = 400, **settings: object) -> Path:
+def spirals(raw: xr.Dataset, law: Estimator = NETWORK, epochs: int = 250, **settings: object) -> Path:
     data = romkit.data.describe(raw, context=["dose"])
     train, held_out = romkit.data.split(data, 0.2)
-    projection = romkit.fit("ncae", train, latent_dim=2, basis=20, epochs=epochs, **settings)
+    projection = romkit.fit("flow", train, latent_dim=2, basis=20, epochs=epochs, **settings)
     law = law.fit(projection, train)
     return projection, law, held_out, romkit.rollout(held_out, projection, dynamics=law)
 

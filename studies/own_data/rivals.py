@@ -68,7 +68,12 @@ def operator_inference(
     model = opinf.models.ParametricContinuousModel(operators, solver=opinf.lstsq.L2Solver(regularization))
     states, rate = [path.T for path in z], [DIFFERENTIATIONS[rates]()(path, times).T for path in z]
     model.fit(list(c), states, rate)
-    return _followed(lambda q, mu: model.evaluate(mu).rhs(0.0, q), times)
+
+    def at(context: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        here = model.evaluate(context)
+        return lambda q: here.rhs(0.0, q)
+
+    return _followed(at, times)
 
 
 def sindy(z: np.ndarray, c: np.ndarray, times: np.ndarray, degree: int, threshold: float, rates: str) -> Forecast:
@@ -83,18 +88,19 @@ def sindy(z: np.ndarray, c: np.ndarray, times: np.ndarray, degree: int, threshol
         warnings.simplefilter("ignore")
         model.fit(list(z), t=times, u=inputs)
     powers, weights = model.feature_library.powers_, model.coefficients()
-    return _followed(lambda q, mu: weights @ np.prod(np.concatenate([q, mu]) ** powers, axis=1), times)
+    return _followed(lambda mu: lambda q: weights @ np.prod(np.concatenate([q, mu]) ** powers, axis=1), times)
 
 
-def _followed(rate: Callable[[np.ndarray, np.ndarray], np.ndarray], times: np.ndarray) -> Forecast:
-    """Rollouts by SciPy, which stay where they leave the data."""
+def _followed(at: Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]], times: np.ndarray) -> Forecast:
+    """Rollouts by SciPy of the rate at a context; they stay where they leave the data."""
 
     def forecast(start: np.ndarray, context: np.ndarray) -> np.ndarray:
+        rate = at(context)
         gone = lambda t, q: OUTSIDE - np.abs(q).max()  # noqa: E731
         gone.terminal = True
         with np.errstate(all="ignore"):
             motion = solve_ivp(
-                lambda t, q: rate(q, context), (times[0], times[-1]), start, t_eval=times, events=gone, rtol=1e-5
+                lambda t, q: rate(q), (times[0], times[-1]), start, t_eval=times, events=gone, rtol=1e-5
             ).y.T
         return np.concatenate([motion, np.full((len(times) - len(motion), len(start)), OUTSIDE)])
 

@@ -1,6 +1,7 @@
 """The five foreign data sets, small, each through the whole path in at most 12 lines; packages beside them."""
 
 import inspect
+import json
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import romkit
 from romkit.data import fields
 from romkit.integrators import NeuralODE
-from studies.own_data import paths, rivals, sets
+from studies.own_data import paths, rivals, run, sets
 
 SMALL = {
     "pulses": {"size": 0.4, "runs": 6, "duration": 20.0},
@@ -79,3 +80,16 @@ def test_rivals_find_a_law_that_they_can_express():
         assert np.abs(forecast(z[1, 0], c[1]) - z[1]).max() < 1e-2
     alike = rivals.dmd(z[[1, 1]], c[[1, 1]], times, -1)
     assert np.abs(alike(z[1, 0], c[1]) - z[1]).max() < 1e-6
+
+
+def test_committed_results_hold_what_they_should():
+    found = json.loads(run.RESULTS.read_text())
+    for name in sets.SETS:
+        assert found[name]["lines"] <= 12
+        assert found[name]["cpu_seconds"] < 300
+        assert found[name]["provenance"]["versions"]["romkit"]
+    pulses, noisy = (found[name]["errors_to_40"] for name in ("pulses", "noisy-pulses"))
+    assert (pulses["projection_median"] <= 0.04, pulses["forecast_median"] <= 0.06) == (True, True)
+    assert (noisy["projection_median"] <= 0.08, noisy["forecast_median"] <= 0.12) == (True, True)
+    assert max(found["large"]["cpu_seconds_per_epoch"]) < 10
+    assert found["large"]["peak_memory_GiB"] < 4
