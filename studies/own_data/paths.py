@@ -27,10 +27,10 @@ def pulses(raw: xr.Dataset, law: Estimator = NETWORK, epochs: int = 250, **setti
     return projection, law, held_out, romkit.rollout(held_out, projection, dynamics=law)
 
 
-def forced_array(raw: xr.Dataset, law: Estimator = CUBIC, epochs: int = 100, **settings: object) -> Path:
+def forced_array(raw: xr.Dataset, law: Estimator = CUBIC, **settings: object) -> Path:
     data = romkit.data.describe(raw, context=["beta"], state=["q", "v"], control=["shaker"])
     train, held_out = romkit.data.split(data, 0.2)
-    projection = romkit.fit("ncae", train, latent_dim=2, epochs=epochs, **settings)
+    projection = romkit.fit("pod", train, latent_dim=2, **settings)
     law = law.fit(projection, train)
     return projection, law, held_out, romkit.rollout(held_out, projection, dynamics=law)
 
