@@ -1,49 +1,179 @@
-"""Checks on arguments, shared by every public function. Each raises `InputError` with the reason."""
+"""Checks on numbers, names, paths and shapes. Each gives the value back, or raises `InputError` with the reason.
+
+`romkit.boundary` calls them for the arguments of public functions; what they have to fulfil together, functions check.
+"""
 
 import difflib
 import math
-from collections.abc import Collection, Sequence
-
-import numpy as np
-import torch
-from torch import Tensor
+import operator
+import os
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from romkit.errors import InputError
 
+MOST_TIMES = 10**8
+"""Output times of a run, beyond which it is a slip of the hand and no memory would hold it."""
 
-def one_of(argument: str, value: str, names: Collection[str]) -> str:
+LONGEST_PATH = 4096
+"""Characters, as on Linux."""
+
+Converter = Callable[[str, object], object]
+"""(name of the argument, what came) -> the value as the function gets it."""
+
+
+def one_of(argument: str, value: object, names: Collection[str]) -> str:
     """`value`, if it is one of `names`; the error suggests the nearest name."""
-    if value in names:
+    if isinstance(value, str) and value in names:
         return value
-    near = difflib.get_close_matches(str(value), names, n=1)
+    near = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
     fix = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(sorted(names))}"
-    raise InputError(argument, expected=f"one of {', '.join(sorted(names))}", got=repr(value), fix=fix)
+    raise InputError(argument, expected=f"one of {', '.join(sorted(names))}", got=shown(value), fix=fix)
 
 
-def positive(argument: str, value: float, *, unit: str = "") -> float:
+def named(names: Collection[str]) -> Converter:
+    """What takes one of these names."""
+    return lambda argument, value: one_of(argument, value, names)
+
+
+def text(argument: str, value: object) -> str:
+    """`value`, if it is text."""
+    if isinstance(value, str):
+        return value
+    raise InputError(argument, expected="text", got=shown(value), fix="put it into quotes")
+
+
+def flag(argument: str, value: object) -> bool:
+    """`value`, if it is True or False."""
+    if value is True or value is False:
+        return value
+    raise InputError(argument, expected="True or False", got=shown(value), fix=f"give {argument}=True, say")
+
+
+def number(argument: str, value: object) -> float:
+    """`value` as a float, if it is a real number; it may be infinite."""
+    found = _number(value)
+    if not math.isnan(found):
+        return found
+    raise InputError(argument, expected="a number", got=shown(value), fix=f"give {argument}=1.5, say")
+
+
+def finite(argument: str, value: object) -> float:
+    """`value` as a float, if it is a finite real number."""
+    found = _number(value)
+    if math.isfinite(found):
+        return found
+    raise InputError(argument, expected="a finite number", got=shown(value), fix=f"give {argument}=1.5, say")
+
+
+def positive(argument: str, value: object, *, unit: str = "") -> float:
     """`value` as a float, if it is a finite positive number."""
-    number = _number(value)
-    if math.isfinite(number) and number > 0:
-        return number
+    found = _number(value)
+    if math.isfinite(found) and found > 0:
+        return found
     unit = f" (in {unit})" if unit not in ("", "1") else ""
-    raise InputError(argument, expected=f"a positive number{unit}", got=repr(value), fix=f"give {argument} > 0")
+    raise InputError(argument, expected=f"a positive number{unit}", got=shown(value), fix=f"give {argument} > 0")
+
+
+def limit(argument: str, value: object) -> float:
+    """`value` as a float, if it is positive; infinity stands for none."""
+    return math.inf if _number(value) == math.inf else positive(argument, value)
+
+
+def not_negative(argument: str, value: object) -> float:
+    """`value` as a float, if it is a finite number that is not negative."""
+    found = _number(value)
+    if math.isfinite(found) and found >= 0:
+        return found
+    expected, fix = "a number that is not negative", f"give {argument} >= 0"
+    raise InputError(argument, expected=expected, got=shown(value), fix=fix)
+
+
+def between(low: float, high: float) -> Converter:
+    """What takes a number from `low` to `high`."""
+
+    def convert(argument: str, value: object) -> float:
+        found = _number(value)
+        if low <= found <= high:
+            return found
+        expected, fix = f"a number from {low:g} to {high:g}", f"give {argument}={(low + high) / 2:g}, say"
+        raise InputError(argument, expected=expected, got=shown(value), fix=fix)
+
+    return convert
+
+
+def integer(argument: str, value: object) -> int:
+    """`value` as an int, if it is a whole number of Python, NumPy or torch."""
+    found = _integer(value)
+    if found is not None:
+        return found
+    raise InputError(argument, expected="an integer", got=shown(value), fix=f"give {argument}=1, say")
+
+
+def at_least(argument: str, value: object, minimum: int) -> int:
+    """`value` as an int, if it is an integer that is not below `minimum`."""
+    found = _integer(value)
+    if found is not None and found >= minimum:
+        return found
+    expected, fix = f"an integer >= {minimum}", f"give {argument}={minimum} or more"
+    raise InputError(argument, expected=expected, got=shown(value), fix=fix)
+
+
+def from_(minimum: int) -> Converter:
+    """What takes an integer that is not below `minimum`."""
+    return lambda argument, value: at_least(argument, value, minimum)
+
+
+def seed(argument: str, value: object) -> int:
+    """`value` as an int, if random generators take it."""
+    found = _integer(value)
+    if found is not None and 0 <= found < 2**63:
+        return found
+    raise InputError(argument, expected="an integer from 0 to 2^63 - 1", got=shown(value), fix="give 0, 1, 2, say")
+
+
+def seeds(argument: str, value: object) -> tuple[int, ...]:
+    """`value` as a tuple, if it is a sequence of seeds."""
+    if isinstance(value, Iterable) and not isinstance(value, str | bytes | dict):
+        found = tuple(seed(argument, each) for each in value)
+        if found:
+            return found
+    fix = f"give {argument}=range(3), say"
+    raise InputError(argument, expected="one or more integers", got=shown(value), fix=fix)
 
 
 def sizes(argument: str, value: object) -> tuple[int, ...]:
     """`value` as a tuple, if it is a sequence of at least two positive integers."""
-    if isinstance(value, Sequence) and len(value) >= 2 and all(type(size) is int and size >= 1 for size in value):
-        return tuple(value)
-    raise InputError(
-        argument, expected="two or more positive integers", got=repr(value), fix=f"give {argument}=(2, 8, 36), say"
-    )
+    found = _integers(value)
+    if len(found) >= 2:
+        return found
+    fix = f"give {argument}=(2, 8, 36), say"
+    raise InputError(argument, expected="two or more positive integers", got=shown(value), fix=fix)
 
 
-def not_negative(argument: str, value: float) -> float:
-    """`value` as a float, if it is a finite number that is not negative."""
-    number = _number(value)
-    if math.isfinite(number) and number >= 0:
-        return number
-    raise InputError(argument, expected="a number that is not negative", got=repr(value), fix=f"give {argument} >= 0")
+def widths(argument: str, value: object) -> tuple[int, ...]:
+    """`value` as a tuple, if it is a sequence of positive integers."""
+    found = _integers(value)
+    if found:
+        return found
+    fix = f"give {argument}=(32, 32), say"
+    raise InputError(argument, expected="one or more positive integers", got=shown(value), fix=fix)
+
+
+def path(argument: str, value: object) -> str | os.PathLike:
+    """`value`, if a file or folder can have this name."""
+    if isinstance(value, str | os.PathLike):
+        name = os.fspath(value)
+        if isinstance(name, str) and 0 < len(name) <= LONGEST_PATH and min(name) >= " ":
+            return value
+    raise InputError(argument, expected="a path", got=shown(value), fix='give text or a pathlib.Path, "my.nc" say')
+
+
+def steps(duration: float, dt: float) -> int:
+    """How many intervals of length `dt` a run of this duration has."""
+    if duration / dt <= MOST_TIMES:
+        return round(duration / dt)
+    got, fix = f"{duration:g} in steps of {dt:g}", "shorten it, or raise dt"
+    raise InputError("duration", expected=f"at most {MOST_TIMES:g} output times", got=got, fix=fix)
 
 
 def share(argument: str, value: float) -> float:
@@ -57,50 +187,45 @@ def share(argument: str, value: float) -> float:
 def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) -> None:
     """The last axis of an array of this shape must have `size` entries."""
     if len(shape) == 0 or shape[-1] != size:
-        raise InputError(
-            argument,
-            expected=f"shape (..., {size}), {meaning}",
-            got=f"shape {tuple(shape)}",
-            fix=f"put the {size} components on the last axis",
-        )
+        expected, fix = f"shape (..., {size}), {meaning}", f"put the {size} components on the last axis"
+        raise InputError(argument, expected=expected, got=f"shape {tuple(shape)}", fix=fix)
 
 
-def at_least(argument: str, value: int, minimum: int) -> int:
-    """`value`, if it is an integer that is not below `minimum`."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= minimum:
-        return value
-    raise InputError(
-        argument, expected=f"an integer >= {minimum}", got=repr(value), fix=f"give {argument}={minimum} or more"
-    )
-
-
-def parts(argument: str, value: object, order: int, size: int) -> None:
-    """A state is a tuple of `order` tensors (..., size): (x,), or (q, q̇) of a mechanical system."""
-    meaning = "(x,)" if order == 1 else "(q, q̇)"
-    if not isinstance(value, tuple) or len(value) != order:
-        fix = f"give a tuple of {order}"
-        raise InputError(argument, expected=f"{meaning}, tensors (..., {size})", got=type(value).__name__, fix=fix)
-    for name, part in zip(("initial_state", "initial_velocity"), value, strict=False):
-        last_axis(name, part.shape, size, "the components of the state")
-
-
-def states(argument: str, value: object, size: int, number: int) -> Tensor:
-    """One state (size,) or one per trajectory (number, size), as finite float64 numbers (number, size)."""
-    try:
-        array = torch.as_tensor(np.asarray(value, dtype=np.float64))
-    except (TypeError, ValueError) as error:
-        raise InputError(argument, expected="numbers", got=repr(value)[:80], fix="give an array") from error
-    last_axis(argument, array.shape, size, "the components of the state")
-    if not bool(array.isfinite().all()):
-        raise InputError(argument, expected="finite numbers", got="NaN or infinity", fix="check the state")
-    if array.ndim > 2 or (array.ndim == 2 and len(array) not in (1, number)):
-        expected, got = f"one state or {number}", f"shape {tuple(array.shape)}"
-        raise InputError(argument, expected=expected, got=got, fix="match the contexts")
-    return array.expand(number, -1).clone()
+def shown(value: object) -> str:
+    """What came, in a few words on one line."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{type(value).__name__} of shape {tuple(value.shape)} and {value.dtype}"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if isinstance(value, str | int | float | complex | list | tuple | dict | None):
+        return f"{value!r:.60}"
+    return type(value).__name__
 
 
 def _number(value: object) -> float:
+    """As a float; NaN for what is no real number."""
+    kind = getattr(value, "dtype", float)
+    if isinstance(value, bool | str | bytes) or "bool" in str(kind) or "complex" in str(kind):
+        return math.nan
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         return math.nan
+
+
+def _integer(value: object) -> int | None:
+    if isinstance(value, bool) or "bool" in str(getattr(value, "dtype", "")):
+        return None
+    try:
+        return operator.index(value)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def _integers(value: object) -> tuple[int, ...]:
+    """Positive ones as a tuple, empty for anything else."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        found = tuple(_integer(entry) for entry in value)
+        if all(size is not None and size >= 1 for size in found):
+            return found
+    return ()

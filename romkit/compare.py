@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import numpy as np
 import xarray as xr
 
 from romkit import checks, tasks
+from romkit.boundary import FilePath, Seed, checked
 from romkit.data import check_states, open_dataset, save_dataset, split
 from romkit.errors import InputError
 from romkit.fit import fit
@@ -43,7 +43,7 @@ class Combination(tasks.Task):
     law: str
     law_settings: str
     test: float
-    seed: int
+    seed: Seed
 
     @property
     def name(self) -> str:
@@ -81,14 +81,15 @@ class Combination(tasks.Task):
         return LAWS[self.law](**settings).fit(projection, train, seed=self.seed)
 
 
+@checked
 def compare(
     data: xr.Dataset,
     methods: Sequence[str] | Mapping[str, Mapping[str, object]],
     laws: Sequence[str | Estimator] | Mapping[str, str | Estimator],
     *,
-    folder: str | os.PathLike = "runs/compare",
+    folder: FilePath = "runs/compare",
     test: float = 0.25,
-    seed: int = 0,
+    seed: Seed = 0,
     workers: int | None = None,
     **settings: object,
 ) -> xr.Dataset:

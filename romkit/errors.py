@@ -1,5 +1,7 @@
 """The errors romkit raises. Each message is one line: which argument, what was expected, what came, what to do."""
 
+import functools
+
 
 class RomkitError(Exception):
     """Base class: catch this to catch everything romkit raises on purpose."""
@@ -16,14 +18,23 @@ class InputError(RomkitError, ValueError):
     """
 
     def __init__(self, argument: str, *, expected: str, got: object, fix: str):
-        super().__init__(f"{argument}: expected {expected}, got {got}; {fix}")
+        super().__init__(one_line(f"{argument}: expected {expected}, got {got}; {fix}"))
+        self.argument, self.expected, self.got, self.fix = argument, expected, str(got), fix
+
+    def __reduce__(self) -> tuple:  # so that it survives the way out of a process
+        words = {"expected": self.expected, "got": self.got, "fix": self.fix}
+        return functools.partial(type(self), self.argument, **words), ()
 
 
 class FileError(RomkitError, OSError):
     """A file that is missing, truncated, altered or not romkit's."""
 
     def __init__(self, path: object, *, problem: str, fix: str):
-        super().__init__(f"{path}: {problem}; {fix}")
+        super().__init__(one_line(f"{path}: {problem}; {fix}"))
+        self.path, self.problem, self.fix = path, problem, fix
+
+    def __reduce__(self) -> tuple:
+        return functools.partial(type(self), self.path, problem=self.problem, fix=self.fix), ()
 
 
 class DivergenceWarning(UserWarning):
@@ -40,3 +51,8 @@ class FitWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """What was assumed about data that do not say it."""
+
+
+def one_line(text: str) -> str:
+    """The text on one line, without what a terminal would obey."""
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))

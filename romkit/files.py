@@ -3,6 +3,7 @@
 import contextlib
 import os
 import secrets
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
         FileError: the folder does not exist, `path` is a folder, or the system refuses to write (disk full, ...).
     """
     # A link is followed, so that the file it points to is replaced and not the link.
-    target = Path(os.path.realpath(Path(path).expanduser()))
+    target = Path(os.path.realpath(_expanded(path)))
     if not target.parent.is_dir():
         raise FileError(path, problem="its folder does not exist", fix=f"make it first: mkdir -p {target.parent}")
     if target.is_dir():
@@ -36,7 +37,8 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
         problem = f"cannot be written ({reason(error)})"
         raise FileError(path, problem=problem, fix="check free space and permissions") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a file system that became read-only must not hide what went wrong
+            temporary.unlink(missing_ok=True)
     if os.name == "posix":  # Windows cannot open a folder and does not need it
         with contextlib.suppress(OSError):  # some network file systems refuse; the file is complete all the same
             _flush(target.parent)
@@ -52,16 +54,34 @@ def reserve(file: Path, size: int) -> None:
             os.posix_fallocate(stream.fileno(), 0, size)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it.
+
+    Raises:
+        FileError: it cannot be made, or nothing can be written there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        problem = f"cannot be written to ({reason(error)})"
+        raise FileError(folder, problem=problem, fix="check the path and its permissions") from error
+
+
 def existing(path: str | os.PathLike) -> Path:
     """`path`, with ~ expanded, if it is a file.
 
     Raises:
         FileError: it is not.
     """
-    file = Path(path).expanduser()
-    if file.is_file():
-        return file
-    problem = "is a folder" if file.is_dir() else "no such file"
+    file = _expanded(path)
+    try:
+        if file.is_file():
+            return file
+        problem = "is a folder" if file.is_dir() else "no such file"
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        problem = f"cannot be read ({reason(error)})"
     raise FileError(path, problem=problem, fix="check the path")
 
 
@@ -70,6 +90,14 @@ def reason(error: BaseException) -> str:
     text = " ".join((getattr(error, "strerror", None) or str(error)).split())
     text = "".join(c if c.isprintable() else "?" for c in text)  # control characters would reach a terminal
     return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def _expanded(path: str | os.PathLike) -> Path:
+    """With ~ expanded, where there is such a home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
 
 
 def _flush(path: Path) -> None:

@@ -2,10 +2,8 @@
 
 import difflib
 import functools
-import operator
-import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import torch
 import xarray as xr
@@ -13,8 +11,9 @@ import xarray as xr
 from romkit import checks, provenance
 from romkit.bases import Basis, check_size
 from romkit.bases import basis as make_basis
+from romkit.boundary import FilePath, Seed, Seeds, checked
 from romkit.data import check_dataset, context_names, is_declared, needing_velocity
-from romkit.engine import ENGINES
+from romkit.engine import Engine
 from romkit.errors import DataWarning, InputError
 from romkit.presets import PRESETS, sized
 from romkit.progress import bars
@@ -27,18 +26,19 @@ from romkit.training.stack import Run
 from romkit.training.watch import NAMES, Watch
 
 
+@checked
 def fit(
     method: str | type[Projection] | functools.partial,
     data: xr.Dataset,
     *,
     basis: int | Basis | None = None,
-    seed: int = 0,
-    seeds: Iterable[int] | None = None,
+    seed: Seed = 0,
+    seeds: Seeds | None = None,
     preset: str | Recipe = "quick",
     system: System | None = None,
     device: torch.device | str | None = None,
-    engine: str = "auto",
-    checkpoint: str | os.PathLike | None = None,
+    engine: Engine = "auto",
+    checkpoint: FilePath | None = None,
     **settings: object,
 ) -> Projection:
     """Train a projection on a dataset.
@@ -70,7 +70,7 @@ def fit(
     kind, sizes = _method(method)
     watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
     full, held_out = watch.divided(_said(check_dataset(needing_velocity(data))))
-    numbers = _seeds([seed], "seed") if seeds is None else _seeds(seeds, "seeds")
+    numbers = [seed] if seeds is None else seeds
     device = _device(device)
     _check_names(kind, settings)
     basis = _basis(basis, full, system)
@@ -151,26 +151,6 @@ def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None
             raise InputError(name, expected=f"a setting of the training or of {kind.name}", got="none", fix=fix)
 
 
-def _seeds(seeds: Iterable[int], argument: str) -> list[int]:
-    try:
-        numbers = [_seed(argument, seed) for seed in seeds]
-    except TypeError:
-        numbers = []
-    if numbers:
-        return numbers
-    raise InputError("seeds", expected="one or more integers", got=repr(seeds), fix="give seeds=range(3), say")
-
-
-def _seed(name: str, seed: object) -> int:
-    try:
-        number = operator.index(seed)
-    except TypeError:
-        number = -1
-    if 0 <= number < 2**63 and not isinstance(seed, bool):
-        return number
-    raise InputError(name, expected="an integer from 0 to 2^63 - 1", got=repr(seed), fix="give 0, 1, 2, say")
-
-
 def _device(device: object) -> torch.device:
     given = ("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
     try:
@@ -185,8 +165,7 @@ def _device(device: object) -> torch.device:
 
 
 def _check_optimizer(plan: Recipe, engine: str, checkpoint: object) -> None:
-    """The engine must be one, and some things an optimizer of torch or geoopt cannot do."""
-    checks.one_of("engine", engine, ENGINES)
+    """What an optimizer of torch or geoopt cannot do."""
     if callable(plan.snapshots.optimizer):
         fix = "leave it out, or give the name of an optimizer"
         if engine == "compiled":
@@ -226,12 +205,12 @@ def _finished(model: Projection, report: dict[str, object], front: BasisNormaliz
 
 
 def _provenance(data: xr.Dataset, plan: Recipe, device: torch.device) -> dict[str, object]:
-    source = {key: data.attrs[key] for key in ("system", "parameters", "split", "seed") if key in data.attrs}
+    source = {key: data.attrs.get(key) for key in ("system", "parameters", "split", "seed")}
     if "method" in data["velocity"].attrs:
         source["velocity"] = data["velocity"].attrs["method"]
     return {
         "recipe": plan.to_json(),
-        "data": {key: value if isinstance(value, str) else int(value) for key, value in source.items()},
+        "data": {key: value for key, value in source.items() if isinstance(value, str | int)},
         "device": provenance.device_name(device),
         "versions": provenance.versions(),
     }

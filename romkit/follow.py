@@ -4,23 +4,25 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.data import Contexts, check_states, control_of, trajectories
+from romkit.boundary import checked
+from romkit.data import Contexts, check_states, control_of, times_of, trajectories
+from romkit.engine import Engine
 from romkit.errors import InputError
-from romkit.integrators import LatentDynamics
 from romkit.projections import Projection
-from romkit.reduced import ReducedModel, check_match
+from romkit.reduced import Dynamics, ReducedModel, check_match
 from romkit.solvers import Solver
 from romkit.systems import System, system_of
 
 
+@checked
 def follow(
     projection: Projection,
     data: xr.Dataset,
     *,
-    dynamics: LatentDynamics | None = None,
+    dynamics: Dynamics | None = None,
     system: System | None = None,
     solver: Solver | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
     contexts: Contexts | None = None,
 ) -> xr.Dataset:
     """Follow trajectories: start where they start, at their contexts, and integrate to their times.
@@ -54,7 +56,7 @@ def follow(
     parts = tuple(trajectories(data, name, fix=fix)[:, 0].contiguous() for name in names)
     if contexts is None:
         _check_starts(parts)
-    times = torch.from_numpy(data["time"].values.astype("float64"))
+    times = times_of(data)
     return model.follow(model.start(times[0], parts), times, solver=solver, engine=engine)
 
 

@@ -7,28 +7,30 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import checks
+from romkit import arrays, checks
+from romkit.boundary import Positive, checked
 from romkit.data import Contexts, Layout, given_control
+from romkit.engine import Engine
 from romkit.errors import InputError
-from romkit.integrators import LatentDynamics
 from romkit.projections import Projection
-from romkit.reduced import ReducedModel, check_match
+from romkit.reduced import Dynamics, ReducedModel, check_match
 from romkit.solvers import Solver
 from romkit.systems import System
 
 
+@checked
 def forecast(
     projection: Projection,
     *,
     initial_state: object,
-    duration: float,
-    dt: float,
-    dynamics: LatentDynamics | None = None,
+    duration: Positive,
+    dt: Positive,
+    dynamics: Dynamics | None = None,
     initial_velocity: object = None,
     control: object = None,
     system: System | None = None,
     solver: Solver | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
     context: dict[str, object] | None = None,
     **named: object,
 ) -> xr.Dataset:
@@ -58,10 +60,9 @@ def forecast(
     """
     if system is not None:
         check_match(system, projection)
-    steps = round(checks.positive("duration", duration) / checks.positive("dt", dt))
-    times = torch.arange(steps + 1, dtype=torch.float64) * float(dt)
+    times = torch.arange(checks.steps(duration, dt) + 1, dtype=torch.float64) * dt
     signature, latent = projection.normalization.signature, (projection.latent_dim,)
-    initial_state = _flattened(signature.fields, initial_state)
+    initial_state = arrays.finite("initial_state", _flattened(signature.fields, initial_state))
     if np.shape(initial_state)[-1:] != latent:
         meaning = f"the components of the state, or (..., {latent[0]}), latent coordinates"
         checks.last_axis("initial_state", np.shape(initial_state), len(signature.state_names), meaning)
@@ -82,7 +83,7 @@ def _start(model: ReducedModel, given: Mapping[str, object], t: Tensor, number: 
         if given[name] is None:
             raise InputError(name, expected="a value for dynamics of order two", got="none", fix=f"add {name}=...")
     shape = np.shape(given["initial_state"])[-1:]
-    parts = tuple(checks.states(name, given[name], *shape, number) for name in names)
+    parts = tuple(arrays.states(name, given[name], *shape, number) for name in names)
     if shape == (model.projection.latent_dim,):
         return model.problem.join(*parts).expand(*model.lead, -1)
     return model.start(t, parts)

@@ -3,12 +3,13 @@
 import copy
 import json
 from dataclasses import replace
+from typing import Annotated
 
 import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import provenance
+from romkit import checks, provenance
 from romkit.bases import Basis
 from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
@@ -42,7 +43,7 @@ class ReducedModel:
     ):
         self.given = projection
         self.projection = copy.deepcopy(projection).cpu().double()  # laws of projections then hold to rounding
-        self.dynamics = _trained_dynamics(projection) if dynamics is None else _checked(dynamics)
+        self.dynamics = _trained_dynamics(projection) if dynamics is None else dynamics
         self.contexts, self.control = contexts, control
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
         if self.dynamics.tangential:
@@ -72,7 +73,7 @@ class ReducedModel:
 
     def operator(self, projection: Projection, contexts: Tensor) -> Operator:
         """A projection at contexts (C, p) or (C, T, p)."""
-        return projection(contexts if projection.seeds is None else contexts.unsqueeze(0))
+        return projection.operator(contexts if projection.seeds is None else contexts.unsqueeze(0))
 
     def _problem(self, system: System | None) -> Problem:
         c = self.contexts.initial.expand(*self.lead, -1)
@@ -130,10 +131,13 @@ class ReducedModel:
 
 def _trained_dynamics(projection: Projection) -> LatentDynamics:
     """The latent dynamics that training followed; Galerkin where it followed none."""
-    first = projection.report.get("seeds", [projection.report])[0]
+    first = (projection.report.get("seeds") or [projection.report])[0]
     recipe = first.get("recipe", {})  # models of romkit 0.1 have a flat one, and followed none
-    followed = recipe.get("rollouts") or recipe.get("phase")
-    return DYNAMICS[followed["dynamics"]]() if followed else Galerkin()
+    followed = isinstance(recipe, dict) and (recipe.get("rollouts") or recipe.get("phase"))
+    if not followed:
+        return Galerkin()
+    name = followed.get("dynamics") if isinstance(followed, dict) else followed
+    return DYNAMICS[checks.one_of("dynamics of the training", name, DYNAMICS)]()
 
 
 def seen_through(basis: Basis | None, system: System | None) -> System | None:
@@ -143,15 +147,18 @@ def seen_through(basis: Basis | None, system: System | None) -> System | None:
     return system.through(basis)
 
 
-def _checked(dynamics: object) -> LatentDynamics:
+def _checked(argument: str, dynamics: object) -> LatentDynamics:
     if isinstance(dynamics, LatentDynamics):
         return dynamics
     if isinstance(dynamics, Estimator):
         fix = "give the result of its fit(projection, data)"
-        raise InputError("dynamics", expected="a fitted law", got=f"settings, {dynamics!r}", fix=fix)
-    got = f"{dynamics!r}" if isinstance(dynamics, str) else getattr(dynamics, "__name__", type(dynamics).__name__)
+        raise InputError(argument, expected="a fitted law", got=f"settings, {dynamics!r}", fix=fix)
     fix = "give an instance, romkit.integrators.Galerkin() say, or what the fit of SINDy or NeuralODE returned"
-    raise InputError("dynamics", expected="latent dynamics", got=got, fix=fix)
+    raise InputError(argument, expected="latent dynamics", got=checks.shown(dynamics), fix=fix)
+
+
+Dynamics = Annotated[LatentDynamics, _checked]
+"""Latent dynamics that are ready, checked where they are an argument."""
 
 
 def check_match(system: System, projection: Projection) -> None:

@@ -5,13 +5,14 @@ import copy
 import torch
 import xarray as xr
 
+from romkit.boundary import Positive, checked
 from romkit.data import DIMS, Contexts, check_states, trajectories
+from romkit.engine import Engine
 from romkit.errors import InputError
 from romkit.follow import follow
-from romkit.integrators import LatentDynamics
 from romkit.metrics import idempotency_error
 from romkit.projections import Projection
-from romkit.reduced import check_match
+from romkit.reduced import Dynamics, check_match
 from romkit.score import score
 from romkit.simulate import simulate
 from romkit.solvers import Solver
@@ -20,17 +21,18 @@ from romkit.systems import System
 COST = ("solver", "engine", "seconds_compiling", "seconds_computing")
 
 
+@checked
 def rollout(
     source: System | xr.Dataset,
     projection: Projection,
     *,
-    duration: float | None = None,
+    duration: Positive | None = None,
     initial_state: object = None,
     initial_velocity: object = None,
-    dynamics: LatentDynamics | None = None,
+    dynamics: Dynamics | None = None,
     solver: Solver | None = None,
-    dt: float | None = None,
-    engine: str = "auto",
+    dt: Positive | None = None,
+    engine: Engine = "auto",
     context: dict[str, object] | None = None,
     **named: object,
 ) -> xr.Dataset:

@@ -1,11 +1,11 @@
 """`romkit.save` and `romkit.load`: projections, laws and bases as files, as they were written or refused."""
 
-import os
 from pathlib import Path
 
 from romkit import sealed
 from romkit.bases import Basis
 from romkit.bases import storage as bases
+from romkit.boundary import FilePath, checked
 from romkit.errors import InputError
 from romkit.integrators import LearnedField
 from romkit.integrators import storage as laws
@@ -13,7 +13,8 @@ from romkit.projections import Projection
 from romkit.projections import storage as projections
 
 
-def save(model: Projection | LearnedField | Basis, path: str | os.PathLike) -> Path:
+@checked
+def save(model: Projection | LearnedField | Basis, path: FilePath) -> Path:
     """Write a projection or a fitted law, or a stack of them, or a basis to one file: all of it, or nothing at all.
 
     Args:
@@ -37,7 +38,8 @@ def save(model: Projection | LearnedField | Basis, path: str | os.PathLike) -> P
     raise InputError("model", expected="a projection, a fitted law or a basis", got=got, fix=fix)
 
 
-def load(path: str | os.PathLike) -> Projection | LearnedField | Basis:
+@checked
+def load(path: FilePath) -> Projection | LearnedField | Basis:
     """Read what `save` wrote, or a projection that ships with romkit, by its name: `load("ncae-lorenz96")`.
 
     Returns:

@@ -6,11 +6,14 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.data import DIMS, trajectories
+from romkit import checks
+from romkit.boundary import checked
+from romkit.data import DIMS, times_of, trajectories
 from romkit.errors import InputError
 from romkit.metrics import VALID_THRESHOLD, nrmse, valid_time
 
 
+@checked
 def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
     """Errors of a reduced model against the truth.
 
@@ -30,9 +33,16 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
         if truth.sizes.get(dim) != reduced.sizes.get(dim):
             got = f"{reduced.sizes.get(dim)} against {truth.sizes.get(dim)} in the truth"
             raise InputError("reduced", expected=f"the same {dim} as the truth", got=got, fix="follow this very truth")
+    for name in ("state", "state_std"):
+        if name not in reduced:
+            got, fix = f"variables {sorted(map(str, reduced.variables))}", "score what romkit.follow returned"
+            raise InputError("reduced", expected=f"a variable {name}", got=got, fix=fix)
     lead = reduced["state"].dims[:-2]
+    checks.last_axis(
+        "reduced.state_std", reduced["state_std"].shape, truth.sizes["component"], "one for each component"
+    )
     x = trajectories(truth, "state")
-    times = torch.from_numpy(truth["time"].values.copy())
+    times = times_of(truth)
     errors = _measured(nrmse, x, *(torch.from_numpy(reduced[n].values.copy()) for n in ("state", "state_std")))
     unit = truth["time"].attrs.get("units", "1")
     named = {"units": "1", "long_name": "normalised error of the reduced model"}

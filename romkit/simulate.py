@@ -4,23 +4,26 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import checks, provenance
+from romkit import arrays, checks, provenance
+from romkit.boundary import Positive, checked
 from romkit.data import Contexts
+from romkit.engine import Engine
 from romkit.errors import InputError
 from romkit.problem import Parts
 from romkit.solvers import Solver
 from romkit.systems import System
 
 
+@checked
 def simulate(
     system: System,
     *,
-    duration: float | None = None,
+    duration: Positive | None = None,
     initial_state: object = None,
     initial_velocity: object = None,
-    dt: float | None = None,
+    dt: Positive | None = None,
     solver: Solver | None = None,
-    engine: str = "auto",
+    engine: Engine = "auto",
     context: dict[str, object] | None = None,
     **named: object,
 ) -> xr.Dataset:
@@ -46,9 +49,9 @@ def simulate(
         InputError: context, state, duration or dt that cannot be used.
     """
     system = system if solver is None else system.using(solver)
-    dt = system.dt if dt is None else checks.positive("dt", dt, unit=system.time_units)
-    duration = system.horizon if duration is None else checks.positive("duration", duration, unit=system.time_units)
-    times = torch.arange(round(duration / dt) + 1, dtype=torch.float64) * dt
+    dt = system.dt if dt is None else dt
+    duration = system.horizon if duration is None else duration
+    times = torch.arange(checks.steps(duration, dt) + 1, dtype=torch.float64) * dt
     contexts = Contexts.of(system.context_names, named | (context or {}), times)
     if contexts.path is not None and not system.context_may_move:
         moving = ", ".join(contexts.moving)
@@ -70,5 +73,5 @@ def _start(system: System, contexts: Tensor, state: object, velocity: object) ->
             raise InputError(name, expected="nothing", got="a value", fix=f"{system.name} is first order; drop it")
     own = dict(zip(names, system.start(contexts) if state is None else system.at_rest(contexts), strict=True))
     size, number = system.state_size, len(contexts)
-    own |= {name: checks.states(name, given[name], size, number) for name in names if given[name] is not None}
+    own |= {name: arrays.states(name, given[name], size, number) for name in names if given[name] is not None}
     return tuple(own.values())

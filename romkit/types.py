@@ -1,7 +1,7 @@
 """The words that the parts of romkit share: fields, values with tangents, and the projection operator."""
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from torch import Tensor
 
@@ -40,6 +40,7 @@ class Jet(NamedTuple):
         return Jet(value, slope * v, slope * a + bend * v * v)
 
 
+@runtime_checkable
 class ProjectionOperator(Protocol):
     """P = φ ∘ ρ at a fixed context: what `projection(context)` returns and everything downstream works on.
 
@@ -67,6 +68,7 @@ class ProjectionOperator(Protocol):
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor: ...
 
 
+@runtime_checkable
 class OperatorPath(Protocol):
     """The operators P(t) along a context c(t); see `romkit.projections.path`."""
 

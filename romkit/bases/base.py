@@ -9,6 +9,7 @@ from torch import Tensor
 
 from romkit import checks
 from romkit.bases.weights import Weight, weigher
+from romkit.boundary import Count, checked
 from romkit.data import DIMS, check_states
 from romkit.errors import InputError
 
@@ -16,6 +17,7 @@ ORTHONORMAL = 1e-8
 """Largest error of Vᵀ W V = I that modes computed elsewhere may have; they are then made orthonormal to rounding."""
 
 
+@checked
 class Basis:
     """An affine subspace of states, x = x̄ + V y with Vᵀ W V = I, and the coordinates y = Vᵀ W (x - x̄) in it.
 
@@ -53,6 +55,7 @@ class Basis:
         self._set(modes, dual, mean, singular_values, energy)
 
     @classmethod
+    @checked
     def with_dual(
         cls,
         modes: Tensor,
@@ -94,25 +97,33 @@ class Basis:
         """r, the number of modes."""
         return self.modes.shape[1]
 
+    @checked
     def encode(self, x: Tensor) -> Tensor:
         """y = Vᵀ W (x - x̄): (..., n) -> (..., r)."""
         checks.last_axis("x", x.shape, self.size, "the components of the states that the basis is of")
         mean, _, dual = self._as(x)
         return (x - mean) @ dual
 
+    @checked
     def decode(self, y: Tensor) -> Tensor:
         """x = x̄ + V y: (..., r) -> (..., n)."""
+        checks.last_axis("y", y.shape, self.rank, "coordinates in the basis")
         mean, modes, _ = self._as(y)
         return mean + y @ modes.mT
 
+    @checked
     def encode_tangent(self, v: Tensor) -> Tensor:
         """Vᵀ W v of velocities v (..., n): (..., r)."""
+        checks.last_axis("v", v.shape, self.size, "the components of the states that the basis is of")
         return v @ self._as(v)[2]
 
+    @checked
     def decode_tangent(self, w: Tensor) -> Tensor:
         """V w: (..., r) -> (..., n)."""
+        checks.last_axis("w", w.shape, self.rank, "coordinates in the basis")
         return w @ self._as(w)[1].mT
 
+    @checked
     def project(self, data: xr.Dataset) -> xr.Dataset:
         """A dataset of the coordinates: `state`, and the time derivatives that there are, with r components.
 
@@ -135,9 +146,10 @@ class Basis:
         projected["component"] = [f"y{k}" for k in range(self.rank)]
         return projected.assign_coords(component_units=("component", [str(units)] * self.rank))
 
-    def truncated(self, rank: int) -> "Basis":
+    @checked
+    def truncated(self, rank: Count) -> "Basis":
         """The first `rank` modes."""
-        if checks.at_least("rank", rank, 1) > self.rank:
+        if rank > self.rank:
             fix = "compute a larger basis"
             raise InputError("rank", expected=f"at most the {self.rank} of the basis", got=str(rank), fix=fix)
         modes, dual = self.modes[:, :rank], None if self.dual is self.modes else self.dual[:, :rank]
@@ -163,6 +175,7 @@ class Basis:
         return self._casts[kind]
 
 
+@checked
 def check_size(basis: Basis, data: xr.Dataset) -> None:
     """Raise InputError unless the states of a dataset have as many components as the basis."""
     check_states(data)

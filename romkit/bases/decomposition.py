@@ -1,10 +1,15 @@
 """Leading singular vectors of snapshots: by the method of snapshots, or randomised where there are many of them."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from romkit import arrays
+from romkit.boundary import Count, Numbers, checked
+from romkit.errors import InputError
 
 EXACT = 1500
 """Snapshots (or components, if fewer) up to which their Gram matrix is decomposed: half a second, and 18 MB."""
@@ -24,7 +29,8 @@ class Decomposition(NamedTuple):
     energy: Tensor
 
 
-def decompose(x: Tensor, rank: int, weigh: Weigher = lambda u: u) -> Decomposition:
+@checked
+def decompose(x: Numbers, rank: Count, weigh: Weigher = lambda u: u) -> Decomposition:
     """The leading left singular vectors of centred snapshots, orthonormal in a metric.
 
     Up to `EXACT` snapshots or components by the Gram matrix of the smaller side (Sirovich 1987), and more of both by
@@ -36,8 +42,12 @@ def decompose(x: Tensor, rank: int, weigh: Weigher = lambda u: u) -> Decompositi
         rank: number of modes at most; directions that are zero to rounding are left out.
         weigh: u (n, k) -> W u.
     """
+    arrays.matrix("x", x)
     weighted = weigh(x.mT).mT  # (N, n)
     energy = (x * weighted).sum()
+    if not energy.item() < math.inf:
+        fix = "give them in units in which they are not huge"
+        raise InputError("x", expected="squares that a float holds", got=f"an energy of {energy.item():g}", fix=fix)
     if not energy > 0:
         return Decomposition(x.new_zeros(x.shape[1], 0), x.new_zeros(0), energy)
     subspace = _directions(x, weighted, rank, weigh)

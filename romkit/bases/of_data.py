@@ -1,29 +1,29 @@
 """`romkit.basis`: the proper orthogonal decomposition of snapshots."""
 
-import os
-
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import checks
+from romkit import arrays
 from romkit.bases.base import Basis
 from romkit.bases.decomposition import decompose
 from romkit.bases.streaming import stream
 from romkit.bases.weights import Weight, weigher
+from romkit.boundary import Count, FilePath, Positive, checked
 from romkit.data import DIMS, check_states
 from romkit.errors import InputError
 
 
+@checked
 def basis(
     data: xr.Dataset | np.ndarray | Tensor,
-    rank: int = 64,
+    rank: Count = 64,
     weight: Weight = None,
-    tolerance: float | None = None,
+    tolerance: Positive | None = None,
     *,
-    chunk: int | None = None,
-    checkpoint: str | os.PathLike | None = None,
+    chunk: Count | None = None,
+    checkpoint: FilePath | None = None,
 ) -> Basis:
     """The leading modes of snapshots: the subspace that is nearest to them in the metric W.
 
@@ -48,7 +48,7 @@ def basis(
     """
     x = _snapshots(data) if chunk is None else None
     count, n = x.shape if chunk is None else _lazy(data)
-    if checks.at_least("rank", rank, 1) > min(count, n) and tolerance is None:
+    if rank > min(count, n) and tolerance is None:
         expected, fix = f"at most {min(count, n)}, the number of snapshots or of their components", "give a smaller one"
         raise InputError("rank", expected=expected, got=str(rank), fix=fix)
     weigh = weigher(weight, n)
@@ -56,9 +56,9 @@ def basis(
         mean = x.mean(0)
         modes, sigma, energy = decompose(x - mean, rank, weigh)
     else:
-        mean, (modes, sigma, energy) = stream(data, rank, weigh, checks.at_least("chunk", chunk, 1), checkpoint)
+        mean, (modes, sigma, energy) = stream(data, rank, weigh, chunk, checkpoint)
     share = (sigma**2).cumsum(0) / energy
-    kept = len(sigma) if tolerance is None else _smallest(share, checks.positive("tolerance", tolerance), rank)
+    kept = len(sigma) if tolerance is None else _smallest(share, tolerance, rank)
     if tolerance is None and len(sigma) < rank:
         expected, fix = f"at most {len(sigma)}, the directions of these snapshots", "give a smaller one, or a tolerance"
         raise InputError("rank", expected=expected, got=str(rank), fix=fix)
@@ -80,11 +80,7 @@ def _snapshots(data: xr.Dataset | np.ndarray | Tensor) -> Tensor:
         rows = torch.as_tensor(values.reshape(-1, values.shape[-1])).double()
         there = rows.isfinite().all(-1)  # the others are missing
         return rows if bool(there.all()) else rows[there]
-    try:
-        x = torch.as_tensor(data).detach().to("cpu", torch.float64)
-    except (TypeError, ValueError, RuntimeError) as error:
-        got, fix = type(data).__name__, "give data of romkit's schema, or an array with a row for each snapshot"
-        raise InputError("data", expected="a dataset, or snapshots (N, n)", got=got, fix=fix) from error
+    x = arrays.tensor("data", data).detach().to("cpu", torch.float64)
     if x.ndim != 2 or 0 in x.shape:
         fix = "give a row for each snapshot"
         raise InputError("data", expected="snapshots (N, n)", got=f"shape {tuple(x.shape)}", fix=fix)

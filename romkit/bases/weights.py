@@ -7,13 +7,15 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from romkit.boundary import Count, checked
 from romkit.errors import InputError
 
 Weight = np.ndarray | Tensor | sparse.sparray | sparse.spmatrix | None
 """None for the identity, (n,) weights of a quadrature, or a sparse symmetric positive definite (n, n) mass matrix."""
 
 
-def weigher(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
+@checked
+def weigher(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
     """u (n, k) -> W u, in float64.
 
     Raises:

@@ -9,6 +9,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import checked
 from romkit.certificates.bounds import ANYWHERE, product, sampled, slopes
 from romkit.certificates.chain import Chain, chain
 from romkit.certificates.lipsdp import lipsdp
@@ -19,6 +20,7 @@ from romkit.projections.networks import Networks
 MAPS = ("encoder", "decoder", "projection")
 
 
+@checked
 def certify(
     projection: Projection,
     context: Tensor | float | None = None,

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from romkit.cli.app import app
-from romkit.cli.options import ContextCommand, Force, context_values, short_name, system_named, target
+from romkit.cli.options import ContextCommand, Force, context_values, short_name, system_named, target, written
 
 
 @app.command(cls=ContextCommand)
@@ -46,4 +46,4 @@ def dataset(
 
     data = full_model.dataset(split, seed=seed, duration=duration, **context)
     print(describe_dataset(data))
-    print(f"\nwrote {save_dataset(data, file)}")
+    print(f"\nwrote {written(lambda path: save_dataset(data, path), file)}")

@@ -184,7 +184,7 @@ def _text(value: object) -> str:
     if isinstance(value, str) and value.startswith("{"):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     return f"({_pairs(value)})" if isinstance(value, Mapping) else str(value)
 

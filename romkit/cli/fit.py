@@ -7,7 +7,7 @@ import typer
 
 from romkit import checks
 from romkit.cli.app import app
-from romkit.cli.options import Data, Force, Settings, read_data, settings, short_name, target
+from romkit.cli.options import Data, Force, Settings, read_data, refuse_options, settings, short_name, target, written
 
 
 @app.command()
@@ -47,6 +47,7 @@ def fit(
     Writes a file that `romkit rollout --model` and romkit.load read, and the curve of the training beside it.
     """  # noqa: D301, typer keeps the lines after \b as they are
     overrides = settings(set_ or [])
+    refuse_options(overrides, ("method", "data", "seed", "preset", "system", "device", "checkpoint"))
 
     import romkit
     from romkit.cli.describe import describe_model
@@ -60,6 +61,6 @@ def fit(
         method, read_data(data), seed=seed, preset=preset, device=device, checkpoint=checkpoint, **overrides
     )
     print(describe_model(projection))
-    print(f"\nwrote {romkit.save(projection, file)}")
+    print(f"\nwrote {written(lambda path: romkit.save(projection, path), file)}")
     if projection.report.get("losses"):
         print(f"wrote {save_figure(plot_training(projection), file.with_suffix('.png'))}")

@@ -8,7 +8,7 @@ import typer
 
 from romkit import checks
 from romkit.cli.app import app
-from romkit.cli.options import Data, Force, Settings, load_a, read_data, settings, short_name, target
+from romkit.cli.options import Data, Force, Settings, load_a, read_data, settings, short_name, target, written
 
 
 @app.command()
@@ -68,4 +68,4 @@ def law(
     grid = {name: values if isinstance(values, tuple) else (values,) for name, values in choices.items()}
     found = prepared.fit(projection, measured, seed=seed, select=grid or None)
     print(describe_law(found))
-    print(f"\nwrote {romkit.save(found, file)}")
+    print(f"\nwrote {written(lambda path: romkit.save(found, path), file)}")

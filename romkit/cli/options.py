@@ -1,7 +1,8 @@
 """What commands take beside their declared options: context parameters by name, settings, names of systems."""
 
+import tempfile
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ from typer.core import TyperCommand
 
 from romkit import checks
 from romkit.errors import FileError, InputError
-from romkit.files import existing, reason
+from romkit.files import existing, make_folder, reason
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -181,13 +182,34 @@ def target(out: Path | None, run: str, name: str, force: bool) -> Path:
     return writable(file)
 
 
+def refuse_options(settings: Iterable[str], options: Iterable[str]) -> None:
+    """Raise where `--set` names what has an option, or an argument, of its own."""
+    for name in settings:
+        if name in options:
+            fix = f"give {name} as an argument or option of the command"
+            raise InputError("--set", expected="a setting", got=repr(name), fix=fix)
+
+
 def writable(path: Path) -> Path:
-    """`path`, with its folder made: before a long computation, not after it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(path, problem=f"its folder cannot be made ({error.strerror})", fix="check --out") from error
+    """`path`, in a folder that takes files: before a long computation, not after it."""
+    checks.path("--out", path)
+    make_folder(path.parent)
+    if path.is_dir():
+        raise FileError(path, problem="is a folder", fix="add a file name")
     return path
+
+
+def written(write: Callable[[Path], Path], path: Path) -> Path:
+    """What `write` made of `path`. Where that fails after all, it is kept elsewhere: it may have taken hours.
+
+    Raises:
+        FileError: it failed; the message says where it is kept.
+    """
+    try:
+        return write(path)
+    except FileError as error:
+        spare = Path(tempfile.mkdtemp(prefix="romkit-kept-")) / path.name
+        raise FileError(path, problem=error.problem, fix=f"it is kept in {write(spare)}") from error
 
 
 def _number(option: str, text: str) -> float:
@@ -203,7 +225,7 @@ def _value(text: str) -> object:
     if text in ("true", "false"):
         return text == "true"
     if "," in text:
-        return tuple(_value(part) for part in text.split(",") if part)
+        return tuple(_value(part) for part in text.strip("()[] ").split(",") if part)
     for kind in (int, float):
         try:
             return kind(text)

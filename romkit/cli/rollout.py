@@ -17,6 +17,7 @@ from romkit.cli.options import (
     short_name,
     system_named,
     target,
+    written,
 )
 from romkit.errors import InputError
 
@@ -86,7 +87,7 @@ def rollout(
     projection = load_a("projection", model or f"ncae-{source}")
     run = romkit.rollout(truth, projection, duration=duration, dt=dt, dynamics=latent, **context)
     print(summarise(run))
-    print(f"\nwrote {save_dataset(run, file)}")
+    print(f"\nwrote {written(lambda path: save_dataset(run, path), file)}")
     print(f"wrote {save_figure(plot_rollout(run), file.with_suffix('.png'))}")
 
 

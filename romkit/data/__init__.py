@@ -17,7 +17,7 @@ from romkit.data.sampling import even_step, pieces
 from romkit.data.schema import DIMS, check_dataset, check_states, complete, make_dataset
 from romkit.data.splitting import split
 from romkit.data.storage import open_dataset, save_dataset
-from romkit.data.tensors import Snapshots, snapshots, trajectories, whole_trajectories
+from romkit.data.tensors import Snapshots, snapshots, times_of, trajectories, whole_trajectories
 from romkit.data.velocity import needing_velocity, smoothest, with_velocity
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "snapshots",
     "split",
     "summary",
+    "times_of",
     "trajectories",
     "whole_trajectories",
     "with_velocity",

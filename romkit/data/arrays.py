@@ -5,11 +5,14 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
+from romkit import arrays
+from romkit.boundary import checked
 from romkit.data.describe import describe
 from romkit.data.schema import DIMS
 from romkit.errors import InputError
 
 
+@checked
 def from_arrays(
     states: np.ndarray | Sequence[np.ndarray],
     times: np.ndarray,
@@ -30,7 +33,7 @@ def from_arrays(
     Raises:
         InputError: shapes that do not match.
     """
-    times = np.asarray(times, dtype=np.float64)
+    times = arrays.times("times", times).double().numpy()
     variables = {"state": (DIMS, _padded("states", states, len(times)))}
     if velocity is not None:
         variables["velocity"] = (DIMS, _padded("velocity", velocity, len(times)))
@@ -46,9 +49,10 @@ def from_arrays(
     return describe(xr.Dataset(variables, coords), context=tuple(context or ()))
 
 
-def _padded(name: str, arrays: object, length: int) -> np.ndarray:
+def _padded(name: str, given: object, length: int) -> np.ndarray:
     """(C, T, k) with NaN behind the end of shorter ones."""
-    each = [np.asarray(array) for array in arrays]
+    single = isinstance(given, np.ndarray) and given.ndim == 0
+    each = [] if single else [np.asarray(array) for array in given]
     sizes = {array.shape[1:] for array in each}
     if not each or any(array.ndim != 2 for array in each) or len(sizes) != 1 or max(map(len, each)) != length:
         got = ", ".join(str(array.shape) for array in each[:4]) or "none"

@@ -8,20 +8,24 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit import arrays, checks
+from romkit.boundary import Count, Finite, Times, checked
 from romkit.errors import InputError
 from romkit.types import ContextFunction
 
 
+@checked
 class ContextParameter(NamedTuple):
     """One external parameter: its name, unit, training range [low, high] and meaning."""
 
     name: str
     units: str
-    low: float
-    high: float
+    low: Finite
+    high: Finite
     long_name: str
 
 
+@checked
 def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndarray:
     """Named context values, broadcast against each other, as one float64 array (..., p) in the order of `names`.
 
@@ -50,6 +54,7 @@ ROLE = "role"
 """Attribute of a coordinate: what it was declared as."""
 
 
+@checked
 def context_names(data: xr.Dataset) -> tuple[str, ...]:
     """Names of the context of a dataset: coordinates along `trajectory`, or along it and `time`.
 
@@ -59,6 +64,7 @@ def context_names(data: xr.Dataset) -> tuple[str, ...]:
     return tuple(found) if not is_declared(data) else tuple(name for name in found if _declared(found[name]))
 
 
+@checked
 def is_declared(data: xr.Dataset) -> bool:
     """Whether somebody said what the context of a dataset is."""
     return any(ROLE in coord.attrs or "training_range" in coord.attrs for coord in data.coords.values())
@@ -73,24 +79,46 @@ def _declared(coord: xr.DataArray) -> bool:
     return coord.attrs.get(ROLE, "context" if "training_range" in coord.attrs else "") == "context"
 
 
+@checked
 def context_matrix(data: xr.Dataset) -> np.ndarray:
     """Context (trajectories, p) of a dataset, columns in the order of `context_names`.
 
     (trajectories, times, p) where a parameter varies in time.
     """
-    names = context_names(data)
+    names, number = context_names(data), _trajectories(data)
     if not names:
-        return np.zeros((data.sizes["trajectory"], 0))
+        return np.zeros((number, 0))
     return np.stack([column.values.astype(np.float64) for column in xr.broadcast(*(data[n] for n in names))], axis=-1)
 
 
+@checked
 def context_ranges(data: xr.Dataset) -> np.ndarray:
     """(2, p) low and high ends of the training range of each parameter, or of its values where none is given."""
+    _trajectories(data)
     columns = [data[name] for name in context_names(data)]
     ranges = [column.attrs.get("training_range", (np.nanmin(column), np.nanmax(column))) for column in columns]
+    for column, each in zip(columns, ranges, strict=True):
+        if arrays.finite("data", each).shape != (2,):
+            fix = f"mend the attribute training_range of {column.name}"
+            raise InputError("data", expected="a range of two numbers", got=str(each), fix=fix)
     return np.array(ranges, dtype=np.float64).reshape(-1, 2).T
 
 
+def check_dims(data: xr.Dataset, *dims: str) -> None:
+    """Raise unless a dataset has entries along these dimensions."""
+    for dim in dims:
+        if data.sizes.get(dim, 0) == 0:
+            got, fix = f"dimensions {dict(data.sizes)}", f"add it: data.expand_dims({dim!r}), or romkit.data.describe"
+            raise InputError("data", expected=f"a dimension {dim!r} with entries", got=got, fix=fix)
+
+
+def _trajectories(data: xr.Dataset) -> int:
+    """How many trajectories a dataset has."""
+    check_dims(data, "trajectory")
+    return data.sizes["trajectory"]
+
+
+@checked
 class Contexts(NamedTuple):
     """What the context is.
 
@@ -107,36 +135,39 @@ class Contexts(NamedTuple):
     moving: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, names: Sequence[str], values: Mapping[str, object], times: Tensor) -> "Contexts":
+    @checked
+    def of(cls, names: Sequence[str], values: Mapping[str, object], times: Times) -> "Contexts":
         """Named values, each a number, an array, or a function of time.
 
         Raises:
             InputError: a name is missing or unknown, or a value is no number.
         """
-        moving = tuple(name for name, value in values.items() if callable(value))
+        moving = tuple(name for name, value in values.items() if varies(value))
 
         def path(t: Tensor) -> Tensor:
             now = {name: value(float(t)) if name in moving else value for name, value in values.items()}
-            return torch.from_numpy(np.atleast_2d(context_array(names, now)))
+            return torch.from_numpy(context_rows(names, now))
 
         initial = path(times[0])
-        if initial.ndim != 2 or len(initial) == 0:
-            got, fix = f"shape {tuple(initial.shape[:-1])}", "give one value for each trajectory"
-            raise InputError(", ".join(names), expected="a number, or a list of numbers", got=got, fix=fix)
         if not moving:
             return cls(initial, initial)
         over_time = torch.stack([path(t) for t in times], dim=-2)
         return cls(initial, over_time, path, moving)
 
-    def expanded(self, number: int) -> "Contexts":
+    @checked
+    def expanded(self, number: Count) -> "Contexts":
         """For this many trajectories that share a single context."""
         if len(self.initial) == number:
             return self
+        if len(self.initial) != 1:
+            fix = "give one context, or one for each trajectory"
+            raise InputError("number", expected=f"{len(self.initial)}, the contexts", got=number, fix=fix)
         return self._replace(
             initial=self.initial.expand(number, -1), over_time=self.over_time.expand(number, *self.over_time.shape[1:])
         )
 
     @classmethod
+    @checked
     def of_dataset(cls, data: xr.Dataset) -> "Contexts":
         """The context of a dataset; splines go through one that was recorded over time."""
         from scipy.interpolate import CubicSpline  # slow to import, and seldom needed
@@ -145,7 +176,10 @@ class Contexts(NamedTuple):
         if values.ndim == 2:
             return cls(values, values)
         values = held(values)  # where shorter trajectories have ended
-        spline = CubicSpline(data["time"].values, values.numpy(), axis=1)
+        times = arrays.times("time", data["time"].values)
+        if len(times) < 2:
+            raise InputError("data", expected="two times or more", got="one", fix="give a context that stays")
+        spline = CubicSpline(times.numpy(), values.numpy(), axis=1)
         return cls(values[:, 0], values, lambda t: torch.from_numpy(spline(float(t))))
 
 
@@ -157,11 +191,36 @@ def held(values: Tensor) -> Tensor:
     return values.gather(1, index.unsqueeze(-1).expand_as(values))
 
 
+def context_rows(names: Sequence[str], values: Mapping[str, object]) -> np.ndarray:
+    """Named context values as (trajectories, p), of which there is one at least."""
+    rows = np.atleast_2d(context_array(names, values))
+    if rows.ndim != 2 or len(rows) == 0:
+        got, fix = f"shape {rows.shape[:-1]}", "give one value for each trajectory"
+        raise InputError(", ".join(names), expected="a number, or a list of numbers", got=got, fix=fix)
+    return rows
+
+
+def varies(value: object) -> bool:
+    """Whether this is a context that is a function of time."""
+    return callable(value) and not isinstance(value, type)
+
+
+def one_context(context: object, names: Sequence[str]) -> Tensor:
+    """A context (..., p) that came without names."""
+    found = arrays.finite("context", context)
+    checks.last_axis("context", found.shape, len(names), f"({', '.join(names)})")
+    return found
+
+
+def only_one(context: object, named: Mapping[str, object]) -> None:
+    """Raise where a context is given twice, as such and by names."""
+    if context is not None and named:
+        fix = "drop one of them"
+        raise InputError("context", expected="one context", got=f"one and {', '.join(named)}", fix=fix)
+
+
 def _finite(name: str, value: object) -> np.ndarray:
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InputError(name, expected="a number or an array of numbers", got=repr(value), fix="check it") from error
-    if not np.isfinite(array).all():
-        raise InputError(name, expected="finite numbers", got=repr(value), fix="remove NaN and infinities")
+    array = arrays.finite(name, value).detach().cpu().double().numpy()
+    if array.size == 0:
+        raise InputError(name, expected="a number or several", got="none", fix="give at least one")
     return array

@@ -7,13 +7,16 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.data.context import held
+from romkit import arrays
+from romkit.boundary import Count, Times, checked
+from romkit.data.context import check_dims, held, varies
 from romkit.errors import InputError
 
 Control = Callable[[Tensor], Tensor]
 """u(t), (C, q) or (q,), of a scalar tensor t."""
 
 
+@checked
 def control_names(data: xr.Dataset) -> tuple[str, ...]:
     """Names of the inputs of a dataset."""
     if "control" not in data:
@@ -23,13 +26,16 @@ def control_names(data: xr.Dataset) -> tuple[str, ...]:
     return tuple(f"u{k}" for k in range(data.sizes["input"]))
 
 
+@checked
 def control_matrix(data: xr.Dataset) -> np.ndarray:
     """(trajectories, times, q) inputs of a dataset, q = 0 where it has none."""
     if "control" not in data:
+        check_dims(data, "trajectory", "time")
         return np.zeros((data.sizes["trajectory"], data.sizes["time"], 0))
     return data["control"].transpose("trajectory", "time", "input").values.astype(np.float64)
 
 
+@checked
 def control_of(data: xr.Dataset) -> Control | None:
     """The inputs of a dataset as a function of time, None where it has none."""
     if "control" not in data:
@@ -51,7 +57,8 @@ def interpolated(times: Tensor, values: Tensor) -> Control:
     return u if len(times) > 1 else lambda t: values[:, 0]
 
 
-def given_control(control: object, times: Tensor, number: int, names: tuple[str, ...]) -> Control | None:
+@checked
+def given_control(control: object, times: Times, number: Count, names: tuple[str, ...]) -> Control | None:
     """Inputs as the user gave them: a function of time, or samples (T, q) or (C, T, q) at `times`; None for none.
 
     Raises:
@@ -63,9 +70,9 @@ def given_control(control: object, times: Tensor, number: int, names: tuple[str,
             fix = "add control=..., a function of time or an array (times, inputs)"
             raise InputError("control", expected=f"inputs {', '.join(names)}", got="none", fix=fix)
         return None
-    if callable(control):
+    if varies(control):
         return _function(control, times, number, names)
-    values = torch.as_tensor(np.asarray(control, dtype=np.float64))
+    values = arrays.tensor("control", control).double()
     values = values.unsqueeze(0) if values.ndim == 2 else values
     if values.shape[1:] != (len(times), q) or len(values) not in (1, number) or not bool(values.isfinite().all()):
         expected, fix = (

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
+from romkit.boundary import checked
 from romkit.data.context import ROLE, context_names, is_declared
 from romkit.data.layout import Layout, layout_of
 from romkit.data.sampling import even_step
@@ -16,6 +17,7 @@ RATES = ("velocity", "acceleration")
 TIMES = ("time", "t")
 
 
+@checked
 def describe(
     data: xr.Dataset | xr.DataArray,
     *,
@@ -71,6 +73,7 @@ def describe(
     return found
 
 
+@checked
 def summary(data: xr.Dataset) -> str:
     """What romkit takes a dataset for, in a few lines: state, context, sampling, what is missing, what is ignored."""
     check_states(data)

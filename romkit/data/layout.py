@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import xarray as xr
 
+from romkit.boundary import checked
+from romkit.data.context import check_dims
 from romkit.errors import InputError
 
 AXIS = "component"
@@ -27,6 +29,7 @@ class Variable:
         return math.prod(self.shape)
 
 
+@checked
 @dataclass(frozen=True)
 class Layout:
     """The variables of a state one after the other, each in C order of its dimensions.
@@ -40,6 +43,7 @@ class Layout:
     coords: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     @classmethod
+    @checked
     def of(cls, data: xr.Dataset, names: Sequence[str], lead: Sequence[str]) -> "Layout":
         """That of these variables, whose dimensions beside `lead` are the state's."""
         variables = tuple(_variable(data[name], lead) for name in names)
@@ -48,6 +52,7 @@ class Layout:
         return cls(variables, coords)
 
     @classmethod
+    @checked
     def plain(cls, names: Sequence[str]) -> "Layout":
         """That of one variable `state` over `component`."""
         return cls((Variable("state", (AXIS,), (len(names),)),), {AXIS: {"values": list(names), "attrs": {}}})
@@ -72,6 +77,7 @@ class Layout:
         """(n,) the unit of every component."""
         return tuple(unit for variable in self.variables for unit in [variable.units] * variable.size)
 
+    @checked
     def gather(self, data: xr.Dataset, lead: Sequence[str]) -> np.ndarray:
         """The variables of a dataset as one array (*lead, n).
 
@@ -91,6 +97,7 @@ class Layout:
             parts.append(values.reshape(*values.shape[: len(lead)], -1))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
+    @checked
     def scatter(
         self, values: np.ndarray, lead: Sequence[str], coords: Mapping[str, object] | None = None
     ) -> xr.Dataset:
@@ -111,22 +118,31 @@ class Layout:
         return json.dumps(asdict(self))
 
     @classmethod
+    @checked
     def from_json(cls, text: str) -> "Layout":
         """What `to_json` wrote.
 
         Raises:
-            ValueError, KeyError, TypeError: it did not.
+            InputError: it did not.
         """
-        plain = json.loads(text)
-        variables = (
-            Variable(str(v["name"]), tuple(map(str, v["dims"])), tuple(map(int, v["shape"])), str(v["units"]))
-            for v in plain["variables"]
-        )
-        return cls(tuple(variables), {str(name): dict(each) for name, each in plain["coords"].items()})
+        try:
+            plain = json.loads(text)
+            variables = tuple(
+                Variable(str(v["name"]), tuple(map(str, v["dims"])), tuple(map(int, v["shape"])), str(v["units"]))
+                for v in plain["variables"]
+            )
+            return cls(variables, {str(name): dict(each) for name, each in plain["coords"].items()})
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            fix = "drop the attribute: romkit.data.describe writes it"
+            raise InputError(
+                "text of the layout", expected="what to_json wrote", got=repr(text)[:60], fix=fix
+            ) from error
 
 
+@checked
 def layout_of(data: xr.Dataset) -> Layout:
     """The layout of a dataset in romkit's schema; one variable `state` over `component` where nothing else is said."""
+    check_dims(data, AXIS)
     if text := data.attrs.get("layout"):
         layout = Layout.from_json(text)
         if layout.size == data.sizes[AXIS]:  # else components were selected since
@@ -135,6 +151,7 @@ def layout_of(data: xr.Dataset) -> Layout:
     return Layout.plain(list(map(str, names)))
 
 
+@checked
 def fields(data: xr.Dataset) -> xr.Dataset:
     """A dataset, forecast or rollout with its variables in the dimensions that the data came in: u(..., y, x).
 

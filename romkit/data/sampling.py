@@ -2,20 +2,29 @@
 
 import numpy as np
 
+from romkit.boundary import Mask, checked
+from romkit.errors import InputError
+
 TOLERANCE = 1e-6
 """Largest deviation of a step from the mean one, relative to it, of times that count as even."""
 
 
+@checked
 def even_step(times: np.ndarray) -> float | None:
     """The step of evenly spaced times (T,); None where they are not."""
-    steps = np.diff(times)
+    steps = np.diff(np.atleast_1d(times))
     if len(steps) == 0:
         return None
     mean = float(steps.mean())
     return mean if mean > 0 and np.abs(steps - mean).max() <= TOLERANCE * mean + 1e-12 * np.abs(times).max() else None
 
 
-def pieces(observed: np.ndarray) -> list[slice]:
+@checked
+def pieces(observed: Mask) -> list[slice]:
     """Stretches of a trajectory (T,) without a missing sample."""
+    observed = np.asarray(observed)
+    if observed.ndim != 1:
+        got, fix = f"shape {observed.shape}", "give those of one trajectory"
+        raise InputError("observed", expected="shape (times,)", got=got, fix=fix)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], observed, [False]]).astype(np.int8)))
     return [slice(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2], strict=True)]

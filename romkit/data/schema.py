@@ -17,6 +17,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
+from romkit import arrays, checks
+from romkit.boundary import checked
 from romkit.data.context import ContextParameter, context_names
 from romkit.errors import InputError
 
@@ -28,7 +30,12 @@ _MEANING = {
 }
 """Long name of each variable, and how often it is differentiated by time."""
 
+RESERVED = {"state", "velocity", "acceleration", "latent", "latent_component", "status", "seed", "state_std", "truth"}
+RESERVED |= {"rom", "projected", "nrmse", "nrmse_projected", "valid_time", "time", "component", "component_units"}
+"""Names in datasets and runs, which no context parameter can have."""
 
+
+@checked
 def make_dataset(
     variables: Mapping[str, np.ndarray],
     *,
@@ -52,6 +59,7 @@ def make_dataset(
         context: the parameters that the columns belong to.
         attrs: provenance; values that netCDF cannot hold are stored as JSON.
     """
+    _check_parts(variables, times, state_names, state_units, contexts, context)
     common = state_units[0] if len(set(state_units)) == 1 else "mixed, see component_units"
     data = xr.Dataset(
         {name: (DIMS, values, _describe(name, common, time_units)) for name, values in variables.items()},
@@ -61,7 +69,7 @@ def make_dataset(
             "component_units": ("component", list(state_units), {"long_name": "unit of each state component"}),
         },
         attrs={
-            key: value if isinstance(value, str | int | float) else json.dumps(value) for key, value in attrs.items()
+            key: value if isinstance(value, str | int | float) else _json(key, value) for key, value in attrs.items()
         },
     )
     for column, parameter in zip(np.moveaxis(contexts, -1, 0), context, strict=True):
@@ -102,7 +110,7 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
             infinite, a trajectory has no complete snapshot, or the context of a snapshot is missing.
     """
     if not isinstance(data, xr.Dataset):
-        got, fix = type(data).__name__, "see the guide, 'Your own data'"
+        got, fix = checks.shown(data), "see the guide, 'Your own data'"
         raise InputError("data", expected="an xarray.Dataset", got=got, fix=fix)
     if "state" not in data.data_vars:
         fix = "name it: romkit.data.describe(data, state=[...])"
@@ -116,6 +124,8 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
         got = f"NaN in every snapshot of {empty}"
         raise InputError("data", expected="a complete snapshot in every trajectory", got=got, fix=fix)
     for name in context_names(data):
+        if name in RESERVED:
+            raise InputError("data", expected="names of its own for the context", got=repr(name), fix="rename it")
         here = np.isfinite(data[name].transpose(*DIMS[:2], missing_dims="ignore").values)
         if not (here[:, None] if here.ndim == 1 else here | ~whole).all():
             raise InputError("data", expected=f"finite context {name}", got="NaN", fix="drop those trajectories")
@@ -124,10 +134,59 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
     return data
 
 
+@checked
 def complete(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
     """(trajectories, times) whether nothing of these variables is missing in a snapshot."""
+    for name in names:
+        if name not in data.data_vars:
+            got, fix = _variables(data), "record it, or see romkit.data.describe"
+            raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
+        check_numbers(data, name)
     rows = (np.isfinite(data[name].transpose(*DIMS).values).all(-1) for name in names)
     return np.logical_and.reduce(list(rows))
+
+
+def check_numbers(data: xr.Dataset, name: str) -> None:
+    """Raise unless a variable of a dataset has real numbers along `DIMS`; NaN is one."""
+    dims, values = data[name].dims, data[name].values
+    if set(dims) != set(DIMS):
+        fix = "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"
+        raise InputError("data", expected=f"{name} with dims {DIMS}", got=f"dims {dims}", fix=fix)
+    if values.dtype.kind not in "fiu" or values.size == 0:
+        got, fix = f"dtype {values.dtype}, sizes {dict(data[name].sizes)}", "convert it, or add what is missing"
+        raise InputError("data", expected=f"real numbers as {name}", got=got, fix=fix)
+
+
+def _check_parts(
+    variables: Mapping[str, np.ndarray],
+    times: np.ndarray,
+    names: Sequence[str],
+    units: Sequence[str],
+    contexts: np.ndarray,
+    context: Sequence[ContextParameter],
+) -> None:
+    """Raise unless the parts of a dataset go together."""
+    arrays.times("times", times)
+    for name, values in variables.items():
+        checks.one_of("variables", name, _MEANING)
+        if values.ndim != 3 or values.shape[1:] != (len(times), len(names)) or len(values) == 0:
+            expected = f"shape (trajectories, {len(times)}, {len(names)})"
+            raise InputError("variables", expected=expected, got=f"{name} {values.shape}", fix="match times and names")
+    number = next((len(values) for values in variables.values()), 0)
+    if contexts.shape[-1:] != (len(context),) or contexts.shape[:-1] not in ((number,), (number, len(times))):
+        expected, fix = f"shape ({number}, {len(context)}), or with times", "give one row for each trajectory"
+        raise InputError("contexts", expected=expected, got=f"shape {contexts.shape}", fix=fix)
+    if len(units) != len(names):
+        expected, fix = f"{len(names)} units, one for each component", "name the unit of each"
+        raise InputError("state_units", expected=expected, got=f"{len(units)}", fix=fix)
+
+
+def _json(key: str, value: object) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        fix = "give text, numbers, lists or dicts"
+        raise InputError("attrs", expected="plain values", got=f"{key}: {type(value).__name__}", fix=fix) from error
 
 
 def _variables(data: xr.Dataset) -> str:
@@ -135,15 +194,11 @@ def _variables(data: xr.Dataset) -> str:
 
 
 def _check_variable(data: xr.Dataset, name: str) -> None:
-    dims, values = data[name].dims, data[name].values
-    if set(dims) != set(DIMS):
-        fix = "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"
-        raise InputError("data", expected=f"{name} with dims {DIMS}", got=f"dims {dims}", fix=fix)
-    if values.dtype.kind not in "fiu":
-        fix = "convert it to numbers"
-        raise InputError("data", expected=f"real numbers as {name}", got=f"dtype {values.dtype}", fix=fix)
+    check_numbers(data, name)
+    values = data[name].values
     if np.isinf(values).any():
-        got = f"infinity in {int(np.isinf(values).any(axis=(1, 2)).sum())} trajectories"
+        axes = tuple(k for k, dim in enumerate(data[name].dims) if dim != "trajectory")
+        got = f"infinity in {int(np.isinf(values).any(axis=axes).sum())} trajectories"
         raise InputError("data", expected=f"finite {name}, or NaN where it is missing", got=got, fix="drop or mask it")
 
 

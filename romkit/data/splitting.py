@@ -4,12 +4,14 @@ import numpy as np
 import xarray as xr
 
 from romkit import checks
+from romkit.boundary import Part, Seed, checked
 from romkit.data.context import context_matrix
 from romkit.data.schema import check_states
 from romkit.errors import InputError
 
 
-def split(data: xr.Dataset, share: float, *, seed: int = 0) -> tuple[xr.Dataset, xr.Dataset]:
+@checked
+def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset, xr.Dataset]:
     """Trajectories for training, and held-out ones, which have contexts that training does not see.
 
     Trajectories of one context stay together. Contexts at the ends of a parameter's range are for training, as long as

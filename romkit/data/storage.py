@@ -8,14 +8,18 @@ to save.
 """
 
 import contextlib
+import gc
 import hashlib
 import os
+import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
+from romkit.boundary import FilePath, checked
 from romkit.errors import FileError, InputError
 from romkit.files import atomic, existing, reason, reserve
 
@@ -26,7 +30,8 @@ _CHUNK_BYTES = 2**20
 _PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned")
 
 
-def save_dataset(data: xr.Dataset, path: str | os.PathLike) -> Path:
+@checked
+def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
     """Write a dataset to a netCDF file: all of it, or nothing at all.
 
     Args:
@@ -49,7 +54,8 @@ def save_dataset(data: xr.Dataset, path: str | os.PathLike) -> Path:
     return Path(path).expanduser()
 
 
-def open_dataset(path: str | os.PathLike) -> xr.Dataset:
+@checked
+def open_dataset(path: FilePath) -> xr.Dataset:
     """Read a netCDF file, romkit's or the user's own, into memory; the file is closed again.
 
     A file by `save_dataset` is verified first. Times stay numbers, as romkit needs them, whatever their unit.
@@ -94,8 +100,19 @@ def readable(path: str | os.PathLike) -> Iterator[None]:
     except FileError:
         raise
     except Exception as error:  # a damaged file of somebody else's can make HDF5 and xarray raise nearly anything
+        _let_go(error)
         problem = f"cannot be read as netCDF ({reason(error)})"
         raise FileError(path, problem=problem, fix="restore it from a copy or remake it") from error
+
+
+def _let_go(error: Exception) -> None:
+    """Let the destructors of what was being read run now, in silence: they fail too, and say so on stderr."""
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    try:
+        traceback.clear_frames(error.__traceback__)
+        gc.collect()
+    finally:
+        sys.unraisablehook = hook
 
 
 def prepared(data: xr.Dataset) -> xr.Dataset:

@@ -7,8 +7,10 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit import arrays
+from romkit.boundary import Count, checked
 from romkit.data.context import context_matrix
-from romkit.data.schema import DIMS, complete
+from romkit.data.schema import DIMS, check_numbers, complete
 from romkit.errors import InputError
 
 
@@ -20,6 +22,7 @@ class Snapshots(NamedTuple):
     context: Tensor
 
 
+@checked
 def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
     """A variable (trajectories, times, n) of a dataset, in float64 on the CPU; NaN where it is missing.
 
@@ -29,27 +32,47 @@ def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
     if name not in data:
         got = str(sorted(map(str, data.data_vars)))
         raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
+    check_numbers(data, name)
     return torch.from_numpy(np.array(data[name].transpose(*DIMS).values, dtype=np.float64, order="C"))
 
 
-def snapshots(data: xr.Dataset, *, every: int = 1) -> Snapshots:
+@checked
+def times_of(data: xr.Dataset) -> Tensor:
+    """The times (T,) of a dataset, in float64.
+
+    Raises:
+        InputError: there are none, or they do not increase.
+    """
+    if "time" not in data.coords:
+        fix = "add it: data.assign_coords(time=...)"
+        raise InputError("data", expected="a coordinate 'time'", got=f"{sorted(map(str, data.coords))}", fix=fix)
+    return arrays.times("data's time", data["time"].values).double()
+
+
+@checked
+def snapshots(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     """All complete snapshots of all trajectories, of each `every`-th time, in float64 on the CPU."""
-    data = data.isel(time=slice(None, None, every))
+    if "time" in data.dims:
+        data = data.isel(time=slice(None, None, every))
+    parts = (trajectories(data, "state"), trajectories(data, "velocity"))
     context = torch.from_numpy(context_matrix(data))
     if context.ndim == 2:
         context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)
-    parts = (trajectories(data, "state"), trajectories(data, "velocity"), context)
+    parts = (*parts, context)
     rows = torch.from_numpy(complete(data, ("state", "velocity"))).flatten()
     flat = (part.flatten(0, 1) for part in parts)
     return Snapshots(*(flat if bool(rows.all()) else (part[rows] for part in flat)))
 
 
-def whole_trajectories(data: xr.Dataset, *, every: int = 1) -> Snapshots:
+@checked
+def whole_trajectories(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     """(C, T, n) of each `every`-th time, where nothing may be missing.
 
     Raises:
         InputError: something is.
     """
+    for name in ("state", "velocity"):
+        trajectories(data, name)
     missing = int((~complete(data, ("state", "velocity"))).any(1).sum())
     if missing:
         fix = "train on snapshots alone (rollouts=None, phase=None), or select trajectories and times without gaps"

@@ -8,6 +8,7 @@ import numpy as np
 import xarray as xr
 
 from romkit import checks
+from romkit.boundary import Mask, checked
 from romkit.data.sampling import even_step, pieces
 from romkit.data.schema import DIMS, check_states, complete
 from romkit.errors import DataWarning, InputError
@@ -34,6 +35,7 @@ class Smoothing(NamedTuple):
         return savgol_filter(x, self.window, self.degree, deriv=1, delta=even_step(t), axis=0, mode="interp")
 
 
+@checked
 def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> xr.Dataset:
     """`data` with a variable `velocity`, estimated from its states; its attribute `method` says how.
 
@@ -65,6 +67,7 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
     return data.assign(velocity=(DIMS, velocity, {"long_name": "time derivative of the state", "method": name}))
 
 
+@checked
 def needing_velocity(data: xr.Dataset) -> xr.Dataset:
     """`data` as it is where it has velocities; else with estimated ones, and a warning that says so."""
     if not isinstance(data, xr.Dataset) or "state" not in data or "velocity" in data:
@@ -91,13 +94,18 @@ def _rule(method: object, x: np.ndarray, times: np.ndarray, whole: np.ndarray) -
     return best, f"savitzky-golay (window {best.window}, degree {best.degree})", best.window
 
 
-def smoothest(x: np.ndarray, whole: np.ndarray) -> Smoothing:
+@checked
+def smoothest(x: np.ndarray, whole: Mask) -> Smoothing:
     """The window and degree whose polynomials predict a sample best from the others in its window.
 
     Args:
         x: (C, T, n) trajectories.
         whole: (C, T) which samples are complete.
     """
+    whole = np.asarray(whole)
+    if x.ndim != 3 or whole.shape != x.shape[:2] or not whole.any():
+        expected, got = "(C, T, n) with (C, T) samples, some complete", f"shapes {x.shape} and {whole.shape}"
+        raise InputError("x, whole", expected=expected, got=got, fix="match the axes")
     stretches = [x[k, piece] for k, row in enumerate(whole) for piece in pieces(row)]
     typical = sorted(len(each) for each in stretches)[len(stretches) // 2]
     tried = [Smoothing(w, d) for w in WINDOWS for d in DEGREES if w > d + 1 and (w <= typical or w == WINDOWS[0])]

@@ -4,10 +4,11 @@ Two engines run the same mathematics: `torch`, one call after the other on any d
 field and the loop around it as native code, on a CPU. "auto" compiles where that pays and is possible.
 """
 
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from torch import Tensor
 
+from romkit import checks
 from romkit.engine.compiled import Kernel, Recording, Unavailable, Unsupported, record, warn_once
 from romkit.errors import InputError
 from romkit.types import Field
@@ -15,6 +16,9 @@ from romkit.types import Field
 K = TypeVar("K", bound=Kernel)
 
 ENGINES = ("auto", "torch", "compiled")
+
+Engine = Annotated[str, checks.named(ENGINES)]
+"""The name of an engine, checked where it is an argument."""
 
 FEW = 400
 """Evaluations of a field below which it is not even recorded, which takes as long as 40 to 400 (0.3 ms a call)."""

@@ -1,18 +1,14 @@
-"""What a process shares, and romkit changes: threads of torch while it computes, and one setting of MKL.
+"""What a process shares, and romkit changes: threads of torch while it computes.
 
-Nothing else: default dtypes, random generators and compiled code of others stay as they are.
+Beside that one setting of MKL, in `romkit/__init__.py`, and nothing else: default dtypes, random generators and
+compiled code of others stay as they are.
 """
 
 import contextlib
-import os
 import threading
 from collections.abc import Iterator
 
 import torch
-
-# Without this, MKL's matrix products depend on where a matrix lies in memory, and a seed on its place in a stack.
-# MKL reads it at its first product in a process; a setting of the user's stays.
-os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 _lock = threading.Lock()
 _within, _outside = 0, 1

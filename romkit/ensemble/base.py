@@ -1,7 +1,6 @@
 """An ensemble of reduced models: its mean, an interval, and how often the truth is within."""
 
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,9 +10,11 @@ import numpy as np
 import xarray as xr
 
 from romkit import checks
-from romkit.data import DIMS, open_dataset, save_dataset, trajectories
+from romkit.boundary import FilePath, Part, checked
+from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
 from romkit.ensemble.calibration import Calibration
 from romkit.errors import FileError, InputError
+from romkit.files import make_folder
 from romkit.follow import follow
 from romkit.forecast import forecast
 from romkit.integrators import LearnedField
@@ -29,6 +30,7 @@ RELIABILITY = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 FILES = ("projection.safetensors", "law.safetensors", "calibration.nc")
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Ensemble:
     """Reduced models side by side: a stack of projections with a stack of laws, from seeds or bootstraps.
@@ -55,7 +57,8 @@ class Ensemble:
     def __len__(self) -> int:
         return self.projection.seeds
 
-    def follow(self, data: xr.Dataset, *, level: float = 0.9, **options: object) -> xr.Dataset:
+    @checked
+    def follow(self, data: xr.Dataset, *, level: Part = 0.9, **options: object) -> xr.Dataset:
         """The ensemble along the trajectories of a dataset: `romkit.follow` with an interval.
 
         Args:
@@ -68,9 +71,12 @@ class Ensemble:
             of members that diverged; distances from what was trained on, the means.
         """
         checks.share("level", level)
+        for name in options:
+            checks.one_of("options", name, ("solver", "engine"))
         return self._with_interval(self._reduced(data, None, **options), level)
 
-    def forecast(self, *, level: float = 0.9, **options: object) -> xr.Dataset:
+    @checked
+    def forecast(self, *, level: Part = 0.9, **options: object) -> xr.Dataset:
         """The ensemble from a state: `romkit.forecast`, whose arguments it takes, with an interval as in `follow`."""
         checks.share("level", level)
         run = forecast(self.projection, dynamics=self.law, **options)
@@ -79,6 +85,7 @@ class Ensemble:
         band = self._with_interval(run, level)
         return band.squeeze("trajectory") if single else band
 
+    @checked
     def calibrated(self, validation: xr.Dataset) -> "Ensemble":
         """The same ensemble, with intervals that hold on trajectories that nothing was fitted to.
 
@@ -87,7 +94,8 @@ class Ensemble:
         """
         return self._calibrated(validation, None)
 
-    def reliability(self, data: xr.Dataset, *, levels: Sequence[float] = RELIABILITY) -> xr.Dataset:
+    @checked
+    def reliability(self, data: xr.Dataset, *, levels: Sequence[Part] = RELIABILITY) -> xr.Dataset:
         """How often the truth is within intervals of several levels, on data that nothing was fitted to.
 
         Returns:
@@ -105,10 +113,11 @@ class Ensemble:
         coords = {"level": list(levels)} | {n: c for n, c in run.coords.items() if c.dims == ("trajectory",)}
         return xr.Dataset({"coverage": ("level", means), "coverage_of": (("level", "trajectory"), rows)}, coords)
 
-    def save(self, folder: str | os.PathLike) -> Path:
+    @checked
+    def save(self, folder: FilePath) -> Path:
         """Write projection, law and calibration into a folder, which is made."""
         folder = Path(folder).expanduser()
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         save(self.projection, folder / FILES[0])
         save(self.law, folder / FILES[1])
         if self.calibration is not None:
@@ -116,7 +125,8 @@ class Ensemble:
         return folder
 
     @classmethod
-    def load(cls, folder: str | os.PathLike) -> "Ensemble":
+    @checked
+    def load(cls, folder: FilePath) -> "Ensemble":
         """Read what `save` wrote.
 
         Raises:
@@ -140,6 +150,7 @@ class Ensemble:
 
     def _reduced(self, data: xr.Dataset, members: np.ndarray | None, **options: object) -> xr.Dataset:
         """Mean and spread of the members, without an interval."""
+        check_states(data)
         C = data.sizes["trajectory"]
         at_once = max(1, NUMBERS // (len(self) * math.prod(data.sizes[dim] for dim in DIMS[1:])))
         parts = []

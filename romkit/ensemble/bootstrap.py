@@ -9,6 +9,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import Count, Seed, checked
 from romkit.data import check_states
 from romkit.ensemble.base import Ensemble
 from romkit.errors import InputError
@@ -18,8 +19,9 @@ from romkit.projections import Projection, stack
 T = TypeVar("T")
 
 
+@checked
 def bootstrap(
-    projection: Projection, law: Estimator, data: xr.Dataset, *, members: int = 20, seed: int = 0
+    projection: Projection, law: Estimator, data: xr.Dataset, *, members: Count = 20, seed: Seed = 0
 ) -> Ensemble:
     """An ensemble of laws on one projection, each fitted to trajectories that are drawn with replacement.
 
@@ -57,7 +59,7 @@ def bootstrap(
     return ensemble._calibrated(data.isel(trajectory=usable), unseen[:, usable])
 
 
-def _fitted(law: Estimator, samples: LatentSamples, drawn: np.ndarray, seed: int) -> LearnedField:
+def _fitted(law: Estimator, samples: LatentSamples, drawn: np.ndarray, seed: Seed) -> LearnedField:
     """A stack of laws: fitted all at once, or where samples are missing one by one, since each misses others."""
     several = [_resampled(samples, torch.from_numpy(draw)) for draw in drawn]
     if not bool(samples.observed.all()):

@@ -8,7 +8,7 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from romkit import checks
+from romkit.boundary import Count, Positive, checked
 from romkit.errors import InputError
 from romkit.integrators.estimator import Estimator
 from romkit.integrators.samples import LatentSamples
@@ -22,7 +22,8 @@ from romkit.integrators.sindy.regression import joined
 class LinearModel(Equation):
     """ż = A z + B (1, c): what the fit of `DMD` returns."""
 
-    def step(self, dt: float) -> tuple[Tensor, Tensor]:
+    @checked
+    def step(self, dt: Positive) -> tuple[Tensor, Tensor]:
         """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical latents, contexts and inputs.
 
         Raises:
@@ -42,6 +43,7 @@ class LinearModel(Equation):
         return stepped[:, :m], stepped[:, m:]
 
 
+@checked
 @dataclass(frozen=True)
 class DMD(Estimator):
     """Settings of a fit; `fit` returns ż = A z + B (1, c), whose motion over one sampling interval is that of DMDc.
@@ -59,11 +61,7 @@ class DMD(Estimator):
     Source: Proctor, Brunton, Kutz (2016), Dynamic mode decomposition with control, section 3.
     """
 
-    rank: int | None = None
-
-    def __post_init__(self):
-        if self.rank is not None:
-            checks.at_least("rank", self.rank, 1)
+    rank: Count | None = None
 
     def _fit(self, samples: LatentSamples, seed: int) -> LinearModel:
         step = _interval(samples)

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import xarray as xr
 
+from romkit.boundary import Part, Seed, checked
 from romkit.data import check_states
+from romkit.errors import InputError
 from romkit.integrators.base import LearnedField
 from romkit.integrators.domain import Domain
 from romkit.integrators.samples import LatentSamples
@@ -17,14 +19,15 @@ from romkit.integrators.sources import ProjectionFamily, differentiated_samples,
 class Estimator(abc.ABC):
     """Settings of a fit; `fit` returns the law, which `romkit.rollout`, `follow` and `forecast` take as dynamics."""
 
+    @checked
     def fit(
         self,
         projection: ProjectionFamily,
         data: xr.Dataset,
         *,
-        seed: int = 0,
+        seed: Seed = 0,
         select: Mapping[str, Sequence[object]] | None = None,
-        validation: float = 0.25,
+        validation: Part = 0.25,
     ) -> LearnedField:
         """The law of a projection on a dataset, of second order where that has a variable `acceleration`.
 
@@ -44,20 +47,22 @@ class Estimator(abc.ABC):
         return self.fit_samples(samples, seed=seed, select=select, validation=validation)
 
     @staticmethod
+    @checked
     def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
         """What `fit` fits to, before it is scaled."""
         check_states(data)
         return (encoded_samples if "velocity" in data else differentiated_samples)(projection, data)
 
+    @checked
     def fit_samples(
         self,
         samples: object,
         zdot: object = None,
         context: object = None,
         *,
-        seed: int = 0,
+        seed: Seed = 0,
         select: Mapping[str, Sequence[object]] | None = None,
-        validation: float = 0.25,
+        validation: Part = 0.25,
         **labels: object,
     ) -> LearnedField:
         """The law of samples, scaled only if they are (`LatentSamples.scaled`).
@@ -76,6 +81,9 @@ class Estimator(abc.ABC):
         """
         if not isinstance(samples, LatentSamples):
             samples = LatentSamples.first_order(samples, zdot, context, **labels)
+        elif given := [*labels, *(name for name, value in (("zdot", zdot), ("context", context)) if value is not None)]:
+            fix = "drop it: LatentSamples have their own"
+            raise InputError(", ".join(given), expected="nothing beside samples", got="a value", fix=fix)
         if select is not None:
             return choose(self, samples, select, validation, seed)
         return replace(self._fit(samples, seed), domain=Domain.of(samples))

@@ -9,7 +9,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from romkit import checks
+from romkit.boundary import Count, Limit, Positive, checked
 from romkit.engine import compiled_if
 from romkit.engine.compiled import Newton
 from romkit.errors import InputError
@@ -29,6 +29,7 @@ Settle = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(t, known, u) -> the u that Gauss-Newton ends at, see `_Rule`."""
 
 
+@checked
 @dataclass(frozen=True)
 class LSPG(LatentDynamics):
     """The latent state of the next time that violates the time-discrete full model least.
@@ -54,15 +55,9 @@ class LSPG(LatentDynamics):
 
     tangential = False  # the residual has parts that no subspace sees
 
-    dt: float = math.inf
-    iterations: int = 8
-    tolerance: float = 1e-10
-
-    def __post_init__(self):
-        if self.dt != math.inf:
-            checks.positive("dt", self.dt)
-        checks.at_least("iterations", self.iterations, 1)
-        checks.positive("tolerance", self.tolerance)
+    dt: Limit = math.inf
+    iterations: Count = 8
+    tolerance: Positive = 1e-10
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         return Galerkin().start(problem, t, parts)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from romkit import checks
+from romkit.boundary import Count, Natural, NotNegative, Part, checked
 from romkit.errors import InputError
 from romkit.integrators.estimator import Estimator
 from romkit.integrators.samples import LatentSamples
@@ -23,6 +23,7 @@ class OperatorModel(Equation):
     """ż = (c + A z + H (z ⊗ z) + ...)(context): what the fit of `OperatorInference` returns."""
 
 
+@checked
 @dataclass(frozen=True)
 class OperatorInference(Estimator):
     """Settings of a fit; `fit` returns the law, with every polynomial term up to the degree.
@@ -42,10 +43,10 @@ class OperatorInference(Estimator):
     Source: Peherstorfer, Willcox (2016); choice of λ: McQuarrie, Huang, Willcox (2021), section 3.3.
     """
 
-    degree: int = 2
-    context_degree: int = 1
-    regularization: float | tuple[float, float] | None = None
-    validation: float = 0.25
+    degree: Count = 2
+    context_degree: Natural = 1
+    regularization: NotNegative | tuple[NotNegative, ...] | None = None
+    validation: Part = 0.25
 
     CANDIDATES: ClassVar[tuple[tuple[float, ...], tuple[float, ...]]] = (
         (1e-6, 1e-4, 1e-2),
@@ -54,17 +55,10 @@ class OperatorInference(Estimator):
     """λ / √N of terms up to degree 1, and of those above."""
 
     def __post_init__(self):
-        checks.at_least("degree", self.degree, 1)
-        checks.at_least("context_degree", self.context_degree, 0)
-        checks.share("validation", self.validation)
         given = self.regularization
-        if given is not None:
-            pair = given if isinstance(given, tuple) else (given, given)
-            if len(pair) != 2:
-                fix = "give one number, or a pair: up to degree 1, and above"
-                raise InputError("regularization", expected="one or two numbers", got=repr(given), fix=fix)
-            for value in pair:
-                checks.not_negative("regularization", value)
+        if isinstance(given, tuple) and len(given) != 2:
+            fix = "give one number, or a pair: up to degree 1, and above"
+            raise InputError("regularization", expected="one or two numbers", got=repr(given), fix=fix)
 
     def _fit(self, samples: LatentSamples, seed: int) -> OperatorModel:
         if self.regularization is None:

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from romkit import checks
-from romkit.errors import InputError
+from romkit.boundary import Count, checked
 from romkit.integrators.base import LatentDynamics, LatentField, default_solver
 from romkit.problem import Parts, Problem
 from romkit.solvers import Restarted, Solution, Solver
 
 
+@checked
 @dataclass(frozen=True)
 class Reencoded(LatentDynamics):
     """Dynamics that decode their latent state every `every` output times, and start again from what they decoded.
@@ -29,14 +29,7 @@ class Reencoded(LatentDynamics):
     """
 
     dynamics: LatentField
-    every: int
-
-    def __post_init__(self):
-        checks.at_least("every", self.every, 1)
-        if not isinstance(self.dynamics, LatentField):
-            fix = "give Galerkin(), PetrovGalerkin() or a fitted field; LSPG would start again where it is"
-            got = type(self.dynamics).__name__
-            raise InputError("dynamics", expected="dynamics with a latent field", got=got, fix=fix)
+    every: Count
 
     @property
     def order(self) -> int:

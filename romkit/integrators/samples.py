@@ -4,14 +4,16 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from romkit import arrays, checks
+from romkit.boundary import Mask, checked
 from romkit.errors import InputError
 from romkit.integrators.scaling import Scaling
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class LatentSamples:
     """N samples of ż = g(z; c), or of z̈ = g(z, ż; c). `a + b` joins the samples of both.
@@ -41,6 +43,7 @@ class LatentSamples:
     control_names: tuple[str, ...] = ()
 
     @classmethod
+    @checked
     def first_order(cls, z: object, zdot: object, context: object = None, **labels: object) -> "LatentSamples":
         """Samples of ż = g(z; c), from tensors or arrays.
 
@@ -55,14 +58,15 @@ class LatentSamples:
         Raises:
             InputError: shapes that do not match, infinite values, or none that is complete.
         """
-        return cls._checked({"z": z, "zdot": zdot}, context, **labels)
+        return cls._checked({"z": z, "zdot": zdot}, context, **_known(labels))
 
     @classmethod
+    @checked
     def second_order(
         cls, z: object, dz: object, ddz: object, context: object = None, **labels: object
     ) -> "LatentSamples":
         """Samples of z̈ = g(z, ż; c), each of z, dz, ddz (..., N, m); the rest as in `first_order`."""
-        return cls._checked({"z": z, "dz": dz, "ddz": ddz}, context, **labels)
+        return cls._checked({"z": z, "dz": dz, "ddz": ddz}, context, **_known(labels))
 
     @property
     def observed(self) -> Tensor:
@@ -92,7 +96,8 @@ class LatentSamples:
         scaling = Scaling.standard(self.variables.names, self.inputs[..., :m], rates=m * (self.order - 1))
         return replace(self, variables=scaling)
 
-    def only(self, rows: Tensor) -> "LatentSamples":
+    @checked
+    def only(self, rows: Mask) -> "LatentSamples":
         """Some of the samples, by a mask (N,), which are trajectories no more."""
         parts = {part: getattr(self, part)[..., rows, :] for part in ("inputs", "targets", "context")}
         return replace(self, **parts, times=None)
@@ -100,6 +105,7 @@ class LatentSamples:
     def __len__(self) -> int:
         return self.targets.shape[-2]
 
+    @checked
     def __add__(self, other: "LatentSamples") -> "LatentSamples":
         if not (self.variables.equals(other.variables) and self.parameters.equals(other.parameters)):
             mine, theirs = ((*each.variables.symbols, *each.parameters.symbols) for each in (self, other))
@@ -146,11 +152,16 @@ class LatentSamples:
         return cls(inputs, rates[-1], c, variables, parameters, source, times, tuple(control_names))
 
 
+def _known(labels: dict[str, object]) -> dict[str, object]:
+    for name in labels:
+        checks.one_of("labels", name, ("names", "parameters", "times", "source", "control_names"))
+    return labels
+
+
 def _tensor(argument: str, value: object) -> Tensor:
     """A floating-point tensor (..., N, k) of numbers; NaN where they are missing."""
-    tensor = value if torch.is_tensor(value) else torch.from_numpy(np.asarray(value, dtype=np.float64))
-    tensor = tensor.detach() if tensor.is_floating_point() else tensor.double()
-    if tensor.ndim < 2:
+    tensor = arrays.tensor(argument, value).detach()
+    if tensor.ndim < 2 or 0 in tensor.shape[-2:-1]:
         expected, got = "shape (..., samples, components)", f"shape {tuple(tensor.shape)}"
         raise InputError(argument, expected=expected, got=got, fix="add the axis")
     if not bool(tensor.sum().isfinite()) and bool(tensor.isinf().any()):  # a sum is the cheapest look at all of them
@@ -174,7 +185,7 @@ def _states(given: dict[str, object]) -> list[Tensor]:
 
 
 def _times(value: object, z: Tensor) -> Tensor:
-    times = torch.from_numpy(np.asarray(value, dtype=np.float64).copy())
+    times = arrays.times("times", value).double()
     if times.ndim != 1 or z.ndim < 3 or z.shape[-2] != len(times):
         expected, got = "one per latent state of a trajectory, with z (..., C, T, m)", f"{tuple(times.shape)}"
         raise InputError("times", expected=expected, got=f"shape {got} for z {tuple(z.shape)}", fix="match the axes")

@@ -9,10 +9,14 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit import arrays
+from romkit.boundary import Count, Natural, checked
 from romkit.broadcast import align
 from romkit.data import context_names, context_ranges, control_matrix, control_names
+from romkit.data.context import check_dims
 
 
+@checked
 @dataclass(frozen=True, eq=False)
 class Scaling:
     """Names of variables, and how they are scaled before they enter a term: (x - shift) / scale.
@@ -29,13 +33,15 @@ class Scaling:
     scale: Tensor
 
     @classmethod
+    @checked
     def none(cls, names: Sequence[str]) -> "Scaling":
         """The variables as they are."""
         zero = torch.zeros(len(names), dtype=torch.float64)
         return cls(tuple(names), zero, zero + 1)
 
     @classmethod
-    def standard(cls, names: Sequence[str], z: Tensor, rates: int) -> "Scaling":
+    @checked
+    def standard(cls, names: Sequence[str], z: Tensor, rates: Natural) -> "Scaling":
         """To mean 0 and standard deviation 1 over samples (..., N, m), each problem by itself.
 
         Args:
@@ -43,6 +49,7 @@ class Scaling:
             z: the samples of the variables.
             rates: how many rates follow, none or m; they keep their zero, and have the scale of their variable.
         """
+        arrays.axes("z", z, "N m")
         z = z.double()
         there = z.isfinite().all(-1).reshape(-1, z.shape[-2]).all(0)  # the others are missing
         z = z if bool(there.all()) else z[..., there, :]
@@ -52,6 +59,7 @@ class Scaling:
         return cls(tuple(names), shift, torch.cat([deviation, deviation[..., :rates]], dim=-1))
 
     @classmethod
+    @checked
     def of_context(cls, data: xr.Dataset) -> "Scaling":
         """Of the context to [-1, 1] over its training range, or over the values in the dataset where none is given.
 
@@ -59,6 +67,7 @@ class Scaling:
         """
         control = control_matrix(data)
         reached = np.stack([np.nanmin(control, axis=(0, 1)), np.nanmax(control, axis=(0, 1))])
+        check_dims(data, "trajectory", "time")
         low, high = torch.from_numpy(np.concatenate([context_ranges(data), reached], axis=1))
         scale = (high - low) / 2
         names = context_names(data) + control_names(data)
@@ -67,21 +76,25 @@ class Scaling:
     def __len__(self) -> int:
         return len(self.names)
 
+    @checked
     def __getitem__(self, problem: int) -> "Scaling":
         """That of one problem of a stack; the same where they share it."""
         return replace(self, shift=self.shift[problem], scale=self.scale[problem]) if self.shift.ndim > 1 else self
 
-    def repeated(self, number: int) -> "Scaling":
+    @checked
+    def repeated(self, number: Count) -> "Scaling":
         """That of a stack of this many stacks; the same where problems share it."""
         if self.shift.ndim == 1:
             return self
         return replace(self, **{k: getattr(self, k).expand(number, *self.shift.shape) for k in ("shift", "scale")})
 
+    @checked
     def equals(self, other: "Scaling") -> bool:
         """Whether names and scaling are the same."""
         same = all(torch.equal(getattr(self, k), getattr(other, k)) for k in ("shift", "scale"))
         return self.names == other.names and same
 
+    @checked
     def on(self, like: Tensor) -> Callable[[Tensor], Tensor]:
         """The map x (..., d) -> (x - shift) / scale, for tensors of the dtype and device of `like`.
 

@@ -8,7 +8,7 @@ says nothing about directions across; simulate transients to see them.
 
 import copy
 from collections.abc import Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -16,7 +16,18 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
-from romkit.data import context_matrix, control_matrix, control_names, pieces, smoothest, trajectories
+from romkit.boundary import Count, NotNegative, Numbers, Seed, Times, checked
+from romkit.data import (
+    check_dataset,
+    check_states,
+    context_matrix,
+    control_matrix,
+    control_names,
+    pieces,
+    smoothest,
+    times_of,
+    trajectories,
+)
 from romkit.errors import InputError
 from romkit.integrators.base import T0, LatentField
 from romkit.integrators.galerkin import Galerkin
@@ -26,6 +37,7 @@ from romkit.problem import ConstantPath, Problem
 from romkit.types import OperatorPath, ProjectionOperator
 
 
+@runtime_checkable
 class ProjectionFamily(Protocol):
     """A torch module that, called with a dataset, gives the operator at its contexts (see `romkit.projections`)."""
 
@@ -34,6 +46,7 @@ class ProjectionFamily(Protocol):
     def double(self) -> "ProjectionFamily": ...
 
 
+@checked
 def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
     """z = ρ(x) and its exact rate at every snapshot of a dataset.
 
@@ -46,6 +59,7 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
     Raises:
         InputError: the dataset has no velocities.
     """
+    check_dataset(data)
     P = _operator(projection, data)
     x, v = _variable(data, "state", P), _variable(data, "velocity", P)
     with torch.no_grad():
@@ -57,13 +71,14 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
         return _samples(data, z, dz, ddz, source="encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)")
 
 
+@checked
 def differentiated_samples(
     projection: ProjectionFamily,
     data: xr.Dataset,
     *,
     order: int = 1,
-    window: int | None = None,
-    degree: int | None = None,
+    window: Count | None = None,
+    degree: Count | None = None,
 ) -> LatentSamples:
     """z = ρ(x) with rates by differentiation in time; the dataset needs no velocities.
 
@@ -79,10 +94,11 @@ def differentiated_samples(
     """
     if order not in (1, 2):
         raise InputError("order", expected="1 or 2", got=repr(order), fix="take 2 for a mechanical system, else 1")
+    check_states(data)
     P = _operator(projection, data)
     with torch.no_grad():
         z = P.encode(_variable(data, "state", P))
-    times = torch.from_numpy(data["time"].values.astype("float64"))
+    times = times_of(data)
     best = smoothest(*_stretches(z))
     window, degree = window or best.window, degree or best.degree
     rates = [_by_stretches(z, times, order=k, window=window, degree=degree) for k in range(1, order + 1)]
@@ -111,7 +127,8 @@ def _by_stretches(z: Tensor, times: Tensor, *, window: int, **settings: int) -> 
     return rates
 
 
-def differentiate(x: Tensor, times: Tensor, *, order: int = 1, window: int = 5, degree: int = 4) -> Tensor:
+@checked
+def differentiate(x: Numbers, times: Times, *, order: Count = 1, window: Count = 5, degree: Count = 4) -> Tensor:
     """The derivative of x (..., T, k) by time, from a polynomial through the neighbours of each sample.
 
     Exact for polynomials of this degree. The defaults are central differences of order four; for noisy data take a
@@ -131,7 +148,6 @@ def differentiate(x: Tensor, times: Tensor, *, order: int = 1, window: int = 5, 
     """
     from scipy.signal import savgol_filter  # slow to import, and seldom needed
 
-    checks.at_least("order", order, 1)
     checks.at_least("degree", degree, order)
     if checks.at_least("window", window, degree + 1) % 2 == 0:
         raise InputError("window", expected="an odd number", got=window, fix=f"take {window + 1}")
@@ -147,14 +163,15 @@ def differentiate(x: Tensor, times: Tensor, *, order: int = 1, window: int = 5, 
     return torch.from_numpy(rates).to(x)
 
 
+@checked
 def galerkin_samples(
     projection: ProjectionFamily,
     data: xr.Dataset,
     problem: Callable[[OperatorPath, Tensor], Problem],
     *,
-    spread: float = 0.3,
-    copies: int = 1,
-    seed: int = 0,
+    spread: NotNegative = 0.3,
+    copies: Count = 1,
+    seed: Seed = 0,
     dynamics: LatentField | None = None,
 ) -> LatentSamples:
     """The latent field of the full model at points scattered around the encoded data.
@@ -171,8 +188,7 @@ def galerkin_samples(
         seed: of the scatter.
         dynamics: whose latent field; `Galerkin()` by default.
     """
-    checks.not_negative("spread", spread)
-    checks.at_least("copies", copies, 1)
+    check_states(data)
     dynamics = dynamics or Galerkin()
     generator = torch.Generator().manual_seed(seed)
     several = data.isel(time=[k for k in range(data.sizes["time"]) for _ in range(copies)])
@@ -209,7 +225,7 @@ def _samples(data: xr.Dataset, *values: Tensor, source: str) -> LatentSamples:
     make = LatentSamples.first_order if len(values) == 2 else LatentSamples.second_order
     transient = data.attrs.get("transient")
     discarded = "" if transient is None else f", transient of {float(transient):g} discarded"
-    times, parameters = data["time"].values.astype("float64"), Scaling.of_context(data)
+    times, parameters = times_of(data), Scaling.of_context(data)
     context = torch.from_numpy(_parameters(data)).to(values[0])
     labels = {"times": times, "parameters": parameters, "control_names": control_names(data)}
     return make(*values, context, source=source + discarded, **labels)

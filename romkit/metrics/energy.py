@@ -3,7 +3,11 @@
 import torch
 from torch import Tensor
 
+from romkit import arrays
+from romkit.boundary import checked
 
+
+@checked
 def energy_drift(energy: Tensor, scale: Tensor) -> Tensor:
     """(E(t) - E(0)) / E₀: (..., T) -> (..., T), dimensionless; zero at all times for an energy that is kept.
 
@@ -16,9 +20,12 @@ def energy_drift(energy: Tensor, scale: Tensor) -> Tensor:
     From the divergence of a member on its energy is NaN, and so is its drift; `peak_energy_drift` scores it.
     Source: Hairer, Lubich, Wanner (2006), Geometric Numerical Integration, section I.1 (error of the Hamiltonian).
     """
+    arrays.axes("energy", energy, "T")
+    arrays.broadcast(energy=energy[..., 0], scale=scale)
     return (energy - energy[..., :1]) / scale.unsqueeze(-1)
 
 
+@checked
 def peak_energy_drift(energy: Tensor, scale: Tensor) -> Tensor:
     """(...) largest |`energy_drift`| over time, infinite for a diverged member."""
     return energy_drift(energy, scale).abs().nan_to_num(nan=torch.inf).amax(-1)

@@ -3,10 +3,12 @@
 import torch
 from torch import Tensor
 
+from romkit.boundary import Count, checked
 from romkit.types import ProjectionOperator
 
 
-def idempotency_error(P: ProjectionOperator, x: Tensor, *, steps: int = 1) -> Tensor:
+@checked
+def idempotency_error(P: ProjectionOperator, x: Tensor, *, steps: Count = 1) -> Tensor:
     """(steps, ...) norms ‖Pᵏ⁺¹(x) - Pᵏ(x)‖, k = 1 ... steps, of states x (..., n).
 
     Source: Adriaens et al. (2026), section 4.3.

@@ -8,13 +8,18 @@ last: (C, T, m) gives one number per context, (C * T, m) one for all.
 import torch
 from torch import Tensor
 
+from romkit import arrays
+from romkit.boundary import checked
 
+
+@checked
 def latent_condition_number(z: Tensor) -> Tensor:
     """(...) condition number CN = λ_max / λ_min of the covariance of latents z (..., N, m) over their N samples.
 
     Dimensionless, at least 1: 1 for axes of equal scale, infinite where an axis has collapsed. NaN where a latent is
     not finite.
     """
+    arrays.axes("z", z, "N m")
     finite = z.isfinite().all(-1).all(-1)
     z = torch.where(finite.unsqueeze(-1).unsqueeze(-1), z, 0.0)  # eigvalsh fails for all members if one is not finite
     centred = z - z.mean(-2, keepdim=True)
@@ -23,11 +28,13 @@ def latent_condition_number(z: Tensor) -> Tensor:
     return torch.where(finite, number, torch.nan)
 
 
+@checked
 def latent_speed_variation(dz: Tensor) -> Tensor:
     """(...) coefficient of variation CV = std / mean of the speed ‖ż‖ over the N samples of dz (..., N, m).
 
     Dimensionless: 0 for a motion of constant speed. The latent velocity is ż = Dρ(x) ẋ, `P.encode_jvp(x, v).tangent`.
     NaN where a velocity is not finite or nothing moves.
     """
+    arrays.axes("dz", dz, "N m")
     speed = dz.norm(dim=-1)
     return speed.std(-1, correction=0) / speed.mean(-1)

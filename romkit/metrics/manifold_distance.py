@@ -2,10 +2,13 @@
 
 from torch import Tensor
 
+from romkit import arrays, checks
+from romkit.boundary import checked
 from romkit.metrics.rollout import nrmse
 from romkit.types import ProjectionOperator
 
 
+@checked
 def manifold_distance(P: ProjectionOperator, x: Tensor, std: Tensor) -> Tensor:
     """(...) distance ‖x - P(x)‖ of states x (..., n) from the learned manifold, in the units of NRMSE (see `nrmse`).
 
@@ -21,4 +24,6 @@ def manifold_distance(P: ProjectionOperator, x: Tensor, std: Tensor) -> Tensor:
     NaN where a member has diverged.
     Source: idempotency error of Adriaens et al. (2026), section 4.1, "Metrics", in the norm of Vlachas et al. (2020).
     """
+    checks.last_axis("x", x.shape, P.state_size, "state components")
+    arrays.broadcast(x=x, std=std)
     return nrmse(x, P(x), std)

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from romkit import arrays
+from romkit.boundary import checked
 from romkit.types import ProjectionOperator
 
 
@@ -14,12 +16,15 @@ class Reconstruction(NamedTuple):
     velocity: Tensor
 
 
+@checked
 def reconstruction_rmse(P: ProjectionOperator, x: Tensor, v: Tensor) -> Reconstruction:
     """RMSE of P(x) against x and of DP(x) v against v, over time and components: (..., T, n) -> (...).
 
     The mean over trajectories is a root mean square too: `rmse.square().mean().sqrt()`.
     Source: Adriaens et al. (2026), section 4.1, "Metrics".
     """
+    arrays.axes("x", x, "T n")
+    arrays.same_shape(x=x, v=v)
     value, tangent = P.jvp(x, v)
     return Reconstruction(
         (x - value).square().mean((-1, -2)).sqrt(),

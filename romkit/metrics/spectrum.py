@@ -1,18 +1,26 @@
 """Temporal power spectra, and how far two of them are apart: whether a rollout has the right long-term statistics."""
 
 import functools
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from romkit import checks
+from romkit import arrays, checks
+from romkit.boundary import checked
 from romkit.errors import InputError
+
+WIDEST = 10_000
+"""Bins; a wider Gaussian is no smoothing."""
+
+Smoothing = Annotated[float, checks.between(0, WIDEST)]
 
 SMOOTHING = 1.0
 """Standard deviation of the spectral smoothing, in frequency bins (one bin is 1 / (T · dt))."""
 
 
-def power_density(states: Tensor, *, smoothing: float = SMOOTHING) -> Tensor:
+@checked
+def power_density(states: Tensor, *, smoothing: Smoothing = SMOOTHING) -> Tensor:
     """(..., T // 2 + 1, n) power spectrum over time of each component of states (..., T, n), with sum one.
 
     The frequencies are those of `torch.fft.rfftfreq(T, dt)`. The mean is removed; the squared magnitudes are smoothed
@@ -26,7 +34,7 @@ def power_density(states: Tensor, *, smoothing: float = SMOOTHING) -> Tensor:
     Raises:
         InputError: smoothing that is negative or not finite.
     """
-    checks.not_negative("smoothing", smoothing)
+    arrays.axes("states", states, "T n")
     centred = states - states.mean(-2, keepdim=True)
     power = _smoothed(torch.fft.rfft(centred, dim=-2).abs().square(), smoothing)
     still = centred.abs().amax(-2, keepdim=True) <= torch.finfo(states.dtype).eps * states.abs().amax(-2, keepdim=True)
@@ -35,7 +43,8 @@ def power_density(states: Tensor, *, smoothing: float = SMOOTHING) -> Tensor:
     return torch.where(still, at_zero, power / power.sum(-2, keepdim=True))
 
 
-def hellinger_distance(truth: Tensor, rom: Tensor, *, smoothing: float = SMOOTHING) -> Tensor:
+@checked
+def hellinger_distance(truth: Tensor, rom: Tensor, *, smoothing: Smoothing = SMOOTHING) -> Tensor:
     """(..., n) Hellinger distance between the power spectra of truth and rom (..., T, n), component by component.
 
     H = √(½ Σ_ω (√p - √q)²) = √(1 - Σ_ω √(p q)) with the densities p, q of `power_density`; from 0 (the same spectrum)
@@ -56,9 +65,13 @@ def hellinger_distance(truth: Tensor, rom: Tensor, *, smoothing: float = SMOOTHI
     Source: Mikhaeil, Monfared, Durstewitz (2022), On the difficulty of learning chaotic dynamics with RNNs, where it
     scores reconstructed attractors.
     """
+    arrays.axes("truth", truth, "T n")
+    arrays.axes("rom", rom, "T n")
+    checks.last_axis("rom", rom.shape, truth.shape[-1], "as the truth")
     if truth.shape[-2] != rom.shape[-2]:
         expected = f"{truth.shape[-2]} times, as the truth has"
         raise InputError("rom", expected=expected, got=rom.shape[-2], fix="compare equal runs")
+    arrays.broadcast(truth=truth, rom=rom)
     p, q = power_density(truth, smoothing=smoothing), power_density(rom, smoothing=smoothing)
     return ((p.sqrt() - q.sqrt()).square().sum(-2) / 2).sqrt().clamp(max=1.0).nan_to_num(nan=1.0)
 

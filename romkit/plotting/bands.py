@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
+from romkit.boundary import checked
 from romkit.errors import InputError
 from romkit.plotting.style import BLUE, DARK, NEUTRAL, ORANGE, label, panels, plain, style
 
@@ -13,6 +14,7 @@ SHOWN = 4
 """How many components are drawn where none are named, and how many trajectories."""
 
 
+@checked
 def plot_forecast(
     band: xr.Dataset, truth: xr.Dataset | None = None, *, components: Sequence[str] | None = None
 ) -> Figure:
@@ -60,12 +62,17 @@ def plot_forecast(
     return figure
 
 
+@checked
 def plot_calibration(reliability: xr.Dataset) -> Figure:
     """Coverage against the level of the interval: on the diagonal an ensemble says how wrong it is.
 
     Args:
         reliability: what `Ensemble.reliability` returned; thin lines are single trajectories.
     """
+    missing = [name for name in ("level", "coverage", "coverage_of") if name not in reliability]
+    if missing:
+        fix = "give what Ensemble.reliability returned"
+        raise InputError("reliability", expected="coverage of levels", got=f"none of {', '.join(missing)}", fix=fix)
     with style():
         figure, ((axes,),) = panels(1, 1, width=3.2, height=3.0)
         axes.plot([0, 1], [0, 1], color=NEUTRAL, lw=0.8, ls=":", label="calibrated")

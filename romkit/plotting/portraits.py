@@ -8,6 +8,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from romkit import checks
+from romkit.boundary import checked
 from romkit.errors import InputError
 from romkit.plotting.style import colours, label, panels, plain, style
 
@@ -15,6 +16,7 @@ MAX_PAIRS = 6
 """Most planes that one figure shows."""
 
 
+@checked
 def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> Figure:
     """Latent portraits: every plane of two latent coordinates, at most six; of one coordinate, against time.
 
@@ -35,6 +37,7 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
     return _curves(values, names, pairs, colour)
 
 
+@checked
 def plot_phase(data: xr.Dataset, x: str, y: str, *, variable: str = "state", colour: str = "time") -> Figure:
     """A phase plane: one component of the state against another, a curve for each trajectory.
 

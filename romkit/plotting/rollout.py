@@ -1,6 +1,5 @@
 """`plot_rollout` and `save_figure`: the one file that imports matplotlib."""
 
-import os
 from pathlib import Path
 
 import matplotlib
@@ -13,6 +12,7 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
 from romkit import checks
+from romkit.boundary import FilePath, Seed, checked
 from romkit.files import atomic
 from romkit.metrics import VALID_THRESHOLD
 from romkit.plotting import selection
@@ -33,6 +33,7 @@ _STYLE = {
 }
 
 
+@checked
 def plot_rollout(run: xr.Dataset) -> Figure:
     """Full model, reduced model and their difference, with the error over time below.
 
@@ -50,6 +51,7 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         side, at most four. Of several seeds, the one with the median valid prediction time is shown; the others
         are thin lines in the error panel.
     """
+    selection.check_run(run)
     members = selection.members(run)
     seed = selection.median_seed(members)
     shown = members.isel(trajectory=slice(selection.MAX_COLUMNS))
@@ -70,7 +72,8 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     return figure
 
 
-def save_figure(figure: Figure, path: str | os.PathLike) -> Path:
+@checked
+def save_figure(figure: Figure, path: FilePath) -> Path:
     """Write a figure in the format of its ending (png, pdf, svg, ...), all of it or nothing at all.
 
     Raises:
@@ -166,7 +169,7 @@ def _frame(panels: np.ndarray, columns: list[Column]) -> None:
         panel.tick_params(labelleft=False)
 
 
-def _draw_errors(figure: Figure, grid: GridSpec, run: xr.Dataset, seed: int, columns: list[Column]) -> Axes:
+def _draw_errors(figure: Figure, grid: GridSpec, run: xr.Dataset, seed: Seed, columns: list[Column]) -> Axes:
     single = run.sizes["trajectory"] == 1
     places = [grid[-1, :]] if single else [grid[-1, c] for c in range(len(columns))]
     limits = selection.error_limits(run)
@@ -187,7 +190,7 @@ def _draw_errors(figure: Figure, grid: GridSpec, run: xr.Dataset, seed: int, col
     return panel
 
 
-def _draw_error(panel: Axes, member: xr.Dataset, seed: int) -> None:
+def _draw_error(panel: Axes, member: xr.Dataset, seed: Seed) -> None:
     time = member["time"].values
     step = max(1, len(time) // 2000)
     for name, colour, label in (

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
+from romkit import arrays
+from romkit.errors import InputError
 from romkit.metrics import VALID_THRESHOLD
 
 FIELD_SIZE = 24
@@ -20,12 +22,44 @@ PERIODS = 6
 """How many periods of the dominant oscillation a window shows: more of them blur into a texture."""
 
 
+VARIABLES = {"truth", "rom", "latent", "nrmse", "nrmse_projected", "valid_time", "status", "time", "component"}
+"""What a run has to have."""
+
+
 class Column(NamedTuple):
     """One column of panels: a context, a stretch of time, and what stands above it."""
 
     trajectory: int
     times: slice
     title: str
+
+
+def check_run(run: xr.Dataset) -> None:
+    """Raise unless these are variables of a rollout, with entries."""
+    missing = sorted(VARIABLES - set(map(str, run.variables)))
+    empty = [str(dim) for dim, size in run.sizes.items() if size == 0]
+    if missing or empty:
+        got, fix = f"one without {', '.join(missing + empty)}", "give what romkit.rollout returned"
+        raise InputError("run", expected="a run", got=got, fix=fix)
+    arrays.times("run.time", run["time"].values)
+    for name in VARIABLES - {"time", "component"}:
+        if run[name].dtype.kind not in "fiu":
+            fix = "give what romkit.rollout returned"
+            raise InputError("run", expected=f"numbers in {name}", got=f"dtype {run[name].dtype}", fix=fix)
+
+
+def check_numbers(argument: str, data: xr.Dataset, *names: str) -> None:
+    """Raise unless these variables have real numbers along dimensions with entries, and times increase."""
+    empty = [str(dim) for dim, size in data.sizes.items() if size == 0]
+    if "time" not in data or empty:
+        fix = "give data in romkit's schema, a forecast or a rollout"
+        got = f"none along {', '.join(empty)}" if empty else f"variables {sorted(map(str, data.variables))}"
+        raise InputError(argument, expected="times and entries", got=got, fix=fix)
+    arrays.times(f"{argument}.time", data["time"].values)
+    for name in names:
+        if name not in data or data[name].dtype.kind not in "fiu":
+            got, fix = f"dtype {data[name].dtype}" if name in data else "none", "convert it, or name another one"
+            raise InputError(argument, expected=f"real numbers in {name}", got=got, fix=fix)
 
 
 def members(run: xr.Dataset) -> xr.Dataset:

@@ -1,6 +1,5 @@
 """Fields over space and time, on the axes of the data: `plot_space_time`, `plot_frames`, `animate`."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +8,11 @@ from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 from matplotlib.figure import Figure
 
 from romkit import checks
+from romkit.boundary import Count, FilePath, Natural, checked
 from romkit.data import fields
 from romkit.errors import InputError
 from romkit.files import atomic
+from romkit.plotting import selection
 from romkit.plotting.style import STATE_MAP, label, panels, style
 
 MAX_COLUMNS = 4
@@ -20,6 +21,7 @@ MAX_COLUMNS = 4
 WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
 
 
+@checked
 def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
     """Variables of one dimension against time, on their own coordinates: a row for each, a column for a trajectory.
 
@@ -31,6 +33,7 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
         InputError: none has one.
     """
     shown = _shown(data, variable, 1)
+    selection.check_numbers("data", shown, *map(str, shown.data_vars))
     with style():
         columns = _trajectories(shown)
         figure, axes = panels(len(shown.data_vars), len(columns), height=1.7, sharex=True)
@@ -50,7 +53,8 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
     return figure
 
 
-def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: int = 0, frames: int = 4) -> Figure:
+@checked
+def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: Natural = 0, frames: Count = 4) -> Figure:
     """Variables of two dimensions at some times: a row for each variable, a column for a time.
 
     Args:
@@ -64,6 +68,7 @@ def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: in
     """
     checks.at_least("frames", frames, 1)
     shown = _one_trajectory(_shown(data, variable, 2), trajectory)
+    selection.check_numbers("data", shown, *map(str, shown.data_vars))
     times = np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int)
     with style():
         figure, axes = panels(len(shown.data_vars), frames, width=1.8, height=1.7, sharex=True, sharey=True)
@@ -78,12 +83,19 @@ def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: in
     return figure
 
 
+@checked
 def animate(
-    data: xr.Dataset, *, variable: str | None = None, trajectory: int = 0, frames: int = 100, per_second: int = 20
+    data: xr.Dataset,
+    *,
+    variable: str | None = None,
+    trajectory: Natural = 0,
+    frames: Count = 100,
+    per_second: Count = 20,
 ) -> FuncAnimation:
     """Variables of two dimensions side by side as an animation, for `save_animation`; arguments as of `plot_frames`."""
     checks.at_least("frames", frames, 1)
     shown = _one_trajectory(_shown(data, variable, 2), trajectory)
+    selection.check_numbers("data", shown, *map(str, shown.data_vars))
     times = np.unique(np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int))
     with style():
         figure, axes = panels(1, len(shown.data_vars), width=2.6)
@@ -104,7 +116,8 @@ def animate(
     )
 
 
-def save_animation(animation: FuncAnimation, path: str | os.PathLike) -> Path:
+@checked
+def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
     """Write an animation as GIF or MP4 (which needs the program ffmpeg), all of it or nothing at all.
 
     Raises:
@@ -152,12 +165,12 @@ def _trajectories(data: xr.Dataset) -> list[int | None]:
     return list(range(min(MAX_COLUMNS, data.sizes["trajectory"]))) if "trajectory" in data.dims else [None]
 
 
-def _one(values: xr.DataArray, trajectory: int | None) -> xr.DataArray:
+def _one(values: xr.DataArray, trajectory: Natural | None) -> xr.DataArray:
     values = values if "seed" not in values.dims else values.isel(seed=0)
     return values if trajectory is None else values.isel(trajectory=trajectory)
 
 
-def _one_trajectory(data: xr.Dataset, trajectory: int) -> xr.Dataset:
+def _one_trajectory(data: xr.Dataset, trajectory: Natural) -> xr.Dataset:
     data = data if "seed" not in data.dims else data.isel(seed=0)
     if "trajectory" not in data.dims:
         return data
@@ -189,7 +202,7 @@ def _range(values: xr.DataArray) -> tuple[float, float]:
     return float(values.min()), float(values.max())
 
 
-def _title(data: xr.Dataset, trajectory: int | None) -> str:
+def _title(data: xr.Dataset, trajectory: Natural | None) -> str:
     one = data if trajectory is None else data.isel(trajectory=trajectory)
     parts = [
         f"{name} = {float(coord):.4g}"

@@ -5,14 +5,17 @@ import torch
 import xarray as xr
 from matplotlib.figure import Figure
 
+from romkit.boundary import checked
 from romkit.data import even_step
 from romkit.errors import InputError
 from romkit.metrics import hellinger_distance, power_density
+from romkit.plotting import selection
 from romkit.plotting.style import DARK, ORANGE, label, panels, plain, style
 
 MAX_COLUMNS = 4
 
 
+@checked
 def plot_spectrum(run: xr.Dataset) -> Figure:
     """Power spectra of the truth and of the reduced model, the mean over components; one panel for each trajectory.
 
@@ -24,6 +27,7 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
     Raises:
         InputError: uneven times, or missing samples.
     """
+    selection.check_numbers("run", run, *(("truth", "rom") if "truth" in run else ("state",)))
     step = even_step(run["time"].values)
     if step is None:
         got, fix = "uneven steps", "resample the data"

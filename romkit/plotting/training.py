@@ -2,11 +2,13 @@
 
 from matplotlib.figure import Figure
 
+from romkit.boundary import checked
 from romkit.errors import InputError
 from romkit.plotting.style import BLUE, NEUTRAL, ORANGE, panels, plain, style
 from romkit.projections import Projection
 
 
+@checked
 def plot_training(model: Projection) -> Figure:
     """Losses after each epoch, on the training data and, where some were held out, on those; the epoch that was kept.
 

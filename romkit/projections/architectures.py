@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Sequence
 
 from romkit import checks
+from romkit.boundary import Count, Sizes, checked
 from romkit.errors import InputError
 from romkit.projections.base import Projection
 from romkit.projections.normalization import Signature
@@ -12,12 +13,13 @@ WIDEST = 128
 """Widest middle layer of a default architecture: it does not grow with n, so neither does the work per component."""
 
 
+@checked
 def architecture(
     method: type[Projection],
     signature: Signature,
     *,
-    latent_dim: int | None = None,
-    layers: Sequence[int] | None = None,
+    latent_dim: Count | None = None,
+    layers: Sizes | None = None,
     **settings: object,
 ) -> dict[str, object]:
     """Arguments that build `method` for this state and context.
@@ -62,10 +64,10 @@ def _chain(n: int, latent_dim: int | None, layers: Sequence[int] | None) -> tupl
         fix = "add latent_dim=... (or layers=...)"
         raise InputError("latent_dim", expected="the number of latent coordinates", got="none", fix=fix)
     if layers is None:
-        m = checks.at_least("latent_dim", latent_dim, 1)
+        m = latent_dim
         chain = (m, min(n, max(2 * m, min(WIDEST, (m + n) // 2))), n)
     else:
-        chain = checks.sizes("layers", layers)
+        chain = layers
     if chain[-1] != n or list(chain) != sorted(chain):
         name, fix = "latent_dim" if layers is None else "layers", f"end with {n} and start with the latent dimension"
         expected = f"sizes that do not decrease from the latent side to n = {n}"

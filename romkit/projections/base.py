@@ -4,16 +4,18 @@ import abc
 import copy
 import functools
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from romkit import checks
+from romkit import arrays, checks
 from romkit.bases import Basis
+from romkit.boundary import checked
 from romkit.data import Layout, context_array, context_names, is_declared
+from romkit.data.context import one_context, only_one
 from romkit.errors import InputError
 from romkit.projections import labelled
 from romkit.projections.normalization import BasisNormalization, Normalization
@@ -91,14 +93,14 @@ class Operator:
         """z = ρ(x): (..., n) -> (..., m). Of a dataset or DataArray: a DataArray along `latent_component`."""
         if not torch.is_tensor(x):
             return labelled.encoded(self.encode, *self._labels, x)
-        x = self._checked("x", x, self.state_size)
+        x = self._given("x", x, self.state_size)
         return self._maps.encode(self._normalization.normalise(x))
 
     def decode(self, z: Tensor) -> Tensor:
         """x = φ(z): (..., m) -> (..., n). Of a DataArray: a dataset of the state's variables in their dimensions."""
         if not torch.is_tensor(z):
             return labelled.decoded(self.decode, *self._labels, z)
-        z = self._checked("z", z, self.latent_dim)
+        z = self._given("z", z, self.latent_dim)
         return self._normalization.denormalise(self._maps.decode(z))
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -109,12 +111,12 @@ class Operator:
 
     def encode_jvp(self, x: Tensor, v: Tensor) -> Dual:
         """ρ(x) and Dρ(x) v, each (..., m)."""
-        x, v = self._checked("x", x, self.state_size), self._checked("v", v, self.state_size)
+        x, v = self._pair(("x", "v"), x, v, self.state_size)
         return self._maps.encode_jvp(self._normalization.normalise(x), self._normalization.normalise_tangent(v))
 
     def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         """φ(z) and Dφ(z) w, each (..., n)."""
-        z, w = self._checked("z", z, self.latent_dim), self._checked("w", w, self.latent_dim)
+        z, w = self._pair(("z", "w"), z, w, self.latent_dim)
         y, dy = self._maps.decode_jvp(z, w)
         return Dual(self._normalization.denormalise(y), self._normalization.denormalise_tangent(dy))
 
@@ -124,7 +126,7 @@ class Operator:
 
     def decode_jacobian(self, z: Tensor) -> Dual:
         """φ(z) (..., n) and Dφ(z) (..., n, m)."""
-        z = self._checked("z", z, self.latent_dim)
+        z = self._given("z", z, self.latent_dim)
         directions = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device).expand(*z.shape, -1)
         x, columns = self.decode_jvp(z.unsqueeze(-2), directions)
         return Dual(x.squeeze(-2), columns.mT)
@@ -144,7 +146,7 @@ class Operator:
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""
-        z, w = self._checked("z", z, self.latent_dim), self._checked("w", w, self.latent_dim)
+        z, w = self._pair(("z", "w"), z, w, self.latent_dim)
         return self._normalization.denormalise_tangent(self._maps.decode_curvature(z, w))
 
     @property
@@ -152,30 +154,45 @@ class Operator:
         normalization = self._normalization
         return normalization.signature.fields, self._seeds is not None, normalization.state_std.dtype
 
-    def _checked(self, name: str, tensor: Tensor, size: int) -> Tensor:
-        """The tensor in the precision of the projection."""
-        if not torch.is_tensor(tensor):
-            got, fix = type(tensor).__name__, "use torch.from_numpy; encode and decode take arrays and datasets as well"
-            raise InputError(name, expected="a tensor", got=got, fix=fix)
-        if tensor.shape[-1:] != (size,):
-            meaning = "state components" if size == self.state_size else "latent coordinates"
-            checks.last_axis(name, tensor.shape, size, meaning)
-        if self._seeds is not None and tensor.ndim > 1 and len(tensor) not in (1, self._seeds):
+    def _given(self, name: str, value: object, size: int) -> Tensor:
+        """The argument in the precision of the projection; quick, since fields call it at every evaluation."""
+        own, like = self._normalization.state_std.dtype, self.context
+        known = isinstance(value, Tensor) and value.dtype is own and value.layout is torch.strided
+        if not known or (value.is_meta and not arrays.recording()):
+            value = _converted(name, value, own)
+        meaning = "state components" if size == self.state_size else "latent coordinates"
+        if value.shape[-1:] != (size,):
+            checks.last_axis(name, value.shape, size, meaning)
+        if self._seeds is not None and value.ndim > 1 and len(value) not in (1, self._seeds):
             expected, fix = (
                 f"shape ({self._seeds} or 1, ..., {size}) for a stack of seeds",
                 "unsqueeze(0) what they share",
             )
-            raise InputError(name, expected=expected, got=f"shape {tuple(tensor.shape)}", fix=fix)
-        own = self._normalization.state_std.dtype
-        return tensor if tensor.dtype == own else _converted(name, tensor, own)
+            raise InputError(name, expected=expected, got=f"shape {tuple(value.shape)}", fix=fix)
+        lead, contexts = value.shape[:-1], like.shape[:-1]
+        if any(a != b and a != 1 and b != 1 for a, b in zip(lead, contexts, strict=False)):
+            expected = f"shape ({', '.join(map(str, contexts))}, ..., {size}), {meaning}, as the contexts"
+            fix = "leading axes match from the left: contexts, then samples"
+            raise InputError(name, expected=expected, got=f"shape {tuple(value.shape)}", fix=fix)
+        return value
+
+    def _pair(self, names: tuple[str, str], point: object, direction: object, size: int) -> tuple[Tensor, Tensor]:
+        """A point and a direction there, whose leading axes have to go with each other."""
+        found = tuple(self._given(name, value, size) for name, value in zip(names, (point, direction), strict=True))
+        if found[0].shape != found[1].shape:
+            arrays.broadcast(**dict(zip(names, found, strict=True)))
+        return found
 
 
-def _converted(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
+def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
     """In this precision, if nothing is lost by it; NumPy arrays and datasets are converted both ways."""
-    if tensor.dtype == torch.float64 and dtype == torch.float32:
+    if not torch.is_tensor(value):
+        got, fix = checks.shown(value), "use torch.from_numpy; encode and decode take arrays and datasets as well"
+        raise InputError(name, expected="a tensor", got=got, fix=fix)
+    if value.dtype == torch.float64 and dtype == torch.float32:
         fix = f"give {name}.float(), or make the projection double: projection.double()"
         raise InputError(name, expected="float32, as the projection", got="float64", fix=fix)
-    return tensor.to(dtype) if not tensor.is_complex() else tensor
+    return arrays.tensor(name, value).to(dtype)
 
 
 class Projection(nn.Module, abc.ABC):
@@ -210,6 +227,7 @@ class Projection(nn.Module, abc.ABC):
         """The basis in front, whose coordinates the maps see; None without one."""
         return self.normalization.basis
 
+    @checked
     def behind(self, normalization: BasisNormalization) -> "Projection":
         """A projection of coordinates as one of full states: with the basis of a normalization in front."""
         full = copy.deepcopy(self)
@@ -240,26 +258,30 @@ class Projection(nn.Module, abc.ABC):
     def initialise(self, y: Tensor) -> None:
         """Hook: called once before training with the snapshots y (N, n) in normalised coordinates."""
 
-    def forward(self, context: Tensor | xr.Dataset | float | None = None, **named: object) -> Operator:
+    def forward(self, context: Tensor | xr.Dataset | None = None, **named: object) -> Operator:
         """The operator at a context, given by name, as a tensor (..., p), or as a dataset with context coordinates.
 
         Raises:
-            InputError: a name is unknown or missing, or the last axis is not p.
+            InputError: a name is unknown or missing, the last axis is not p, or numbers that are not finite.
         """
-        c = self._context(context, named)
+        return self.operator(self._context(context, named))
+
+    def operator(self, c: Tensor) -> Operator:
+        """The operator at a context c (..., p) in physical units, which nobody checks: for loops and compilers."""
         maps = self.at(self.normalization.normalise_context(c))
         return Operator(self.normalization, maps, c, self.latent_dim, self.seeds)
 
+    if TYPE_CHECKING:  # nn.Module says that a call gives Any
+
+        def __call__(self, context: Tensor | xr.Dataset | None = None, **named: object) -> Operator: ...
+
     def _context(self, context: object, named: dict[str, object]) -> Tensor:
         names, like = self.normalization.signature.context_names, self.normalization.context_shift
-        if torch.is_tensor(context):
-            checks.last_axis("context", context.shape, len(names), f"({', '.join(names)})")
-            return context.to(like)
+        only_one(context, named)
         if isinstance(context, xr.Dataset):
             return self._shared(torch.as_tensor(_of_dataset(context, names), dtype=like.dtype, device=like.device))
         if context is not None:
-            fix = f"give it by name, projection({', '.join(f'{n}=...' for n in names)})"
-            raise InputError("context", expected="a tensor or a dataset", got=type(context).__name__, fix=fix)
+            return one_context(context, names).to(like)
         return self._shared(torch.as_tensor(context_array(names, named), dtype=like.dtype, device=like.device))
 
     def _shared(self, c: Tensor) -> Tensor:

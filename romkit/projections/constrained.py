@@ -3,12 +3,13 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from romkit import checks
+from romkit.boundary import Positive, Sizes, checked
 from romkit.broadcast import align, matmul
 from romkit.projections.activations import Hyperbola, inverse_pair
 from romkit.projections.base import Projection
@@ -17,6 +18,8 @@ from romkit.projections.hypernetwork import Embedding, FixedBias, FixedSlope, Mo
 from romkit.projections.networks import Joint, LastStep, Networks, Pointwise
 from romkit.projections.normalization import Normalization
 from romkit.types import Dual, Jet
+
+Slope = Annotated[float, checks.between(1e-6, math.pi / 4 - 1e-6)]
 
 MIDDLE_SLOPE = math.pi / 10
 """The middle of the range of modulated slopes, and the slope of an NcAE whose modulation weights are zero."""
@@ -104,6 +107,7 @@ class Constrained(Projection):
         return sum(weight.penalty(outer.phi_t.mT, inner.psi) for weight, outer, inner in layers)
 
 
+@checked
 class CAE(Constrained):
     """The constrained autoencoder of Otto et al. (2023): fixed slopes, no context.
 
@@ -120,8 +124,8 @@ class CAE(Constrained):
         normalization: Normalization,
         generator: torch.Generator,
         *,
-        layers: Sequence[int],
-        slope: float = math.pi / 8,
+        layers: Sizes,
+        slope: Slope = math.pi / 8,
     ):
         super().__init__(
             normalization,
@@ -133,6 +137,7 @@ class CAE(Constrained):
         )
 
 
+@checked
 class ContextCAE(CAE):
     """A cAE of the joint vector (x, c), whose decoded context is thrown away: not idempotent in x alone.
 
@@ -147,8 +152,8 @@ class ContextCAE(CAE):
         normalization: Normalization,
         generator: torch.Generator,
         *,
-        layers: Sequence[int],
-        slope: float = MIDDLE_SLOPE,
+        layers: Sizes,
+        slope: Slope = MIDDLE_SLOPE,
     ):
         joint = [*layers[:-1], layers[-1] + len(normalization.signature.context_names)]
         super().__init__(normalization, generator, layers=joint, slope=slope)
@@ -161,6 +166,7 @@ class ContextCAE(CAE):
         return super().penalty(maps.maps)
 
 
+@checked
 class Modulated(Constrained):
     """What the NcAE and its variants share: a subclass names the kinds of part that it is made of.
 
@@ -180,11 +186,10 @@ class Modulated(Constrained):
         normalization: Normalization,
         generator: torch.Generator,
         *,
-        layers: Sequence[int],
-        embedding: Sequence[int],
-        bandwidth: float = 1.0,
+        layers: Sizes,
+        embedding: Sizes,
+        bandwidth: Positive = 1.0,
     ):
-        checks.positive("bandwidth", bandwidth)
         signal = embedding[-1]
         super().__init__(
             normalization,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from romkit import checks
+from romkit.boundary import Count, Positive, Sizes, Widths, checked
 from romkit.broadcast import align, matmul
 from romkit.errors import InputError
 from romkit.projections.activations import SiLU
@@ -163,6 +163,7 @@ class Conditioner(nn.Module):
         return [inner, Pointwise(SiLU()), Affine(self.outer.weight, self.outer.bias)]
 
 
+@checked
 class Flow(Projection):
     """A coupling flow T_c of the state space that follows the context: ρ = its first m components, φ(z) = T_c⁻¹(z, 0).
 
@@ -187,18 +188,21 @@ class Flow(Projection):
         normalization: Normalization,
         generator: torch.Generator,
         *,
-        latent_dim: int,
-        units: Sequence[int],
-        embedding: Sequence[int],
-        bandwidth: float = 1.0,
+        latent_dim: Count,
+        units: Widths,
+        embedding: Sizes,
+        bandwidth: Positive = 1.0,
     ):
-        checks.positive("bandwidth", bandwidth)
-        if len(units) % 2 == 0 or not all(type(width) is int and width > 0 for width in units):
-            expected, fix = "positive integers, an odd number of them", "give units=(24, 16, 24), say"
+        if len(units) % 2 == 0:
+            expected, fix = "an odd number of integers", "give units=(24, 16, 24), say"
             raise InputError("units", expected=expected, got=repr(units), fix=fix)
+        n = normalization.size
+        if latent_dim >= n:
+            fix = "couplings move components beside the latent ones"
+            raise InputError("latent_dim", expected=f"less than n = {n}", got=latent_dim, fix=fix)
         config = {"latent_dim": latent_dim, "units": list(units), "embedding": list(embedding), "bandwidth": bandwidth}
         super().__init__(normalization, config)
-        self.latent_dim, n = latent_dim, normalization.size
+        self.latent_dim = latent_dim
         self.reflectors = nn.Parameter(uniform((n, latent_dim), 1.0, generator), requires_grad=False)
         self.embedding = Embedding(embedding, generator, bandwidth=bandwidth)
         sizes, others = [], n - latent_dim

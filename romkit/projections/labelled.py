@@ -7,6 +7,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit import arrays
 from romkit.data import DIMS, Layout
 from romkit.errors import InputError
 
@@ -63,6 +64,7 @@ def _through(
 
 def _mapped(apply: Map, values: np.ndarray, dtype: torch.dtype) -> np.ndarray:
     """Through tensors of this precision, and back to the one that came."""
+    arrays.tensor("z" if getattr(apply, "__name__", "") == "decode" else "x", values)
     own = values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
     with torch.no_grad():
         return apply(torch.from_numpy(np.array(values, dtype=own)).to(dtype)).numpy().astype(own, copy=False)

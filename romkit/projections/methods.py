@@ -1,5 +1,6 @@
 """Every method by name."""
 
+from romkit.boundary import checked
 from romkit.projections.base import Projection
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.flow import Flow
@@ -13,6 +14,7 @@ METHODS: dict[str, type[Projection]] = {
 """The methods that ship with romkit, by the name that `romkit.fit` takes."""
 
 
+@checked
 def method_named(name: str) -> type[Projection] | None:
     """The class of a method: one that ships, or the newest of the user's own with this name; None without any."""
     found, classes = METHODS.get(name), [Projection]

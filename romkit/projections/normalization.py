@@ -7,10 +7,13 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from romkit.bases import Basis
-from romkit.data import DIMS, Layout, context_names, context_ranges, layout_of
+from romkit.bases import Basis, check_size
+from romkit.boundary import checked
+from romkit.data import DIMS, Layout, check_states, context_names, context_ranges, layout_of
+from romkit.errors import InputError
 
 
+@checked
 @dataclass(frozen=True)
 class Signature:
     """What a projection was made for; compared with the system or data that it is used on.
@@ -38,10 +41,12 @@ class Signature:
         return asdict(self)
 
     @classmethod
+    @checked
     def from_json(cls, fields: dict[str, object]) -> "Signature":
         return cls(**{key: value if isinstance(value, str) else tuple(value) for key, value in fields.items()})
 
 
+@checked
 class Normalization(nn.Module):
     """x = shift + scale · y, c = c_shift + c_scale · d: y and d are what the network sees.
 
@@ -70,8 +75,10 @@ class Normalization(nn.Module):
             self.register_buffer(name, torch.full((size,), value))
 
     @classmethod
+    @checked
     def from_dataset(cls, data: xr.Dataset) -> "Normalization":
         """The normalization of a training set (see `romkit.data.schema`)."""
+        check_states(data)
         states = data["state"].transpose(*DIMS).values.reshape(-1, data.sizes["component"])
         there = np.isfinite(states).all(-1)
         states = states if there.all() else states[there]
@@ -83,6 +90,9 @@ class Normalization(nn.Module):
         low, high = context_ranges(data)
         normalization.context_shift = _float((low + high) / 2)
         normalization.context_scale = _float(_nonzero((high - low) / 2))
+        if not all(bool(buffer.isfinite().all()) for buffer in normalization.buffers()):
+            fix = "measure them in a larger unit"
+            raise InputError("data", expected="states that float32 can hold", got="larger ones", fix=fix)
         return normalization
 
     @property
@@ -111,6 +121,7 @@ class Normalization(nn.Module):
         return torch.addcmul(self.context_shift, c, self.context_scale)
 
 
+@checked
 class BasisNormalization(Normalization):
     """x = x̄ + V (shift + scale · y): a basis in front, and the normalization of its r coordinates behind it.
 
@@ -127,8 +138,10 @@ class BasisNormalization(Normalization):
         self.register_buffer("state_std", torch.ones(len(signature.state_names)))
 
     @classmethod
+    @checked
     def from_dataset(cls, data: xr.Dataset, basis: Basis, inner: Normalization) -> "BasisNormalization":
         """That of full states, for a normalization of the same data in the coordinates of the basis."""
+        check_size(basis, data)
         found = cls(signature_of(data), basis, inner)
         state, mean = data["state"].transpose(*DIMS), basis.mean.numpy()
         moments, count = np.zeros((2, basis.size)), 0

@@ -7,6 +7,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from romkit.boundary import checked
 from romkit.projections.base import Operator, Projection
 from romkit.types import ContextFunction
 
@@ -16,6 +17,7 @@ STEP = 1e-5
 """Half the interval, in units of time, over which the rate of a context is taken."""
 
 
+@checked
 @dataclass(frozen=True)
 class MovingPath:
     """P(t) = projection(c(t)), with the motion of its decoder (see `romkit.types.OperatorPath`).
@@ -29,7 +31,7 @@ class MovingPath:
     context: ContextFunction
 
     def at(self, t: Tensor) -> Operator:
-        return self.projection(self.context(t))
+        return self.projection.operator(self.context(t))
 
     def each(self, make: Callable[[Operator], T]) -> Callable[[Tensor], T]:
         return lambda t: make(self.at(t))
@@ -44,4 +46,4 @@ class MovingPath:
     def decoder_rate(self, t: Tensor, z: Tensor) -> Tensor:
         """∂ₜ φ(z; c(t)) = D_cφ ċ (..., n): how the decoded state moves while z (..., m) stays."""
         rate = (self.context(t + STEP) - self.context(t - STEP)) / (2 * STEP)
-        return torch.func.jvp(lambda c: self.projection(c).decode(z), (self.context(t),), (rate,))[1]
+        return torch.func.jvp(lambda c: self.projection.operator(c).decode(z), (self.context(t),), (rate,))[1]

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from romkit.bases import decompose
 from romkit.bases.decomposition import EXACT
+from romkit.boundary import Count, checked
 from romkit.broadcast import matmul
 from romkit.projections.base import EncoderDecoder, Projection
 from romkit.projections.biorthogonal import orthonormal
@@ -35,6 +36,7 @@ class Subspace(EncoderDecoder):
         return torch.zeros_like(self.decode(w))
 
 
+@checked
 class POD(Projection):
     """P(x) = x̄ + V Vᵀ (x - x̄), V the leading left singular vectors of the centred snapshots; no context.
 
@@ -47,7 +49,7 @@ class POD(Projection):
     name = "pod"
     idempotent = True
 
-    def __init__(self, normalization: Normalization, generator: torch.Generator, *, latent_dim: int):
+    def __init__(self, normalization: Normalization, generator: torch.Generator, *, latent_dim: Count):
         super().__init__(normalization, {"latent_dim": latent_dim})
         self.latent_dim = latent_dim
         basis = orthonormal(normalization.size, latent_dim, generator)

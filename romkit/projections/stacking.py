@@ -6,10 +6,12 @@ from collections.abc import Sequence
 import torch
 from torch import nn
 
+from romkit.boundary import checked
 from romkit.errors import InputError
 from romkit.projections.base import Projection
 
 
+@checked
 def stack(models: Sequence[Projection]) -> Projection:
     """One projection that holds `models`, which share method, architecture and normalization, on a leading seed axis.
 
@@ -26,6 +28,7 @@ def stack(models: Sequence[Projection]) -> Projection:
     return stacked
 
 
+@checked
 def unstack(stacked: Projection) -> list[Projection]:
     """The models of a stack, one by one."""
     if stacked.seeds is None:

@@ -122,6 +122,10 @@ def _check_sizes(method: type[Projection], header: Header, tensors: Tensors) -> 
                 raise ValueError(f"size mismatch for {name}: {tuple(tensors[name].shape)}, not {tuple(shape)}")
     elif seeds is not None and seeds > max(map(len, tensors.values())):
         raise ValueError(f"{seeds} seeds, and no tensor with as many")
+    _check_report(header["report"], seeds)
+    kinds = {tensor.dtype for name, tensor in tensors.items() if not name.startswith(BASIS)}
+    if issubclass(method, tuple(METHODS.values())) and (len(kinds) > 1 or not kinds <= {torch.float32, torch.float64}):
+        raise ValueError(f"numbers in {', '.join(map(str, kinds))}")
     for name, tensor in tensors.items():
         if name.startswith("normalization.") and name.endswith(POSITIVE) and not bool((tensor > 0).all()):
             raise ValueError(f"{name} is not positive")
@@ -137,6 +141,14 @@ def _normalization(header: Header, tensors: Tensors) -> Normalization:
         raise ValueError(f"a basis of {basis.rank} modes of {basis.size} components")
     names, units = tuple(f"y{k}" for k in range(rank)), ("",) * rank
     return BasisNormalization(signature, basis, Normalization(replace(signature, state_names=names, state_units=units)))
+
+
+def _check_report(report: object, seeds: int | None) -> None:
+    """Raise unless this is what training records: a dict, and for a stack one for each seed."""
+    each = [report] if seeds is None else report["seeds"] if isinstance(report, dict) and "seeds" in report else []
+    fits = all(isinstance(one, dict) for one in [report, *each]) and len(each) in (0, seeds or 1)
+    if not fits or (seeds is None and "seeds" in report):
+        raise ValueError("a report that training did not write")
 
 
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:

@@ -8,6 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from romkit.boundary import Sizes, checked
 from romkit.broadcast import align, matmul
 from romkit.projections.activations import ReLU, SiLU
 from romkit.projections.base import Projection
@@ -54,6 +55,7 @@ class Film(NamedTuple):
         return Jet(self(x), align(self.gamma, v) * v, align(self.gamma, a) * a)
 
 
+@checked
 class AE(Projection):
     """A plain autoencoder with ReLU, no context and no constraint.
 
@@ -71,8 +73,8 @@ class AE(Projection):
         normalization: Normalization,
         generator: torch.Generator,
         *,
-        encoder: Sequence[int],
-        decoder: Sequence[int],
+        encoder: Sizes,
+        decoder: Sizes,
     ):
         super().__init__(normalization, {"encoder": list(encoder), "decoder": list(decoder)})
         self.latent_dim, p = int(decoder[0]), len(normalization.signature.context_names)
@@ -93,6 +95,7 @@ class ContextAE(AE):
         return Joint(super().at(c), c, self.normalization.size)
 
 
+@checked
 class FilmAE(AE):
     """An autoencoder with SiLU whose hidden units are scaled and shifted by the context: γ(c) h + β(c).
 
@@ -107,8 +110,8 @@ class FilmAE(AE):
         normalization: Normalization,
         generator: torch.Generator,
         *,
-        encoder: Sequence[int],
-        decoder: Sequence[int],
+        encoder: Sizes,
+        decoder: Sizes,
     ):
         super().__init__(normalization, generator, encoder=encoder, decoder=decoder)
         p = len(normalization.signature.context_names)

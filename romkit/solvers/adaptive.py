@@ -1,8 +1,9 @@
 """Adaptive solvers of torchdiffeq behind romkit's signature."""
 
-import torchdiffeq
 from torch import Tensor
 
+from romkit.boundary import Times, checked
+from romkit.errors import InputError
 from romkit.solvers.embedded import EmbeddedPair
 from romkit.solvers.rest import error_norm, masked, resting, resting_start
 from romkit.types import Field
@@ -27,7 +28,14 @@ class Adaptive(EmbeddedPair):
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
         held, start = resting(field, self.divergence_threshold), resting_start(y0, self.divergence_threshold)
         control = {"rtol": self.rtol, "atol": self.atol, "options": {"norm": _worst_member}}
-        states = torchdiffeq.odeint(held, start, times, method=self.method, **control)
+        import torchdiffeq  # it brings half of scipy along
+
+        try:
+            states = torchdiffeq.odeint(held, start, times, method=self.method, **control)
+        except AssertionError as error:  # its steps have become too short to move
+            expected, fix = "a tolerance that steps can reach", "raise rtol or atol, or take RK4"
+            got = f"{self.rtol:g} and {self.atol:g}"
+            raise InputError("rtol, atol", expected=expected, got=got, fix=fix) from error
         return masked(field, y0, times, states, self.divergence_threshold)
 
 
@@ -35,10 +43,13 @@ def _worst_member(error: Tensor) -> Tensor:
     return error_norm(error).max()
 
 
-def odeint(field: Field, y0: Tensor, times: Tensor) -> Tensor:
+@checked
+def odeint(field: Field, y0: Tensor, times: Times) -> Tensor:
     """States (T, ..., d) at `times` (T,), to train a field with: gradients flow through, and there is no status.
 
     torchdiffeq's fixed-step method of order four (the 3/8 rule), one step between two times, so that members of a
     batch do not influence each other.
     """
+    import torchdiffeq
+
     return torchdiffeq.odeint(field, y0, times, method="rk4")

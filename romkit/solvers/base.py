@@ -9,8 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit import checks
-from romkit.engine import ENGINES
+from romkit import arrays
+from romkit.boundary import Times, checked
+from romkit.engine import Engine
 from romkit.errors import InputError
 from romkit.types import Field
 
@@ -57,8 +58,9 @@ class Solver(abc.ABC):
 
     divergence_threshold: float = 1e6
 
+    @checked
     def __call__(
-        self, field: Field, y0: Tensor, times: Tensor, *, engine: str = "auto", label: str = "integrating"
+        self, field: Field, y0: Tensor, times: Times, *, engine: Engine = "auto", label: str = "integrating"
     ) -> Solution:
         """Integrate from `times[0]` to each of `times`.
 
@@ -68,12 +70,11 @@ class Solver(abc.ABC):
             times: (T,) strictly increasing output times.
             engine: "auto", "torch" or "compiled" (see `romkit.engine`).
             label: what the progress bar says.
+
+        Raises:
+            InputError: what cannot be used; a field whose result is not of the shape of the state.
         """
-        checks.one_of("engine", engine, ENGINES)
-        if times.ndim != 1 or len(times) < 1 or bool((times.diff() <= 0).any()):
-            raise InputError(
-                "times", expected="a 1-D increasing tensor", got=f"shape {tuple(times.shape)}", fix="sort the times"
-            )
+        arrays.axes("y0", y0, "d")
         times_as_y, started = times.to(y0), time.perf_counter()
         run, name = self.prepare(field, y0, times_as_y, engine, label)
         prepared = time.perf_counter()
@@ -88,6 +89,15 @@ class Solver(abc.ABC):
         It will be called with states like y0 and with `times`, or with one part of them after the other. It gives
         states (T, ..., d); those of members that leave `divergence_threshold` may be anything from then on.
         """
+
+
+def check_field(field: Field, t: Tensor, y: Tensor) -> None:
+    """A rate must have the shape of the state: another one would broadcast, and nobody would see it."""
+    rate = field(t, y)
+    if not isinstance(rate, Tensor) or rate.shape != y.shape or not rate.is_floating_point():
+        got = f"shape {tuple(rate.shape)}, {rate.dtype}" if isinstance(rate, Tensor) else type(rate).__name__
+        expected, fix = f"one that gives real numbers of shape {tuple(y.shape)}, as the state", "see what it returns"
+        raise InputError("field", expected=expected, got=got, fix=fix)
 
 
 def inside(y: Tensor, threshold: float) -> Tensor:

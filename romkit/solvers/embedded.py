@@ -8,11 +8,13 @@ from typing import ClassVar
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import Positive, checked
 from romkit.errors import InputError
-from romkit.solvers.base import Run, Solver
+from romkit.solvers.base import Run, Solver, check_field
 from romkit.types import Field
 
 
+@checked
 @dataclass(frozen=True)
 class EmbeddedPair(Solver):
     """An embedded Runge–Kutta pair with step-size control: one of `PAIRS`, which each library has its own of."""
@@ -20,19 +22,19 @@ class EmbeddedPair(Solver):
     PAIRS: ClassVar[tuple[str, ...]]
 
     method: str = "dopri5"
-    rtol: float = 1e-6
-    atol: float = 1e-8
-    divergence_threshold: float = 1e6
+    rtol: Positive = 1e-6
+    atol: Positive = 1e-8
+    divergence_threshold: Positive = 1e6
 
     def __post_init__(self):
         checks.one_of("method", self.method, self.PAIRS)
-        checks.positive("rtol", self.rtol)
-        checks.positive("atol", self.atol)
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         if engine == "compiled":
             fix = "leave engine out, or take RK4"
             raise InputError("engine", expected=f"'torch' for {type(self).__name__}", got=repr(engine), fix=fix)
+        check_field(field, times[0], y0)
+        check_field(field, times[0], y0)
         return partial(self._integrate, field), "torch"
 
     @abc.abstractmethod

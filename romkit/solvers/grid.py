@@ -4,6 +4,11 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from romkit.errors import InputError
+
+MOST_STEPS = 10**12
+"""Steps of a run, which take days even where they are compiled."""
+
 
 class Grid(NamedTuple):
     """Step length h (K,), float64, and number of steps (K,), int64, between successive output times, on the CPU."""
@@ -15,6 +20,9 @@ class Grid(NamedTuple):
     def between(cls, times: Tensor, dt: float) -> "Grid":
         """The fewest equal steps that are no longer than `dt`."""
         gaps = times.diff().double().cpu()
+        if float(gaps.sum()) / dt > MOST_STEPS:
+            got = f"{float(gaps.sum()):g} in steps of {dt:g}"
+            raise InputError("dt", expected=f"at most {MOST_STEPS:g} steps", got=got, fix="raise it")
         steps = (gaps / dt - 1e-9).ceil().clamp(min=1).long()
         return cls(gaps / steps, steps)
 

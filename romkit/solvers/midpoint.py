@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import checked
 from romkit.engine import compiled_if
 from romkit.engine.compiled import Newton
 from romkit.progress import track
@@ -22,6 +23,7 @@ Settle = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(t, known, u) -> the midpoint that the iteration from u ends at."""
 
 
+@checked
 @dataclass(frozen=True)
 class ImplicitMidpoint(Solver):
     """y₁ = 2 u - y₀ with u = y₀ + h/2 f(t₀ + h/2, u): order two, symmetric, symplectic, keeps quadratic invariants.

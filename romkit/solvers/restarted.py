@@ -7,12 +7,13 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from romkit import checks
+from romkit.boundary import Count, checked
 from romkit.progress import track
 from romkit.solvers.base import Run, Solver
 from romkit.types import Field
 
 
+@checked
 @dataclass(frozen=True)
 class Restarted(Solver):
     """Another solver that starts again from `jump(t, y)` every `every` output times.
@@ -26,11 +27,8 @@ class Restarted(Solver):
     """
 
     solver: Solver
-    every: int
+    every: Count
     jump: Callable[[Tensor, Tensor], Tensor]
-
-    def __post_init__(self):
-        checks.at_least("every", self.every, 1)
 
     @property
     def divergence_threshold(self) -> float:

@@ -6,11 +6,11 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from romkit import checks
+from romkit.boundary import Positive, checked
 from romkit.engine import compiled_if
 from romkit.engine.compiled import RungeKutta
 from romkit.progress import pieces, track
-from romkit.solvers.base import Run, Solver, inside
+from romkit.solvers.base import Run, Solver, check_field, inside
 from romkit.solvers.grid import Grid
 from romkit.types import Field
 
@@ -18,6 +18,7 @@ STAGES = 4
 """Evaluations of the field in a step."""
 
 
+@checked
 @dataclass(frozen=True)
 class RK4(Solver):
     """Order four, fixed step; members that diverge are frozen so that the others run on undisturbed.
@@ -35,13 +36,12 @@ class RK4(Solver):
     Source: Hairer, Nørsett, Wanner, Solving Ordinary Differential Equations I, table II.1.2.
     """
 
-    dt: float
-    divergence_threshold: float = 1e6
-
-    def __post_init__(self):
-        checks.positive("dt", self.dt)
+    dt: Positive
+    divergence_threshold: Positive = 1e6
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        check_field(field, times[0], y0)
+        check_field(field, times[0], y0)
         evaluations = STAGES * Grid.between(times, self.dt).count
         kernel, name = compiled_if(engine, RungeKutta, field, times, y0, evaluations)
         if kernel is None:

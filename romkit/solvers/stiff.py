@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import Positive, checked
 from romkit.errors import InputError
 from romkit.progress import track
 from romkit.solvers.base import Run, Solver
 from romkit.types import Field
 
 
+@checked
 @dataclass(frozen=True)
 class SciPy(Solver):
     """`scipy.integrate.solve_ivp`, one member after the other, with steps of its own between the output times.
@@ -31,13 +33,11 @@ class SciPy(Solver):
     METHODS: ClassVar = ("BDF", "Radau", "LSODA", "RK45", "DOP853")
 
     method: str = "BDF"
-    rtol: float = 1e-6
-    atol: float = 1e-9
+    rtol: Positive = 1e-6
+    atol: Positive = 1e-9
 
     def __post_init__(self):
         checks.one_of("method", self.method, self.METHODS)
-        checks.positive("rtol", self.rtol)
-        checks.positive("atol", self.atol)
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         if engine == "compiled":

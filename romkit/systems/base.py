@@ -12,10 +12,13 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import checks, provenance
+from romkit import arrays, checks, provenance
 from romkit.bases import Basis, Weight
+from romkit.boundary import Positive, Seed, Times, checked
 from romkit.broadcast import align
 from romkit.data import ContextParameter, context_array, make_dataset
+from romkit.data.context import context_rows, one_context, only_one, varies
+from romkit.engine import Engine
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.problem import FirstOrder, Parts, Problem, euclidean
@@ -123,7 +126,7 @@ class System(abc.ABC):
 
         A context that varies in time is a function of the scalar t that gives such a tensor.
         """
-        fixed = None if callable(context) else self._context_tensor(context, named)
+        fixed = None if varies(context) else self._context_tensor(context, named)
 
         def f(t: Tensor, x: Tensor) -> Tensor:
             c = context(t) if fixed is None else fixed
@@ -131,6 +134,7 @@ class System(abc.ABC):
 
         return f
 
+    @checked
     def through(self, basis: Basis) -> "System":
         """The system in the coordinates of a basis, at a cost that does not depend on n: see `SystemThroughBasis`."""
         from romkit.systems.through import SystemThroughBasis  # which is a System itself
@@ -143,9 +147,9 @@ class System(abc.ABC):
 
     def metric(self, context: Tensor | ContextFunction) -> Metric:
         """The metric of states at a context (..., p); at that of time 0 where it varies in time."""
+        c = context(torch.zeros(())) if varies(context) else self._context_tensor(context, {})
         if type(self).weigh is System.weigh:
             return euclidean
-        c = context(torch.zeros(())) if callable(context) else context
         return lambda x, u: self.weigh(x, u, align(c.to(x), x))
 
     def problem(self, path: OperatorPath, context: Tensor | ContextFunction) -> Problem:
@@ -161,13 +165,14 @@ class System(abc.ABC):
         motion = self.simulate(parts, contexts, span, label="transient")
         return (motion.state[..., -1, :], motion.velocity[..., -1, :])[: self.order]
 
+    @checked
     def simulate(
         self,
         parts: Parts,
         context: Tensor | ContextFunction,
-        times: Tensor,
+        times: Times,
         *,
-        engine: str = "auto",
+        engine: Engine = "auto",
         label: str = "full model",
     ) -> Motion:
         """Integrate from a state at `times[0]` with the system's own solver.
@@ -179,28 +184,27 @@ class System(abc.ABC):
             engine: "auto", "torch" or "compiled" (see `romkit.engine`).
             label: what the progress bar says.
         """
-        checks.parts("parts", parts, self.order, self.state_size)
+        arrays.parts("parts", parts, self.order, self.state_size)
         with torch.inference_mode():
             motion = self._simulate(parts, context, times, engine, label)
         fixed = None if callable(context) else context
         warn_of_divergence(motion, parts, times, f"{label} of {self.name}", self.context_names, fixed)
         return motion
 
+    @checked
     def using(self, solver: Solver) -> Self:
         """The same system, integrated by another solver: `system.using(SciPy("BDF"))` where it is stiff.
 
         Raises:
             InputError: no solver, or a system that simulates itself.
         """
-        if not isinstance(solver, Solver):
-            fix = "give RK4(step), Adaptive() or SciPy('BDF') of romkit.solvers, say"
-            raise InputError("solver", expected="a solver", got=repr(solver)[:60], fix=fix)
         other = copy.copy(self)
         object.__setattr__(other, "solver", solver)
         return other
 
+    @checked
     def dataset(
-        self, split: str | None = None, *, seed: int = 0, duration: float | None = None, **context: object
+        self, split: str | None = None, *, seed: Seed = 0, duration: Positive | None = None, **context: object
     ) -> xr.Dataset:
         """Simulate trajectories and return them in romkit's schema (see `romkit.data.schema`).
 
@@ -213,9 +217,8 @@ class System(abc.ABC):
         Raises:
             InputError: unknown split or context name, a missing context, a duration that is not positive.
         """
-        duration = self.duration if duration is None else checks.positive("duration", duration, unit=self.time_units)
         contexts, rng = self._contexts(split, seed, context)
-        times = torch.arange(round(duration / self.dt), dtype=torch.float64) * self.dt
+        times = torch.arange(max(1, checks.steps(duration or self.duration, self.dt)), dtype=torch.float64) * self.dt
         motion = self.simulate(self.start(contexts, rng), contexts, times)
         attrs = {"split": split or "explicit contexts", "seed": seed}
         return self.annotate(self.record(motion, times, contexts, attrs))
@@ -276,8 +279,7 @@ class System(abc.ABC):
 
     def _contexts(self, split: str | None, seed: int, named: dict) -> tuple[Tensor, np.random.Generator | None]:
         if split is None:
-            values = context_array(self.context_names, named)
-            return torch.from_numpy(np.atleast_2d(values)), None
+            return torch.from_numpy(context_rows(self.context_names, named)), None
         checks.one_of("split", split, SPLITS)
         if named:
             got = f"both {split!r} and {sorted(named)}"
@@ -290,9 +292,8 @@ class System(abc.ABC):
     def _context_tensor(self, context: Tensor | float | None, named: dict) -> Tensor:
         if context is None:
             return torch.from_numpy(context_array(self.context_names, named))
-        context = torch.as_tensor(context, dtype=torch.float64 if not torch.is_tensor(context) else None)
-        checks.last_axis("context", context.shape, len(self.context), f"({', '.join(self.context_names)})")
-        return context
+        only_one(context, named)
+        return one_context(context, self.context_names)
 
     def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
         return np.array([p.low for p in self.context]), np.array([p.high for p in self.context])

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import checked
 from romkit.data import ContextParameter
 from romkit.engine.threads import one_thread
 from romkit.problem import Parts
@@ -24,6 +25,7 @@ CONTOUR = 32
 """Points of the contour integral for the coefficients of ETDRK4."""
 
 
+@checked
 @dataclass(frozen=True)
 class KuramotoSivashinsky(System):
     """u_t = -u u_x - u_xx - u_xxxx on a ring of length L, at n equidistant points θ = 2π x / L.

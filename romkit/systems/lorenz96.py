@@ -1,6 +1,7 @@
 """Lorenz96: a ring of n variables with one forcing constant, across its change of wave number."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -8,11 +9,13 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import NotNegative, Positive, checked
 from romkit.data import ContextParameter
 from romkit.systems.base import System
 from romkit.systems.terms import Term
 
 
+@checked
 @dataclass(frozen=True)
 class Lorenz96(System):
     """ẋₖ = (xₖ₊₁ - xₖ₋₂) xₖ₋₁ - xₖ + F,   k = 0, ..., n-1, indices modulo n.
@@ -32,17 +35,14 @@ class Lorenz96(System):
     Source: Lorenz (1996); Adriaens et al. (2026), appendix "Lorenz96".
     """
 
-    n: int = 36
-    transient: float = 1000.0
-    dt: float = 0.01
-    duration: float = 5.0
-    horizon: float = 100.0
+    n: Annotated[int, checks.from_(4)] = 36
+    transient: NotNegative = 1000.0
+    dt: Positive = 0.01
+    duration: Positive = 5.0
+    horizon: Positive = 100.0
 
     name = "lorenz96"
     context = (ContextParameter("F", "1", 3.133, 3.193, "forcing constant"),)
-
-    def __post_init__(self):
-        checks.at_least("n", self.n, 4)
 
     @property
     def state_names(self) -> list[str]:

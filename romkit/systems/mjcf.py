@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from romkit.boundary import Finite, checked
 from romkit.errors import FileError, InputError
 from romkit.files import existing, reason
 from romkit.systems.mujoco_engine import mujoco
@@ -17,6 +18,7 @@ TARGET = re.compile(r"(\w+)/([^/\s]+)\.(\w+)(?:\[(\d+)\])?")
 HINGE, SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)
 
 
+@checked
 @dataclass(frozen=True)
 class ModelParameter:
     """A context parameter of a MuJoCo model.
@@ -31,8 +33,8 @@ class ModelParameter:
         long_name: what it is, for figures.
     """
 
-    low: float
-    high: float
+    low: Finite
+    high: Finite
     sets: Mapping[str, float] | Callable[[object, float], None]
     units: str = "1"
     long_name: str = ""

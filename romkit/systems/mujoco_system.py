@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit import checks
+from romkit import arrays
+from romkit.boundary import FilePath, Finite, NotNegative, Positive, checked
 from romkit.data import ContextParameter
 from romkit.errors import InputError
 from romkit.problem import Parts
@@ -25,6 +26,7 @@ from romkit.systems.mujoco_engine import accelerations, roll
 from romkit.types import Metric, SecondOrderField
 
 
+@checked
 class MuJoCo(MechanicalSystem):
     """A MuJoCo model of hinges and slides whose geometry, masses, gains or lengths are set by named context parameters.
 
@@ -57,18 +59,18 @@ class MuJoCo(MechanicalSystem):
 
     def __init__(
         self,
-        path: str | Path,
+        path: FilePath,
         *,
         context: Mapping[str, ModelParameter],
-        dt: float | None = None,
-        step: float | None = None,
-        duration: float = 5.0,
-        horizon: float | None = None,
-        transient: float = 0.0,
-        start: Sequence[float] | None = None,
-        spread: float | Sequence[float] = 0.0,
+        dt: Positive | None = None,
+        step: Positive | None = None,
+        duration: Positive = 5.0,
+        horizon: Positive | None = None,
+        transient: NotNegative = 0.0,
+        start: Sequence[Finite] | None = None,
+        spread: NotNegative | Sequence[NotNegative] = 0.0,
         contacts: bool = False,
-        control: Sequence[float] = (),
+        control: Sequence[Finite] = (),
         name: str | None = None,
     ):
         self.file = ModelFile(path, context, contacts=contacts)
@@ -79,14 +81,16 @@ class MuJoCo(MechanicalSystem):
         )
         self.state_names = joint_names(middle)
         self.state_units = tuple("m" if kind == SLIDE else "rad" for kind in middle.jnt_type)
-        self.step = checks.positive("step", middle.opt.timestep if step is None else step, unit="s")
-        self.dt = self.step if dt is None else checks.positive("dt", dt, unit="s")
-        self.duration = checks.positive("duration", duration, unit="s")
-        self.horizon = self.duration if horizon is None else checks.positive("horizon", horizon, unit="s")
-        self.transient = checks.not_negative("transient", transient)
+        self.step = middle.opt.timestep if step is None else step
+        self.dt = self.step if dt is None else dt
+        self.duration, self.transient = duration, transient
+        self.horizon = duration if horizon is None else horizon
         first = middle.key_qpos[0] if middle.nkey else middle.qpos0
-        self.first = checks.states("start", first if start is None else start, len(self.state_names), 1)[0]
-        self.spread = torch.as_tensor(spread, dtype=torch.float64).expand(len(self.first))
+        self.first = arrays.states("start", first if start is None else start, len(self.state_names), 1)[0]
+        self.spread = torch.tensor(spread, dtype=torch.float64)
+        if self.spread.shape not in ((), self.first.shape):
+            fix = "give one number, or one for each joint"
+            raise InputError("spread", expected=f"{len(self.first)} numbers", got=f"{len(self.spread)}", fix=fix)
         if len(control) not in (0, middle.nu):
             fix = "give one number for each actuator"
             raise InputError("control", expected=f"{middle.nu} numbers", got=f"{len(control)}", fix=fix)
@@ -102,8 +106,7 @@ class MuJoCo(MechanicalSystem):
         return multibody.acceleration(_like(self._tree(c), q), q, v)
 
     def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
-        c = context if torch.is_tensor(context) else self._context_tensor(context, named)
-        checks.last_axis("context", c.shape, len(self.context), f"({', '.join(self.context_names)})")
+        c = self._context_tensor(context, named)
         tree, lead = self._tree(c), c.ndim - 1
         return lambda t, q, v: multibody.acceleration(_like(tree, q, lead), q, v)
 
@@ -112,6 +115,7 @@ class MuJoCo(MechanicalSystem):
         return multibody.mass_matrix(_like(self._tree(c), q), q) @ u
 
     def metric(self, context: Tensor) -> Metric:
+        context = self._context_tensor(context, {})
         tree, lead = self._tree(context), context.ndim - 1
         return lambda q, u: multibody.mass_matrix(_like(tree, q, lead), q) @ u
 

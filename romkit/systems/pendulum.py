@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit import checks
+from romkit.boundary import Positive, checked
 from romkit.broadcast import align
 from romkit.data import ContextParameter
 from romkit.errors import InputError
@@ -26,6 +26,7 @@ from romkit.systems.mujoco_engine import simulate_chains
 STATE_SIZE = 16
 
 
+@checked
 @dataclass(frozen=True)
 class Pendulum(MechanicalSystem):
     """Four capsule links (radius 0.05 m, mass 1 kg) of lengths l₁ ... l₄, and twelve angles that follow theirs.
@@ -53,19 +54,15 @@ class Pendulum(MechanicalSystem):
     Source: Adriaens et al. (2026), appendix "16-DoF pendulum"; coupling of Friedl et al. (2025) at l = 0.5 m.
     """
 
-    dt: float = 1e-3
-    duration: float = 3.0
-    horizon: float = 3.0
+    dt: Positive = 1e-3
+    duration: Positive = 3.0
+    horizon: Positive = 3.0
 
     name = "pendulum"
     time_units = "s"
     state_names = tuple(f"q{k}" for k in range(1, STATE_SIZE + 1))
     state_units = ("rad",) * STATE_SIZE
     context = tuple(ContextParameter(f"l{k}", "m", 0.35, 0.65, f"length of link {k}") for k in range(1, DRIVING + 1))
-
-    def __post_init__(self):
-        for name in ("dt", "duration", "horizon"):
-            checks.positive(name, getattr(self, name), unit=self.time_units)
 
     def acceleration(self, t: Tensor, q: Tensor, v: Tensor, c: Tensor) -> Tensor:
         """q̈ (..., 16) from the first four components of q and q̇.

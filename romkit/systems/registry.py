@@ -4,6 +4,8 @@ import json
 
 import xarray as xr
 
+from romkit import checks
+from romkit.boundary import checked
 from romkit.errors import InputError
 from romkit.systems.base import System
 from romkit.systems.burgers2d import Burgers2D
@@ -18,6 +20,7 @@ SYSTEMS: dict[str, type[System]] = {
 """By the name that the command line takes and that files record."""
 
 
+@checked
 def system_of(data: xr.Dataset) -> System | None:
     """The system that the attributes of a dataset name, with its parameters; None where they name none of `SYSTEMS`.
 
@@ -25,10 +28,12 @@ def system_of(data: xr.Dataset) -> System | None:
         InputError: parameters that the system does not take.
     """
     name, parameters = data.attrs.get("system"), data.attrs.get("parameters", "{}")
-    if name not in SYSTEMS:
+    if not isinstance(name, str) or name not in SYSTEMS:
         return None
     try:
         return SYSTEMS[name](**json.loads(parameters))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         fix = "pass system=..., an instance of romkit.systems.System"
-        raise InputError("parameters", expected=f"those of {name}, as JSON", got=repr(parameters), fix=fix) from error
+        raise InputError(
+            "parameters", expected=f"those of {name}, as JSON", got=checks.shown(parameters), fix=fix
+        ) from error

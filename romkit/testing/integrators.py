@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from romkit.boundary import Positive, checked
 from romkit.errors import InputError
 from romkit.integrators import LatentDynamics
 from romkit.problem import PROBLEMS, ConstantPath, Problem
@@ -89,8 +90,9 @@ def stacks(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     close("stack of seeds = each alone", together, torch.stack([solve(model(p.c), w) for model in models]), 1e-9)
 
 
+@checked
 def check_dynamics(
-    dynamics: LatentDynamics, projection: Projection, *, consistent: bool = True, tolerance: float = 1e-6
+    dynamics: LatentDynamics, projection: Projection, *, consistent: bool = True, tolerance: Positive = 1e-6
 ) -> None:
     """Raise AssertionError with law, error and tolerance if `dynamics` break a law of latent dynamics.
 

@@ -1,12 +1,13 @@
 """The laws of a projection."""
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from romkit.boundary import Positive, checked
 from romkit.projections import Operator, Projection, stack
 from romkit.testing.verdict import close, laws_of
 
@@ -117,7 +118,8 @@ IDEMPOTENT_LAWS: tuple[Callable[[Probe], None], ...] = (left_inverse, idempotenc
 """Further laws of those that declare `idempotent`."""
 
 
-def check_projection(projection: Projection, *, spreads: tuple[float, ...] = (1.0, 10.0)) -> None:
+@checked
+def check_projection(projection: Projection, *, spreads: Sequence[Positive] = (1.0, 10.0)) -> None:
     """Raise AssertionError with law, error and tolerance if `projection` breaks a law of its kind.
 
     Args:

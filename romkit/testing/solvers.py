@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.boundary import Positive, checked
 from romkit.errors import InputError
 from romkit.solvers import Solver, Status
 from romkit.testing.verdict import close, fact, holds, laws_of, refused
@@ -75,7 +76,8 @@ def convergence(solver: Solver, order: float) -> None:
     holds(abs(slope - order) < 0.3, f"order of convergence: expected {order:g}, got {slope:.2f}")
 
 
-def check_solver(solver: Solver, *, order: float | None = None, tolerance: float = 1e-6) -> None:
+@checked
+def check_solver(solver: Solver, *, order: Positive | None = None, tolerance: Positive = 1e-6) -> None:
     """Raise AssertionError with law, error and tolerance if `solver` breaks a law of solvers.
 
     Args:

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.boundary import checked
 from romkit.broadcast import align
 from romkit.data import check_dataset, context_array, trajectories
 from romkit.problem import Parts
@@ -109,6 +110,7 @@ def datasets(system: System) -> None:
         close("a context that is a constant function = a constant", moving, x, 1e-9)
 
 
+@checked
 def check_system(system: System) -> None:
     """Raise AssertionError with law, error and tolerance if `system` breaks a law of systems.
 

@@ -1,20 +1,21 @@
-"""Checkpoints of a training run: one safetensors file, replaced as a whole, that resumes the run bit for bit."""
+"""Checkpoints of a training run: one sealed file, replaced as a whole, that resumes the run bit for bit."""
 
 import hashlib
 import json
+import math
 import os
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
+from romkit import sealed
 from romkit.errors import FileError
-from romkit.files import atomic
+from romkit.files import make_folder, reason
 from romkit.training.optimizers import State
 from romkit.training.schedules import Plateaus
 from romkit.training.watch import Best
@@ -42,7 +43,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike, identity: dict[str, object]):
         self.path = Path(path).expanduser()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         self.identity = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         self._next = 0.0
 
@@ -54,16 +55,17 @@ class Checkpoint:
         """
         if not self.path.exists():
             return like
+        fix = "choose another folder, or delete it to start again"
         try:
-            with safetensors.safe_open(self.path, framework="pt") as file:
-                identity = (file.metadata() or {}).get("identity")
-                tensors = {name: file.get_tensor(name).to(like.state.theta.device) for name in file.keys()}  # noqa: SIM118
-        except Exception as error:  # safetensors raises many kinds on a damaged file
-            raise FileError(self.path, problem=f"is damaged ({error})", fix="delete it to start again") from error
-        if identity != self.identity:
-            fix = "choose another folder, or delete it to start again"
+            header, tensors = sealed.read(self.path)
+        except FileError as error:
+            raise FileError(self.path, problem=error.problem, fix=fix) from error
+        if header.get("checkpoint") != self.identity:
             raise FileError(self.path, problem="belongs to a run with other settings, data or seeds", fix=fix)
-        return _unflatten(tensors, len(like.state.moments))
+        try:
+            return _unpacked(header, tensors, like)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise FileError(self.path, problem=f"does not fit this run ({reason(error)})", fix=fix) from error
 
     def save_if_due(self, snapshot: Snapshot) -> None:
         """Save unless that would make checkpoints cost more than `SHARE` of the run."""
@@ -71,26 +73,48 @@ class Checkpoint:
             self.save(snapshot)
 
     def save(self, snapshot: Snapshot) -> None:
-        """Replace the file by one that holds `snapshot`."""
+        """Replace the file by one that holds `snapshot`.
+
+        A disk that is full or gone must not cost what has been trained: from then on, the run goes on without.
+        """
         started = time.perf_counter()
-        tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in _flatten(snapshot).items()}
-        with atomic(self.path) as temporary:
-            temporary.write_bytes(safetensors.torch.save(tensors, {"identity": self.identity}))
+        said, tensors = _packed(snapshot)
+        header = {"checkpoint": self.identity, "said": {name: value.tolist() for name, value in said.items()}}
+        try:
+            sealed.write(self.path, "checkpoint", header, tensors)
+        except FileError as error:
+            warnings.warn(f"training goes on without checkpoints: {error}", RuntimeWarning, stacklevel=3)
+            self._next = math.inf
+            return
         self._next = time.perf_counter() + (time.perf_counter() - started) / SHARE
 
 
-def _flatten(snapshot: Snapshot) -> dict[str, Tensor]:
-    state, plateaus, losses, best = snapshot
-    named = {"theta": state.theta, "count": state.count, "alive": state.alive, "losses": losses}
-    named |= {f"moment.{k}": moment for k, moment in enumerate(state.moments)}
-    named |= {f"plateaus.{name}": value for name, value in plateaus._asdict().items()}
-    return named | {f"best.{name}": value for name, value in best._asdict().items()}
+def _packed(run: Snapshot) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """What is said about a run, which may be infinite and goes into the header; and what computes, finite always."""
+    said = run.plateaus._asdict() | {"losses": run.losses} | {f"best.{k}": v for k, v in run.best._asdict().items()}
+    state = {"theta": run.state.theta, "count": run.state.count, "alive": run.state.alive}
+    state |= {f"moment.{k}": moment for k, moment in enumerate(run.state.moments)}
+    return said, state | {"best.theta": said.pop("best.theta")}
 
 
-def _unflatten(named: dict[str, Tensor], moments: int) -> Snapshot:
-    state = State(named["theta"], tuple(named[f"moment.{k}"] for k in range(moments)), named["count"], named["alive"])
-    plateaus = Plateaus(*(named[f"plateaus.{name}"] for name in Plateaus._fields))
-    return Snapshot(state, plateaus, named["losses"], Best(*(named[f"best.{name}"] for name in Best._fields)))
+def _unpacked(header: sealed.Header, tensors: sealed.Tensors, like: Snapshot) -> Snapshot:
+    """The snapshot of a file, with shapes, dtypes and device of `like`, but for the number of epochs.
+
+    Raises:
+        KeyError, TypeError, ValueError, RuntimeError: it has others.
+    """
+    said, state = _packed(like)
+    said = {name: value.new_tensor(header["said"][name]).reshape(-1, *value.shape[1:]) for name, value in said.items()}
+    state |= {name: tensors[name].to(value.device) for name, value in state.items()}
+    for name, value in _packed(like)[1].items():
+        if state[name].shape != value.shape or state[name].dtype != value.dtype:
+            raise ValueError(f"{name} is {tuple(state[name].shape)}, not {tuple(value.shape)}")
+    if any(said[name].shape != value.shape for name, value in like.plateaus._asdict().items()):
+        raise ValueError("seeds of another run")
+    moments = tuple(state[f"moment.{k}"] for k in range(len(like.state.moments)))
+    plateaus = Plateaus(*(said[name] for name in Plateaus._fields))
+    best = Best(state["best.theta"], *(said[f"best.{name}"] for name in Best._fields[1:]))
+    return Snapshot(State(state["theta"], moments, state["count"], state["alive"]), plateaus, said["losses"], best)
 
 
 def digest(tensors: Sequence[Tensor]) -> str:

@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from romkit import checks
+from romkit.boundary import NotNegative, checked
 from romkit.broadcast import align
 from romkit.errors import InputError
 from romkit.projections import EncoderDecoder, Normalization, Projection
@@ -71,6 +71,7 @@ class Term(abc.ABC):
         return None
 
 
+@checked
 @dataclass(frozen=True)
 class Reconstruction(Term):
     """Mean over the batch of ‖y - P(y)‖² + w ‖ẏ - DP(y) ẏ‖².
@@ -81,29 +82,25 @@ class Reconstruction(Term):
     Source: Adriaens et al. (2026), appendix "Training objective", with w = 1.
     """
 
-    velocity_weight: float = 1.0
-
-    def __post_init__(self):
-        checks.not_negative("velocity_weight", self.velocity_weight)
+    velocity_weight: NotNegative = 1.0
 
     def value(self, batch: Evaluated) -> Tensor:
         image, velocity = batch.decoded
         return batch.mean((batch.y - image).square() + self.velocity_weight * (batch.dy - velocity).square())
 
 
+@checked
 @dataclass(frozen=True)
 class Penalty(Term):
     """The method's own penalty (‖Φ - Ψ‖² for exact pairs, ‖Ψᵀ Φ - I‖² for SoftNcAE) times `weight`."""
 
-    weight: float = 1e-3
-
-    def __post_init__(self):
-        checks.not_negative("penalty_weight", self.weight)
+    weight: NotNegative = 1e-3
 
     def value(self, batch: Evaluated) -> Tensor:
         return self.weight * batch.projection.penalty(batch.maps)
 
 
+@checked
 @dataclass(frozen=True)
 class LatentVelocity(Term):
     """`weight` times the mean of ‖ẏ - DP(Py) f(Py)‖²: the latent velocity where the encoder's field evaluates it.
@@ -111,11 +108,8 @@ class LatentVelocity(Term):
     The reconstruction loss sees Dρ on the data alone, the reduced model sees it on the manifold alone.
     """
 
-    weight: float = 1.0
+    weight: NotNegative = 1.0
     needs_field = True
-
-    def __post_init__(self):
-        checks.not_negative("latent_weight", self.weight)
 
     def value(self, batch: Evaluated) -> Tensor:
         return batch.mean(self.weight * (batch.dy - batch.carried(batch.field())).square())

@@ -23,6 +23,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import checked
 from romkit.engine.training_step import compile_anew
 from romkit.integrators import DYNAMICS
 from romkit.progress import track
@@ -53,6 +54,7 @@ OUTLIER = 0.5
 """Largest |τ|, in time units, of a window that takes part."""
 
 
+@checked
 @dataclass(frozen=True)
 class PhaseFit:
     """How to refine the timing.

@@ -4,10 +4,12 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 
 from romkit import checks
+from romkit.boundary import Count, Limit, NotNegative, Positive, checked
 from romkit.errors import InputError
 from romkit.projections import Normalization
 from romkit.training.loss import LatentVelocity, Penalty, Reconstruction, Term
@@ -20,6 +22,15 @@ from romkit.training.schedules import SCHEDULES
 NOISE_UNITS = ("scale", "deviation", "physical")
 
 
+def _optimizer(argument: str, value: object) -> object:
+    return value if callable(value) else checks.one_of(argument, value, OPTIMIZERS)
+
+
+OptimizerLike = Annotated[str | Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer], _optimizer]
+"""A name, or what makes an optimizer of torch or geoopt from parameters."""
+
+
+@checked
 @dataclass(frozen=True)
 class Snapshots:
     """Training on snapshots.
@@ -42,30 +53,17 @@ class Snapshots:
             "physical" (the units of states and contexts).
     """
 
-    epochs: int = 400
-    batch_size: int = 128
-    learning_rate: float = 1e-2
-    optimizer: str | Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer] = "adam"
-    schedule: str = "cosine"
-    clip: float = 10.0
-    weight_decay: float = 0.0
-    every: int = 1
-    state_noise: float = 0.0
-    context_noise: float = 0.0
-    noise_unit: str = "scale"
-
-    def __post_init__(self):
-        for name in ("epochs", "batch_size", "every"):
-            checks.at_least(name, getattr(self, name), 1)
-        checks.positive("learning_rate", self.learning_rate)
-        if self.clip != math.inf:
-            checks.positive("clip", self.clip)
-        for name in ("weight_decay", "state_noise", "context_noise"):
-            checks.not_negative(name, getattr(self, name))
-        if not callable(self.optimizer):
-            checks.one_of("optimizer", self.optimizer, OPTIMIZERS)
-        checks.one_of("schedule", self.schedule, SCHEDULES)
-        checks.one_of("noise_unit", self.noise_unit, NOISE_UNITS)
+    epochs: Count = 400
+    batch_size: Count = 128
+    learning_rate: Positive = 1e-2
+    optimizer: OptimizerLike = "adam"
+    schedule: Annotated[str, checks.named(SCHEDULES)] = "cosine"
+    clip: Limit = 10.0
+    weight_decay: NotNegative = 0.0
+    every: Count = 1
+    state_noise: NotNegative = 0.0
+    context_noise: NotNegative = 0.0
+    noise_unit: Annotated[str, checks.named(NOISE_UNITS)] = "scale"
 
     def make_optimizer(self) -> Optimizer:
         """The optimizer with these settings."""
@@ -73,6 +71,7 @@ class Snapshots:
             return Foreign(self.optimizer, self.learning_rate, self.clip)
         return OPTIMIZERS[self.optimizer](clip=self.clip, weight_decay=self.weight_decay)
 
+    @checked
     def make_noise(self, normalization: Normalization) -> Noise | None:
         """The noise in normalised coordinates, None if there is none."""
         if self.state_noise == 0 and self.context_noise == 0:
@@ -86,6 +85,7 @@ class Snapshots:
         return Noise(self.state_noise * state, self.context_noise * context)
 
 
+@checked
 @dataclass(frozen=True)
 class Recipe:
     """How to train: on snapshots, then, where they are set, by rollouts, and then their timing.
@@ -101,12 +101,11 @@ class Recipe:
 
     snapshots: Snapshots = Snapshots()
     loss: Sequence[Term] = (Reconstruction(), Penalty())
-    component_weighting: float = 0.0
+    component_weighting: NotNegative = 0.0
     rollouts: RolloutTraining | None = None
     phase: PhaseFit | None = None
 
     def __post_init__(self):
-        checks.not_negative("component_weighting", self.component_weighting)
         for name, kind in PARTS.items():
             given = getattr(self, name)
             if not isinstance(given, kind) and (given is not None or name == "snapshots"):
@@ -132,6 +131,7 @@ class Recipe:
         every, dynamics = self.phase.every or rollouts.every, self.phase.dynamics or rollouts.dynamics
         return dataclasses.replace(self.phase, every=every, dynamics=dynamics)
 
+    @checked
     def with_settings(self, settings: Mapping[str, object]) -> "Recipe":
         """The recipe with other values: its parts, settings of snapshots, weights of terms, dotted names of parts.
 

@@ -18,6 +18,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit import checks
+from romkit.boundary import Count, Share, checked
 from romkit.data import whole_trajectories
 from romkit.engine.training_step import compile_anew
 from romkit.errors import InputError
@@ -50,6 +51,7 @@ FIELDS = tuple(name for name, dynamics in DYNAMICS.items() if issubclass(dynamic
 """Dynamics that can be trained for: those that have a latent field, without a fit."""
 
 
+@checked
 @dataclass(frozen=True)
 class RolloutTraining:
     """How to refine by rollouts.
@@ -79,7 +81,8 @@ class RolloutTraining:
             checks.positive(f"rollouts.{name}", getattr(self, name))
         checks.one_of("rollouts.dynamics", self.dynamics, FIELDS)
 
-    def window(self, progress: float, samples: int) -> int:
+    @checked
+    def window(self, progress: Share, samples: Count) -> int:
         """RK4 steps of the windows at `progress` in [0, 1) of the refinement, for trajectories of `samples`."""
         return min(self.length, samples - 1, FIRST_LENGTH + int(self.length * progress / GROWTH))
 
@@ -122,7 +125,7 @@ class Advance(nn.Module):
 
     def forward(self, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Latent state (S, B, k) after a step, and its decoded state (S, B, n)."""
-        P = self.projection(c)
+        P = self.projection.operator(c)
         problem = self.system.problem(ConstantPath(P), c)
         w = rk4_step(self.dynamics.field(problem), w.new_zeros(()), w, self.h).clamp(-BOUND, BOUND)
         return w, P.decode(problem.split(w)[0])
@@ -136,7 +139,7 @@ class Start(nn.Module):
         self.projection, self.system, self.dynamics = projection, system, dynamics
 
     def forward(self, x: Tensor, v: Tensor, c: Tensor) -> Tensor:
-        problem = self.system.problem(ConstantPath(self.projection(c)), c)
+        problem = self.system.problem(ConstantPath(self.projection.operator(c)), c)
         return self.dynamics.start(problem, x.new_zeros(()), (x, v)[: problem.order])
 
 

@@ -10,6 +10,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import checked
 from romkit.data import check_dataset, needing_velocity, split
 from romkit.errors import InputError
 from romkit.training.pipeline import AnyBatch
@@ -23,6 +24,7 @@ LINES = 20
 log = logging.getLogger("romkit.training")
 
 
+@checked
 class Epoch(NamedTuple):
     """What a callback gets after an epoch: its number, how many there are, and the loss of each seed (S,).
 
@@ -35,6 +37,7 @@ class Epoch(NamedTuple):
     validation: Tensor | None
 
 
+@checked
 @dataclass(frozen=True)
 class Watch:
     """How the training on snapshots is watched. `romkit.fit` takes these names as keywords.
@@ -70,12 +73,14 @@ class Watch:
     def validates(self) -> bool:
         return isinstance(self.validation, xr.Dataset) or self.validation > 0
 
+    @checked
     def divided(self, data: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset | None]:
         """The part of a dataset for training, and the held-out data."""
         if isinstance(self.validation, xr.Dataset):
             return data, check_dataset(needing_velocity(self.validation))
         return split(data, self.validation) if self.validation > 0 else (data, None)
 
+    @checked
     def ends(self, epoch: Epoch, best: "Best") -> bool:
         """Tell whoever wants to know of an epoch; whether training ends with it."""
         if epoch.number % max(1, epoch.epochs // LINES) == 0 or epoch.number == epoch.epochs - 1:

@@ -184,7 +184,7 @@ def test_a_model_of_another_system_is_refused(model):
 
 def test_a_folder_that_cannot_be_made_is_refused_before_the_work(data_file):
     Path("taken").touch()
-    assert "its folder cannot be made" in refusal("fit", "ncae", data_file, "--out", "taken/my.safetensors")
+    assert "cannot be written to" in refusal("fit", "ncae", data_file, "--out", "taken/my.safetensors")
 
 
 def test_interruption_ends_with_130(monkeypatch, model):

@@ -8,7 +8,19 @@ import romkit
 
 ROOT = Path(romkit.__file__).parent
 LAYERS = (
-    {"errors", "checks", "types", "problem", "broadcast", "progress", "provenance", "files", "sealed"},
+    {
+        "errors",
+        "checks",
+        "arrays",
+        "boundary",
+        "types",
+        "problem",
+        "broadcast",
+        "progress",
+        "provenance",
+        "files",
+        "sealed",
+    },
     {"engine"},
     {"data", "solvers"},
     {"bases"},

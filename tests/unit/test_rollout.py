@@ -152,7 +152,7 @@ def test_a_diverging_member_is_scored_and_its_neighbour_is_not_harmed():
     [
         ({}, "F: expected a value for this context parameter, got none; add F=..."),
         ({"G": 3.1}, "G: expected a context parameter, got an unknown name; the context is F"),
-        ({"F": "three"}, "F: expected a number or an array of numbers, got 'three'; check it"),
+        ({"F": "three"}, "F: expected real numbers in a tensor, an array or a list, got 'three'; convert F first"),
         ({"F": float("nan")}, "F: expected finite numbers"),
         ({"F": 3.15, "duration": -1}, "duration: expected a positive number"),
         ({"F": 3.15, "dt": 0}, "dt: expected a positive number"),

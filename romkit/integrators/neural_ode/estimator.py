@@ -8,9 +8,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from romkit import checks
+from romkit.boundary import Count, Natural, NotNegative, Positive, Widths, checked
 from romkit.engine.threads import one_thread
-from romkit.errors import InputError
 from romkit.integrators.estimator import Estimator
 from romkit.integrators.neural_ode.model import NeuralODEModel
 from romkit.integrators.neural_ode.shooting import Paths, Shooting, choose_strides, make_paths, regression_error
@@ -24,6 +23,7 @@ TEST_BATCH = 1024
 """Samples, or segments, by which the errors of a fitted field are measured."""
 
 
+@checked
 @dataclass(frozen=True)
 class NeuralODE(Estimator):
     """Settings of a fit; `fit` returns the latent field: a tanh network for ż = g(z, c) or z̈ = g(z, ż, c).
@@ -51,26 +51,14 @@ class NeuralODE(Estimator):
     of Bock & Plitt (1984), with the encoded data as the starts of all segments.
     """
 
-    hidden: tuple[int, ...] = (32, 32)
-    segment: int = 8
-    step: float | None = None
-    noise: float = 0.02
-    regression_steps: int = 8000
-    shooting_steps: int = 2000
-    batch_size: int = 256
-    learning_rate: float = 5e-3
-
-    def __post_init__(self):
-        hidden = self.hidden
-        if not isinstance(hidden, tuple) or not hidden or any(type(width) is not int or width < 1 for width in hidden):
-            fix = "give hidden=(32, 32), say"
-            raise InputError("hidden", expected="one or more positive integers", got=repr(hidden), fix=fix)
-        if self.step is not None:
-            checks.positive("step", self.step)
-        for name, minimum in (("segment", 1), ("batch_size", 1), ("regression_steps", 0), ("shooting_steps", 0)):
-            checks.at_least(name, getattr(self, name), minimum)
-        checks.not_negative("noise", self.noise)
-        checks.positive("learning_rate", self.learning_rate)
+    hidden: Widths = (32, 32)
+    segment: Count = 8
+    step: Positive | None = None
+    noise: NotNegative = 0.02
+    regression_steps: Natural = 8000
+    shooting_steps: Natural = 2000
+    batch_size: Count = 256
+    learning_rate: Positive = 5e-3
 
     def _fit(self, samples: LatentSamples, seed: int) -> NeuralODEModel:
         paths = make_paths(samples)

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.boundary import Share, checked
 from romkit.integrators.sindy.model import SINDyModel
 
 
@@ -30,6 +31,7 @@ def bootstrap(samples: int, models: int, blocks: int, seed: int, device: torch.d
     return Bootstrap(list(itertools.pairwise(edges)), torch.from_numpy(counts).double().to(device))
 
 
+@checked
 @dataclass(frozen=True)
 class SINDyEnsemble:
     """Equations of bootstrap samples of one data set.
@@ -50,7 +52,8 @@ class SINDyEnsemble:
         """(..., terms, latent) standard deviation of each coefficient over the members."""
         return self.members.coefficients.std(0)
 
-    def median(self, *, inclusion: float = 0.0) -> SINDyModel:
+    @checked
+    def median(self, *, inclusion: Share = 0.0) -> SINDyModel:
         """Median of each coefficient; zero for terms that fewer than this share of the members have.
 
         Attributes of the result that describe a fit are those of the members: the largest condition and residual.

@@ -2,12 +2,13 @@
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import torch
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import Count, Natural, NotNegative, Seed, checked
 from romkit.errors import FitWarning, InputError
 from romkit.integrators.estimator import Estimator
 from romkit.integrators.samples import LatentSamples
@@ -19,10 +20,13 @@ from romkit.integrators.sindy.regression import Design, Fit, gram, regress
 
 E = TypeVar("E", bound=Equation)
 
+Several = Annotated[int, checks.from_(2)]
+
 EXPLAINED = 0.9
 """Share of the variance of a rate that an equation should explain; one that explains less warns."""
 
 
+@checked
 @dataclass(frozen=True)
 class SINDy(Estimator):
     """Settings of a fit; `fit` returns the equation. Candidate terms are products of latent and context terms.
@@ -49,27 +53,15 @@ class SINDy(Estimator):
     (2019) for latent spaces.
     """
 
-    degree: int = 3
-    threshold: float = 0.1
-    alpha: float = 0.05
-    context_degree: int = 1
+    degree: Natural = 3
+    threshold: NotNegative = 0.1
+    alpha: NotNegative = 0.05
+    context_degree: Natural = 1
     library: Library | None = None
     context_library: Library | None = None
     normalize_columns: bool = False
     unbias: bool = True
-    max_iter: int = 20
-
-    def __post_init__(self):
-        checks.at_least("degree", self.degree, 0)
-        checks.at_least("context_degree", self.context_degree, 0)
-        checks.not_negative("threshold", self.threshold)
-        checks.not_negative("alpha", self.alpha)
-        checks.at_least("max_iter", self.max_iter, 1)
-        for name in ("library", "context_library"):
-            given = getattr(self, name)
-            if not isinstance(given, Library | None):
-                fix = "give romkit.integrators.sindy.Polynomial(3), say"
-                raise InputError(name, expected="a Library", got=repr(given)[:80], fix=fix)
+    max_iter: Count = 20
 
     def _fit(self, samples: LatentSamples, seed: int) -> SINDyModel:
         design = self._design(samples)
@@ -77,8 +69,9 @@ class SINDy(Estimator):
         _warn_of_poor_fit(model, design.targets)
         return model
 
+    @checked
     def fit_ensemble(
-        self, samples: LatentSamples, *, models: int = 100, blocks: int = 100, seed: int = 0
+        self, samples: LatentSamples, *, models: Several = 100, blocks: Several = 100, seed: Seed = 0
     ) -> SINDyEnsemble:
         """Equations of `models` bootstrap samples, fitted as one batch.
 
@@ -93,9 +86,8 @@ class SINDy(Estimator):
 
         Source: Fasel, Kutz, Brunton, Brunton (2022), ensemble-SINDy, section 2 (bagging); Künsch (1989) for blocks.
         """
-        checks.at_least("models", models, 2)
         design = self._design(samples)
-        if checks.at_least("blocks", blocks, 2) > design.rows:
+        if blocks > design.rows:
             raise InputError("blocks", expected=f"at most {design.rows}, the samples", got=blocks, fix="lower it")
         draw = bootstrap(design.rows, models, blocks, seed, samples.targets.device)
         sums = torch.stack([gram(design, start, stop) for start, stop in draw.bounds])

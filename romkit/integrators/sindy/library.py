@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from romkit import checks
+from romkit.boundary import Count, Natural, checked
 from romkit.errors import InputError
 
 CONSTANT = "1"
@@ -30,13 +30,16 @@ class Library(abc.ABC):
     def __call__(self, x: Tensor) -> list[Tensor]:
         """The K terms at x (..., d), each (...)."""
 
+    @checked
     def __add__(self, other: "Library") -> "Library":
         return Sum(self, other)
 
+    @checked
     def __mul__(self, other: "Library") -> "Library":
         return Product(self, other)
 
 
+@checked
 @dataclass(frozen=True)
 class Polynomial(Library):
     """All monomials up to a total degree, the constant first: 1, z0, z1, z0^2, z0 z1, z1^2, ...
@@ -45,10 +48,7 @@ class Polynomial(Library):
         degree: highest total degree, at least 0.
     """
 
-    degree: int
-
-    def __post_init__(self):
-        checks.at_least("degree", self.degree, 0)
+    degree: Natural
 
     def names(self, variables: Sequence[str]) -> list[str]:
         return [
@@ -64,14 +64,12 @@ class Polynomial(Library):
         return list(found.values())
 
 
+@checked
 @dataclass(frozen=True)
 class Fourier(Library):
     """sin(k z) and cos(k z) of each variable, for k = 1, ..., `frequencies`."""
 
-    frequencies: int
-
-    def __post_init__(self):
-        checks.at_least("frequencies", self.frequencies, 1)
+    frequencies: Count
 
     def names(self, variables: Sequence[str]) -> list[str]:
         waves = range(1, self.frequencies + 1)
@@ -87,6 +85,7 @@ class Fourier(Library):
         return [wave for k in waves for column in (k * x).unbind(-1) for wave in (column.sin(), column.cos())]
 
 
+@checked
 class Terms(Library):
     """Terms of your own: `Terms({"|z0|": lambda z: z[..., 0].abs()})`.
 
@@ -118,6 +117,7 @@ class Terms(Library):
         raise InputError(f"term {name!r}", expected=expected, got=got, fix="index the variables as z[..., 0]")
 
 
+@checked
 @dataclass(frozen=True)
 class Sum(Library):
     """The terms of both libraries: what `a + b` makes."""
@@ -132,6 +132,7 @@ class Sum(Library):
         return self.first(x) + self.second(x)
 
 
+@checked
 @dataclass(frozen=True)
 class Product(Library):
     """Every product of a term of the first and one of the second library: what `a * b` makes."""
@@ -146,6 +147,7 @@ class Product(Library):
         return [a * b for a, b in itertools.product(self.first(x), self.second(x))]
 
 
+@checked
 @dataclass(frozen=True)
 class Some(Library):
     """Terms of a library by their index."""

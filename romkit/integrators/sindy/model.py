@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import Count, checked
 from romkit.errors import InputError
 from romkit.integrators.base import LearnedField
 from romkit.integrators.domain import Domain
@@ -68,6 +69,7 @@ class Equation(LearnedField):
         """w = z or (z, ż) -> ż or z̈ (..., m) at a context c (..., p), whose terms are evaluated once, here."""
         return self.basis.at(self.coefficients, c)
 
+    @checked
     def predict(self, z: Tensor, context: Tensor | None = None) -> Tensor:
         """The right-hand side (..., m) at z (..., m), or (z, ż) (..., 2m), and context (..., p) in physical units.
 
@@ -79,7 +81,8 @@ class Equation(LearnedField):
         checks.last_axis("context", c.shape, len(parameters), f"({', '.join(parameters)})")
         return self.right_hand_side(c)(z)
 
-    def equations(self, digits: int = 4) -> list[str]:
+    @checked
+    def equations(self, digits: Count = 4) -> list[str]:
         """One formula per latent in the terms as they are scaled, like `δz0' = 1.000 δz1 - 0.5000 δz0 F`."""
         self._check_single("equations")
         columns = self.coefficients.T.tolist()
@@ -105,11 +108,13 @@ class Equation(LearnedField):
         self._check_single("to_sympy")
         return symbolic.equations(self.basis, self.coefficients, self.order)
 
-    def formulas(self, digits: int = 4) -> list[str]:
+    @checked
+    def formulas(self, digits: Count = 4) -> list[str]:
         """The same as text with this many significant digits."""
         return symbolic.texts(self.to_sympy(), digits)
 
-    def latex(self, digits: int = 4) -> list[str]:
+    @checked
+    def latex(self, digits: Count = 4) -> list[str]:
         """The same as LaTeX, without the dollars."""
         return symbolic.latex(self.to_sympy(), digits, self.basis.variables.names, self.order)
 
@@ -121,6 +126,7 @@ class Equation(LearnedField):
         self._check_single("to_pysindy")
         return to_pysindy(self.basis, self.coefficients, self.order)
 
+    @checked
     def __getitem__(self, index: int) -> Self:
         if self.coefficients.ndim < 3:
             raise InputError("index", expected="a stack of equations", got="a single one", fix="use it as it is")

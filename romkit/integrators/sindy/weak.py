@@ -8,7 +8,7 @@ import torch
 from numpy.polynomial import Polynomial as Series
 from torch import Tensor
 
-from romkit import checks
+from romkit.boundary import Count, Positive, checked
 from romkit.errors import InputError
 from romkit.integrators.samples import LatentSamples
 from romkit.integrators.sindy.estimator import SINDy
@@ -18,6 +18,7 @@ LAGS = 3.0
 """Half width of a window, in times in which the latent state moves by one deviation: half a period of a wave."""
 
 
+@checked
 @dataclass(frozen=True)
 class WeakSINDy(SINDy):
     """Settings of a fit for noisy data; `fit` returns the equation. Rates of the data are not looked at.
@@ -42,16 +43,9 @@ class WeakSINDy(SINDy):
     WeakPDELibrary.
     """
 
-    windows: int = 200
-    width: float | None = None
-    smoothness: int = 4
-
-    def __post_init__(self):
-        super().__post_init__()
-        checks.at_least("windows", self.windows, 1)
-        checks.at_least("smoothness", self.smoothness, 1)
-        if self.width is not None:
-            checks.positive("width", self.width)
+    windows: Count = 200
+    width: Positive | None = None
+    smoothness: Count = 4
 
     def _design(self, samples: LatentSamples) -> Design:
         basis = self._basis(samples)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import checked
 from romkit.data import ContextParameter
 from romkit.problem import Parts
 from romkit.solvers import Solution
@@ -27,6 +28,7 @@ UNSEEN = (*UNSEEN, (5.35, 0.0165), (5.4, 0.0285))
 """Contexts of the test set: the published one first, and eight between the nine of the training set."""
 
 
+@checked
 @dataclass(frozen=True)
 class Burgers2D(System):
     """u_t + (u²/2)_x + (uv/2)_y = 0.02 exp(μ₂ x),  v_t + (uv/2)_x + (v²/2)_y = 0  on [0, 100]².

@@ -4,6 +4,7 @@ import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -11,7 +12,8 @@ import xarray as xr
 from scipy import sparse
 from torch import Tensor
 
-from romkit import checks
+from romkit import arrays, checks
+from romkit.boundary import checked
 from romkit.broadcast import align
 from romkit.data import ContextParameter, context_matrix, trajectories
 from romkit.problem import Parts
@@ -31,10 +33,13 @@ DIAMETER = 0.1
 FORCE = 2 / DIAMETER
 """From a force per density to a coefficient, 2 F / (ρ U² D)."""
 
+Reynolds = Annotated[float, checks.between(1, 10_000)]
+
 PLACE, SIZE = (0.35, 0.25), 0.002
 """Middle in m and square of the width in m² of the whirl that trajectories start with."""
 
 
+@checked
 @dataclass(frozen=True)
 class CylinderWake(System):
     """u_t + (u · ∇) u = -∇p + ν ∇²u,  ∇ · u = 0,  in a channel of 2.2 m x 0.41 m with a cylinder, Re = 0.1 / ν.
@@ -118,8 +123,12 @@ class CylinderWake(System):
         friction = Term(1, lambda x: -self._free(self._linear("stiffness")(x)), lambda c: DIAMETER / c)
         return (Term(2, convection), friction)
 
+    @checked
     def forces(self, x: Tensor, c: Tensor) -> Tensor:
         """Coefficients of drag and lift (..., 2) of states (..., n) at contexts (..., p)."""
+        checks.last_axis("x", x.shape, self.state_size, "the components of the state")
+        checks.last_axis("c", c.shape, 1, "the Reynolds number")
+        arrays.broadcast(x=x[..., 0], c=align(c, x)[..., 0])
         load = self._convection(x, x) + DIAMETER / align(c, x) * self._linear("stiffness")(x)
         return -FORCE * load @ torch.from_numpy(self.flow.force_functionals).to(x)
 
@@ -140,7 +149,8 @@ class CylinderWake(System):
         whirl -= flow.solve(flow.leray, np.zeros(flow.n), flow.divergence @ whirl)
         return torch.from_numpy(np.stack([self.steady(reynolds) + whirl for reynolds in contexts[:, 0].tolist()]))
 
-    def steady(self, reynolds: float) -> np.ndarray:
+    @checked
+    def steady(self, reynolds: Reynolds) -> np.ndarray:
         """(n,) the steady flow, stable or not."""
         return _steady(self.mesh, reynolds)
 

@@ -133,7 +133,7 @@ def test_bad_input_is_one_line(lorenz_data):
         (lambda: romkit.basis(x, 3, weight=sparse.triu(mass(30))), "weight: expected a symmetric matrix"),
         (lambda: romkit.basis(x * np.nan, 3), "data: expected finite snapshots"),
         (lambda: romkit.basis(x[0], 3), "data: expected snapshots (N, n)"),
-        (lambda: romkit.basis("x", 3), "data: expected a dataset, or snapshots"),
+        (lambda: romkit.basis("x", 3), "data: expected an xarray.Dataset or real numbers"),
         (lambda: Basis(np.ones((5, 2))), "modes: expected Vᵀ W V = I"),
         (lambda: Basis(np.eye(5), mean=np.ones(4)), "mean: expected shape (5,)"),
         (lambda: romkit.basis(x, 3).project(lorenz_data), "data: expected the 30 components of the basis, got 36"),

@@ -255,7 +255,7 @@ def with_attrs(**attrs):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ("small.nc", "data: expected an xarray.Dataset, got str"),
+        ("small.nc", "data: expected an xarray.Dataset, got 'small.nc'"),
         (
             with_attrs(a=None),
             r"data.attrs\['a'\]: expected text, a number, or a list of either, got None; .*json.dumps",

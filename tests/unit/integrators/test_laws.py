@@ -175,7 +175,7 @@ def test_what_cannot_be_stored(pod, own, tmp_path):
     law = SINDy(library=Polynomial(1) + Terms({"|z0|": lambda z: z[..., 0].abs()})).fit(pod, own)
     with pytest.raises(InputError, match=r"law: expected terms that a file can hold, got Terms\(\|z0\|\)"):
         romkit.save(law, tmp_path / "a")
-    with pytest.raises(InputError, match="model: expected a projection, a fitted law or a basis, got SINDy"):
+    with pytest.raises(InputError, match="model: expected a Projection or a LearnedField or a Basis, got SINDy"):
         romkit.save(CUBIC, tmp_path / "a")
     assert not (tmp_path / "a").exists()
 

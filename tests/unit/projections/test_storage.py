@@ -176,7 +176,7 @@ def test_a_name_that_belongs_to_another_method(tmp_path):
 
 
 def test_what_cannot_be_saved(tmp_path):
-    with pytest.raises(InputError, match=r"got str; call save\(model, path\)"):
+    with pytest.raises(InputError, match="model: expected a Projection or a LearnedField or a Basis, got 'a'"):
         save("a", tmp_path / "a")
     model = build(CAE)
     model.report = {"loss": torch.ones(2)}

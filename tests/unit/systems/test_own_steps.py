@@ -74,7 +74,7 @@ def test_what_blows_up_is_named():
 
 
 def test_what_is_no_solver_is_refused():
-    with pytest.raises(InputError, match="solver: expected a solver, got 'BDF'"):
+    with pytest.raises(InputError, match="solver: expected a Solver, got 'BDF'"):
         romkit.simulate(Stiff(), k=1.0, solver="BDF")
     with pytest.raises(InputError, match="solver: expected none, since MuJoCo simulates it"):
         Pendulum().using(RK4(0.01))

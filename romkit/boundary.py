@@ -1,0 +1,191 @@
+"""The boundary of romkit: what the user gives is converted and checked once, by the annotations of what takes it.
+
+    @checked
+    def simulate(system: System, *, duration: Positive | None = None, engine: Engine = "auto") -> Dataset: ...
+
+A class in an annotation stands for its instances, float for real numbers, Tensor for what `romkit.arrays.tensor` takes;
+the names below say more. Each argument is seen by itself; what arguments have to fulfil together the function checks.
+Functions that run inside of loops, and methods that a subclass writes and romkit calls, are not behind it.
+"""
+
+import collections.abc
+import functools
+import inspect
+import os
+import pathlib
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+from torch import Tensor
+
+from romkit import arrays, checks
+from romkit.checks import Converter
+from romkit.errors import InputError
+
+T = TypeVar("T")
+
+Positive = Annotated[float, checks.positive]
+NotNegative = Annotated[float, checks.not_negative]
+Limit = Annotated[float, checks.limit]
+Share = Annotated[float, checks.between(0, 1)]
+Part = Annotated[float, checks.share]
+Finite = Annotated[float, checks.finite]
+Count = Annotated[int, checks.from_(1)]
+Natural = Annotated[int, checks.from_(0)]
+Seed = Annotated[int, checks.seed]
+Seeds = Annotated[Iterable[int], checks.seeds]
+Sizes = Annotated[Sequence[int], checks.sizes]
+Widths = Annotated[Sequence[int], checks.widths]
+FilePath = Annotated[str | os.PathLike, checks.path]
+Numbers = Annotated[Tensor, arrays.finite]
+Times = Annotated[Tensor, arrays.times]
+Mask = Annotated[Tensor, arrays.mask]
+
+
+def checked(thing: T) -> T:
+    """A function, or a class and its constructor, whose arguments are converted and checked by their annotations."""
+    if isinstance(thing, type):
+        constructor = "__new__" if issubclass(thing, tuple) else "__init__"
+        setattr(thing, constructor, checked(getattr(thing, constructor)))
+        return thing
+    arguments = functools.cache(lambda: _arguments(thing))
+
+    @functools.wraps(thing)
+    def guarded(*args: object, **named: object) -> object:
+        positional, by_name = arguments()
+        given = [convert(name, value) for (name, convert), value in zip(positional, args, strict=False)]
+        named = {name: by_name[name](name, value) if name in by_name else value for name, value in named.items()}
+        return thing(*given, *args[len(given) :], **named)
+
+    guarded.checked = True
+    return guarded
+
+
+def _arguments(function: Callable) -> tuple[list[tuple[str, Converter]], dict[str, Converter]]:
+    """Converters of the positional arguments in order, and of all by name."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters = inspect.signature(function).parameters.values()
+    plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    by_name = {p.name: converter(hints.get(p.name, Any)) for p in plain}
+    return [(p.name, by_name[p.name]) for p in plain if p.kind is not p.KEYWORD_ONLY], by_name
+
+
+def converter(annotation: object) -> Converter:
+    """What checks a value against an annotation."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return annotation.__metadata__[-1]
+    if annotation in PLAIN:
+        return PLAIN[annotation]
+    if origin in (Union, types.UnionType):
+        return _either(parts)
+    if origin in MANY:
+        return MANY[origin](parts)
+    return instance_of(annotation) if isinstance(annotation, type) else _anything
+
+
+def instance_of(kind: type) -> Converter:
+    """What takes instances of a class, or what has the methods of a protocol."""
+    protocol, (package, *rooms) = getattr(kind, "_is_protocol", False), kind.__module__.split(".")
+    own = package == "romkit"
+    name, home = (kind.__name__, ".".join([package, *rooms[:1]])) if own else (f"{package}.{kind.__name__}", package)
+    article = "an" if name[0].lower() in "aeioux" else "a"
+
+    def convert(argument: str, value: object) -> object:
+        a_class = isinstance(value, type)
+        if isinstance(value, kind) and not (a_class and protocol):
+            return value
+        called = a_class and (value is kind if protocol else issubclass(value, kind))
+        fix = f"give an instance, {value.__name__}(...)" if called else f"give one of {home}"
+        raise InputError(argument, expected=f"{article} {name}", got=checks.shown(value), fix=fix)
+
+    return convert if not protocol or kind._is_runtime_protocol else _anything
+
+
+def _either(kinds: Sequence[object]) -> Converter:
+    converters = [converter(kind) for kind in kinds if kind is not types.NoneType]
+
+    def convert(argument: str, value: object) -> object:
+        if value is None and types.NoneType in kinds:
+            return None
+        refused = []
+        for each in converters:
+            try:
+                return each(argument, value)
+            except InputError as error:
+                refused.append(error)
+        expected = " or ".join(dict.fromkeys(error.expected for error in refused))
+        raise InputError(argument, expected=expected, got=refused[0].got, fix=refused[0].fix)
+
+    return convert
+
+
+def _several(parts: Sequence[object]) -> Converter:
+    each = converter(parts[0]) if parts else _anything
+
+    def convert(argument: str, value: object) -> object:
+        if isinstance(value, collections.abc.Iterable) and not isinstance(value, str | bytes | Mapping):
+            return tuple(each(f"{argument}[{k}]", entry) for k, entry in enumerate(value))
+        fix = f"give a list, {argument}=[...]"
+        raise InputError(argument, expected="a list", got=checks.shown(value), fix=fix)
+
+    return convert
+
+
+def _mapping(parts: Sequence[object]) -> Converter:
+    each = converter(parts[1]) if parts else _anything
+
+    def convert(argument: str, value: object) -> object:
+        if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+            return {name: each(f"{argument}[{name!r}]", entry) for name, entry in value.items()}
+        raise InputError(argument, expected="a dict with names as keys", got=checks.shown(value), fix="give {...}")
+
+    return convert
+
+
+def _function(parts: Sequence[object]) -> Converter:
+    def convert(argument: str, value: object) -> object:
+        if callable(value) and not isinstance(value, type):
+            return value
+        raise InputError(argument, expected="a function", got=checks.shown(value), fix="give a function, or a lambda")
+
+    return convert
+
+
+def _subclass(parts: Sequence[object]) -> Converter:
+    def convert(argument: str, value: object) -> object:
+        if isinstance(value, type) and issubclass(value, parts[0]):
+            return value
+        expected, fix = f"a class of {parts[0].__name__}", "give the class itself, not an instance"
+        raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
+
+    return convert
+
+
+def _anything(argument: str, value: object) -> object:
+    return value
+
+
+PLAIN: dict[object, Converter] = {
+    Any: _anything,
+    object: _anything,
+    float: checks.number,
+    int: checks.integer,
+    bool: checks.flag,
+    str: checks.text,
+    Tensor: arrays.tensor,
+    np.ndarray: arrays.array,
+    str | os.PathLike: checks.path,
+    pathlib.Path: checks.path,
+}
+"""Annotations that stand for more, or less, than instances of a class."""
+
+MANY: dict[object, Callable[[Sequence[object]], Converter]] = {
+    **dict.fromkeys((collections.abc.Sequence, collections.abc.Iterable, tuple, list), _several),
+    **dict.fromkeys((collections.abc.Mapping, dict), _mapping),
+    collections.abc.Callable: _function,
+    type: _subclass,
+}
+"""Annotations with parts."""

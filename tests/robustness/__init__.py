@@ -1,0 +1,1 @@
+"""What romkit does with bad arguments, damaged files, kills and strangers."""

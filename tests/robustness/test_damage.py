@@ -1,0 +1,271 @@
+# ruff: noqa: E501, the tables read better in long lines
+"""Files that are damaged, forged, or in places that vanish: refused soon, and nothing that was computed is lost."""
+
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+import romkit
+from romkit import sealed
+from romkit.data import open_dataset, save_dataset
+from romkit.errors import FileError
+from romkit.systems import system_of
+from romkit.training.checkpoint import Checkpoint, Snapshot
+from romkit.training.optimizers import State
+from romkit.training.schedules import Plateaus
+from romkit.training.watch import Best
+from tests.robustness import examples
+
+SETTINGS = {"layers": (2, 4), "batch_size": 10, "engine": "torch"}
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------------
+
+
+def snapshot(seeds=2, parameters=5):
+    theta = torch.linspace(0, 1, seeds * parameters).reshape(seeds, parameters)
+    state = State(theta, (theta + 1, theta + 2), torch.tensor(7.0), torch.ones(seeds, 1, dtype=torch.bool))
+    return Snapshot(state, Plateaus.start(theta), torch.full((3, seeds), torch.inf), Best.start(theta, True))
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    kept = Checkpoint(tmp_path / "a.safetensors", {"run": 1})
+    kept.save(snapshot())
+    return kept
+
+
+def leaves(run):
+    return [*run.state[:1], *run.state.moments, run.state.count, run.state.alive, *run.plateaus, run.losses, *run.best]
+
+
+def test_a_checkpoint_comes_back_bit_for_bit(checkpoint):
+    assert all(torch.equal(a, b) for a, b in zip(leaves(checkpoint.load(snapshot())), leaves(snapshot()), strict=True))
+
+
+def test_300_flipped_bits_in_a_checkpoint_are_all_refused(checkpoint):
+    content, draw = checkpoint.path.read_bytes(), np.random.default_rng(0)
+    for position in draw.integers(8 * len(content), size=300).tolist():
+        damaged = bytearray(content)
+        damaged[position // 8] ^= 1 << (position % 8)
+        checkpoint.path.write_bytes(damaged)
+        with pytest.raises(FileError, match="delete it to start again") as caught:
+            checkpoint.load(snapshot())
+        assert str(caught.value).isprintable()
+
+
+def test_every_truncation_of_a_checkpoint_is_refused(checkpoint):
+    content = checkpoint.path.read_bytes()
+    for size in range(0, len(content), 17):
+        checkpoint.path.write_bytes(content[:size])
+        with pytest.raises(FileError, match="delete it to start again"):
+            checkpoint.load(snapshot())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [snapshot(3), snapshot(2, 6), snapshot()._replace(state=State(*snapshot().state[:1], (), *snapshot().state[2:]))],
+)
+def test_a_checkpoint_of_other_shapes_or_parts_is_refused(checkpoint, other):
+    checkpoint.save(other)
+    with pytest.raises(FileError, match=r"does not fit this run .*delete it to start again"):
+        checkpoint.load(snapshot())
+
+
+@pytest.mark.parametrize(
+    "changes", [{"said": "a"}, {"said": None}, {"said": {}}, {"said": {"factor": 3}}, {"said": [1]}]
+)
+def test_a_forged_checkpoint_is_refused(checkpoint, changes):
+    forge(checkpoint.path, changes, {})
+    with pytest.raises(FileError, match="delete it to start again"):
+        checkpoint.load(snapshot())
+
+
+@pytest.mark.parametrize("checkpoint_folder", ["/proc/nowhere", "a file"])
+def test_a_checkpoint_that_cannot_be_written_is_refused_before_training(tmp_path, checkpoint_folder):
+    folder = checkpoint_folder
+    if folder == "a file":
+        folder = tmp_path / "a"
+        folder.write_text("")
+    with pytest.raises(FileError, match="cannot be written to") as caught:
+        romkit.fit("cae", examples.world()["data"], epochs=10**6, checkpoint=folder, **SETTINGS)
+    assert str(caught.value).isprintable()
+
+
+def test_a_checkpoint_folder_that_vanishes_does_not_cost_the_model(tmp_path, monkeypatch):
+    write, folder = sealed.write, tmp_path / "a"
+
+    def vanish(*given):
+        shutil.rmtree(folder, ignore_errors=True)
+        return write(*given)
+
+    monkeypatch.setattr(sealed, "write", vanish)
+    data = examples.world()["data"]
+    with pytest.warns(RuntimeWarning, match="training goes on without checkpoints: .*folder does not exist"):
+        model = romkit.fit("cae", data, epochs=3, checkpoint=folder, **SETTINGS)
+    whole = romkit.fit("cae", data, epochs=3, **SETTINGS)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), whole.parameters(), strict=True))
+
+
+# -- forged models -------------------------------------------------------------------------------------------------
+
+
+def forge(path, header_changes, tensor_changes):
+    """The file with other contents, its checksum made to fit; None leaves an entry out."""
+    with safetensors.safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()["romkit"]) | header_changes
+        tensors = {name: file.get_tensor(name) for name in file.keys()} | tensor_changes  # noqa: SIM118
+    header.pop("sha256", None)
+    header = {key: value for key, value in header.items() if value is not REMOVED}
+    tensors = {key: value.contiguous() for key, value in tensors.items() if value is not REMOVED}
+    header["sha256"] = sealed._sha256(header, tensors)
+    path.write_bytes(safetensors.torch.save(tensors, {"romkit": json.dumps(header)}))
+
+
+REMOVED = object()
+WRONG = {
+    "NaN": lambda x: torch.full_like(x, torch.nan),
+    "infinite": lambda x: torch.full_like(x, torch.inf),
+    "complex": lambda x: x.to(torch.complex64),
+    "integers": lambda x: x.int(),
+    "another precision": lambda x: x.double(),
+    "transposed": lambda x: torch.cat([x.reshape(1, -1)] * 2),
+    "empty": lambda x: x[:0],
+    "removed": lambda x: REMOVED,
+}
+HEADERS = [
+    *({"report": report} for report in (None, "a", 3, [], {"seeds": []}, {"seeds": [1]}, {"recipe": {}, "seeds": {}})),
+    *({"seeds": seeds} for seeds in (0, -1, True, 1.5, "a", [1], 10**8, 10**18, 3)),
+    *({"method": method} for method in (None, 3, ["ncae"], {}, "nobody", "cae", "pod", "\x1b[2J", "a" * 10**6)),
+    *({"config": config} for config in (None, 3, [], {}, {"layers": [2, 10**9, 4], "embedding": [1, 2, 2]})),
+    *({"config": {"layers": layers, "embedding": [1, 2, 2]}} for layers in ([10**9] * 3, [0, 4], [-2, 4], ["a", 4], "ab")),
+    *({"signature": signature} for signature in (None, 3, [], {}, {"system": 3}, "a")),
+    *({"column_major": columns} for columns in (None, 3, ["nothing"], [3], "ab")),
+    *({name: REMOVED} for name in ("method", "config", "signature", "seeds", "report", "column_major", "format")),
+    *({"format": version} for version in (1, 10**9, "2", None, [])),
+    {"report": {"a\x1b[31m": 1}}, {"report": {"a": "\x07"}}, {"law": "sindy"}, {"law": ["sindy"]}, {"law": None},
+]  # fmt: skip
+
+
+def forgeries(tensors):
+    """More than 100 ways to make a well-formed file that is no model."""
+    yield from (({}, {name: change(tensors[name])}) for name, change in product(sorted(tensors), WRONG.values()))
+    yield from ((header, {}) for header in HEADERS)
+
+
+def test_more_than_100_forged_models_are_refused_at_once_and_cost_nothing(tmp_path):
+    path = romkit.save(examples.world()["projection"], tmp_path / "a.safetensors")
+    content, tensors = path.read_bytes(), sealed.read(path)[1]
+    forge(path, {"seeds": 3}, {})
+    with pytest.raises(FileError):
+        romkit.load(path)  # torch imports what it needs for tensors without memory
+    count, slowest, before = 0, 0.0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for header, changes in forgeries(tensors):
+        path.write_bytes(content)
+        forge(path, header, changes)
+        started = time.process_time()
+        with pytest.raises(FileError) as caught:
+            romkit.load(path)
+        slowest = max(slowest, time.process_time() - started)
+        assert str(caught.value).isprintable()
+        assert len(str(caught.value)) < 1000
+        count += 1
+    assert count > 100
+    assert slowest < 1
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
+
+
+def test_what_is_no_number_of_the_scaling_is_refused(tmp_path):
+    path = romkit.save(examples.world()["projection"], tmp_path / "a.safetensors")
+    content = path.read_bytes()
+    for name, value in product(("state_scale", "state_std", "context_scale"), (0.0, -1.0)):
+        path.write_bytes(content)
+        like = sealed.read(path)[1][f"normalization.{name}"]
+        forge(path, {}, {f"normalization.{name}": torch.full_like(like, value)})
+        with pytest.raises(FileError, match="is not positive"):
+            romkit.load(path)
+
+
+def test_an_unknown_dynamics_in_a_report_is_refused_where_it_is_followed(tmp_path):
+    world = examples.world()
+    path = romkit.save(world["projection"], tmp_path / "a.safetensors")
+    for recipe in ({"rollouts": {"dynamics": "magic"}}, {"rollouts": "galerkn"}, {"phase": [1]}):
+        forge(path, {"report": {"recipe": recipe}}, {})
+        with pytest.raises(romkit.errors.InputError, match="dynamics of the training: expected one of"):
+            romkit.follow(romkit.load(path), world["data"])
+
+
+@pytest.mark.parametrize("bomb", ["[" * 10**6 + "]" * 10**6, '{"a":' * 10**5 + "1" + "}" * 10**5])
+def test_nested_bombs_are_refused(tmp_path, bomb):
+    path = tmp_path / "a.safetensors"
+    header = '{"format": 2, "sha256": "", "report": ' + bomb + "}"
+    path.write_bytes(safetensors.torch.save({"a": torch.ones(2)}, {"romkit": header}))
+    with pytest.raises(FileError, match="no romkit header, or a damaged one"):
+        romkit.load(path)
+    data = examples.world()["data"].assign_attrs(parameters=bomb)
+    with pytest.raises(romkit.errors.InputError, match="parameters: expected those of lorenz96, as JSON"):
+        system_of(data)
+
+
+# -- places --------------------------------------------------------------------------------------------------------
+
+NOWHERE = ("/proc/a.nc", "/proc/self/a.nc", "/sys/a.nc", "/dev/null/a.nc", "/", "~nobody-here/a.nc")
+
+
+@pytest.mark.parametrize("path", NOWHERE)
+def test_places_that_cannot_be_written(path):
+    world = examples.world()
+    for save, thing in ((save_dataset, world["data"]), (romkit.save, world["projection"])):
+        with pytest.raises(FileError) as caught:
+            save(thing, path)
+        assert str(caught.value).isprintable()
+    with pytest.raises(FileError):
+        open_dataset(path)
+    with pytest.raises(FileError):
+        romkit.load(path + "x")
+
+
+def test_a_folder_that_becomes_read_only_is_a_file_error(tmp_path, monkeypatch):
+    """A raw OSError from the clean-up must not hide it."""
+
+    def refuse(*_, **__):
+        raise OSError(30, "Read-only file system")
+
+    for name in ("replace", "unlink"):
+        monkeypatch.setattr(Path, name, refuse)
+    with pytest.raises(FileError, match=r"cannot be written \(Read-only file system\)"):
+        romkit.save(examples.world()["projection"], tmp_path / "a.safetensors")
+    with pytest.raises(FileError, match=r"cannot be written \(Read-only file system\)"):
+        save_dataset(examples.world()["data"], tmp_path / "a.nc")
+
+
+def test_damaged_files_of_others_leave_one_line_and_nothing_else_on_stderr(tmp_path):
+    """HDF5's own complaints come from destructors, late."""
+    file = tmp_path / "a.nc"
+    examples.world()["data"].to_netcdf(file, engine="h5netcdf")
+    content, draw = file.read_bytes(), np.random.default_rng(0)
+    files = []
+    for k, position in enumerate(draw.integers(len(content) // 2, size=12).tolist()):
+        damaged = bytearray(content)
+        damaged[position : position + 8] = b"\xff" * 8
+        files.append(tmp_path / f"{k}.nc")
+        files[-1].write_bytes(damaged)
+    code = (
+        "import sys\nfrom romkit.data import open_dataset\nfrom romkit.errors import FileError\nrefused = 0\n"
+        "for file in sys.argv[1:]:\n    try:\n        open_dataset(file)\n    except FileError as error:\n"
+        "        refused += 1\nprint(refused)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *map(str, files)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert int(done.stdout) > 0
