@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from romkit import checks
+from romkit.boundary import NotNegative, Positive, checked
 from romkit.errors import InputError
 from romkit.projections.activations import Hyperbola
 from romkit.projections.constrained import LayerDecoder, LayerEncoder
@@ -13,6 +14,7 @@ from romkit.projections.networks import Networks
 from romkit.training.loss import Evaluated, Term
 
 
+@checked
 @dataclass(frozen=True)
 class LipschitzBound(Term):
     """`weight` times the square of log(bound / target) where the bound of P is above the target, zero elsewhere.
@@ -25,8 +27,8 @@ class LipschitzBound(Term):
         weight: of the term.
     """
 
-    target: float = 30.0
-    weight: float = 1.0
+    target: Positive = 30.0
+    weight: NotNegative = 1.0
 
     def __post_init__(self):
         checks.positive("target", self.target)

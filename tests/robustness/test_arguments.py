@@ -161,6 +161,12 @@ def test_bad_arguments_are_refused_or_harmless(target):
     assert not wrong, "\n".join(wrong)
 
 
+def test_there_are_thousands_of_attempts_on_almost_all_that_is_behind_the_boundary():
+    counts = {target.name: sum(1 for _ in attempts(target)) for target in BEHIND}
+    assert sum(counts.values()) >= 2000
+    assert sum(count > 0 for count in counts.values()) >= 0.95 * len(BEHIND)
+
+
 def main() -> None:
     """Print every attempt that went wrong, and how many there were."""
     counts = Counter()
