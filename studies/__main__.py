@@ -9,7 +9,7 @@ import typer
 from romkit import checks
 from romkit.cli.app import OneLineErrors
 from romkit.cli.describe import table
-from romkit.cli.options import writable
+from romkit.files import make_folder
 from studies import discover
 from studies.runner import EXECUTORS, Sweep
 
@@ -58,7 +58,8 @@ def study(
     module = found[checks.one_of("study", name, found)]
     checks.one_of("--preset", preset, module.PRESETS)
     kind = EXECUTORS[checks.one_of("--executor", executor, EXECUTORS)]
-    folder = writable((out or Path("runs") / name) / preset).parent
+    folder = out or Path("runs") / name
+    make_folder(folder)
     with kind() if workers is None else kind(workers) as where:
         _report(module.main(preset, where, folder, only))
 

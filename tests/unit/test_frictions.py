@@ -10,7 +10,7 @@ from romkit.errors import DataWarning, FitWarning, InputError
 from romkit.integrators import Galerkin, NeuralODE, Reencoded, SINDy
 from romkit.problem import ConstantPath, FirstOrder
 from romkit.projections import architecture
-from romkit.projections.normalization import signature_of
+from romkit.projections.normalization import Signature, signature_of
 from romkit.solvers import RK4, Adaptive
 from tests.unit.data.own import waves
 
@@ -55,13 +55,9 @@ def test_modes_of_many_components_need_no_square_matrix(monkeypatch):
 
 
 def test_default_layers_do_not_grow_with_the_state():
-    class Signature:
-        state_names, context_names = ("x",) * 20_000, ("c",)
-
-    sizes = architecture(romkit.projections.NcAE, Signature, latent_dim=2)["layers"]
-    assert sizes == (2, 128, 20_000)
-    Signature.state_names = ("x",) * 100
-    assert architecture(romkit.projections.NcAE, Signature, latent_dim=2)["layers"] == (2, 51, 100)
+    for n, middle in ((20_000, 128), (100, 51)):
+        signature = Signature("", ("x",) * n, ("1",) * n, ("c",), ("1",))
+        assert architecture(romkit.projections.NcAE, signature, latent_dim=2)["layers"] == (2, middle, n)
 
 
 def test_a_start_of_galerkin_makes_no_square_matrix(monkeypatch):

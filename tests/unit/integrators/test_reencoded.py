@@ -116,5 +116,5 @@ def test_bad_interval():
 
 
 def test_dynamics_that_step_by_themselves_are_refused():
-    with pytest.raises(InputError, match=r"dynamics.*latent field.*LSPG"):
+    with pytest.raises(InputError, match="dynamics: expected a LatentField, got LSPG"):
         Reencoded(LSPG(), 2)

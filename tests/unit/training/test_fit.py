@@ -105,7 +105,7 @@ def test_units_group_the_scales():
     state = rng.normal(size=(2, 50, 3)) * [1.0, 2.0, 100.0]
     data = xr.Dataset(
         {name: (("trajectory", "time", "component"), state) for name in ("state", "velocity")},
-        coords={"component_units": ("component", ["rad", "rad", "Pa"])},
+        coords={"time": np.linspace(0, 1, 50), "component_units": ("component", ["rad", "rad", "Pa"])},
     )
     scale = romkit.projections.Normalization.from_dataset(data).state_scale
     assert scale[0] == scale[1]
@@ -124,10 +124,10 @@ def test_units_group_the_scales():
         ({"batchsize": 64}, "batchsize: expected a setting .*; did you mean 'batch_size'?"),
         ({"rollout.steps": 64}, "rollout.steps: expected a setting .*; did you mean 'rollouts.steps'?"),
         ({"zzz": 1}, "zzz: expected a setting .*; ncae takes bandwidth, .*, layers, fit snapshots, loss"),
-        ({"rollouts": 3}, "rollouts: expected RolloutTraining, got int; give rollouts="),
-        ({"snapshots": None}, "snapshots: expected Snapshots, got NoneType"),
+        ({"rollouts": 3}, "rollouts: expected a RolloutTraining, got 3"),
+        ({"snapshots": None}, "snapshots: expected a Snapshots, got None"),
         ({"loss": []}, "loss: expected a list of terms"),
-        ({"loss": [Reconstruction]}, "loss: expected a list of terms"),
+        ({"loss": [Reconstruction]}, r"loss\[0\]: expected a Term, got the class Reconstruction"),
         ({"rollouts.steps": 0}, "rollouts.steps: expected an integer >= 1"),
         ({"phase.dynamics": "lspg"}, "phase.dynamics: expected one of"),
         ({"seeds": []}, "seeds: expected one or more integers"),
@@ -139,8 +139,8 @@ def test_units_group_the_scales():
         ({"device": "abacus"}, "device: expected 'cpu', or 'cuda'"),
         ({"device": "meta"}, "device: expected 'cpu', or 'cuda'"),
         ({"engine": "fast"}, "engine: expected one of auto, compiled, torch"),
-        ({"method": 3}, "method: expected a name, a class of projections, or one with its sizes, got 3"),
-        ({"method": dict}, "method: expected a name, a class"),
+        ({"method": 3}, "method: expected text or a class of Projection or .*, got 3"),
+        ({"method": dict}, "method: expected .*, got the class dict"),
         ({"layers": (2, 18, 35)}, "layers: expected sizes that do not decrease"),
         ({"slope": 0.3}, "slope: expected a setting of the training or of ncae"),
     ],
