@@ -1,4 +1,4 @@
-"""`plot_rollout` and `save_figure`: the one file that imports matplotlib."""
+"""`plot_rollout` and `save_figure`."""
 
 from pathlib import Path
 
@@ -17,20 +17,7 @@ from romkit.files import atomic
 from romkit.metrics import VALID_THRESHOLD
 from romkit.plotting import selection
 from romkit.plotting.selection import Column
-
-_STATE_MAP, _ERROR_MAP = "viridis", "RdBu_r"
-_TRUTH, _ROM, _FLOOR, _NEUTRAL = "#222222", "#D55E00", "#0072B2", "#777777"  # Okabe & Ito: safe for colour-blind eyes
-_STYLE = {
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "legend.fontsize": 8,
-    "figure.titlesize": 9,
-    "axes.linewidth": 0.6,
-    "lines.linewidth": 1.1,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-}
+from romkit.plotting.style import BLUE, DARK, ERROR_MAP, NEUTRAL, ORANGE, STATE_MAP, style
 
 
 @checked
@@ -58,7 +45,7 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     columns = selection.columns_of(shown)
     field = selection.is_field(shown)
     rows = 3 if field else min(selection.MAX_CURVES, shown.sizes["component"])
-    with matplotlib.rc_context(_STYLE):
+    with style():
         figure = Figure(figsize=(max(7.2, 2.3 * len(columns)), 1.15 * rows + 2.7), layout="constrained", dpi=200)
         figure.get_layout_engine().set(wspace=0.03)
         grid = figure.add_gridspec(rows + 1, len(columns), height_ratios=[*[1] * rows, 1.5])
@@ -98,9 +85,9 @@ def _draw_field(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: li
     limit = min(np.abs(_range(difference)).max(), high - low) or 1.0  # divergence must not bleach the rest
     unit = selection.unit(run["truth"], " ({})")
     rows = (
-        ("full model", truth, _STATE_MAP, (low, high)),
-        ("reduced model", rom, _STATE_MAP, (low, high)),
-        ("reduced − full", difference, _ERROR_MAP, (-limit, limit)),
+        ("full model", truth, STATE_MAP, (low, high)),
+        ("reduced model", rom, STATE_MAP, (low, high)),
+        ("reduced − full", difference, ERROR_MAP, (-limit, limit)),
     )
     for axes, (label, parts, colours, limits) in zip(panels, rows, strict=True):
         for panel, part, column in zip(axes, parts, columns, strict=True):
@@ -152,8 +139,8 @@ def _draw_curves(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: l
         for panel, column in zip(axes, columns, strict=True):
             time = run["time"].values[column.times]
             truth, rom = (run[name].values[column.trajectory, column.times, k] for name in ("truth", "rom"))
-            panel.plot(time, truth, color=_TRUTH, label="full model")
-            panel.plot(time, rom, color=_ROM, linestyle=(0, (4, 2)))  # labelled in the error panel
+            panel.plot(time, truth, color=DARK, label="full model")
+            panel.plot(time, rom, color=ORANGE, linestyle=(0, (4, 2)))  # labelled in the error panel
             panel.set_xlim(time[0], time[-1])
             panel.spines[["top", "right"]].set_visible(False)
         axes[0].set_ylabel(f"{names[k]}{unit}")
@@ -194,15 +181,15 @@ def _draw_error(panel: Axes, member: xr.Dataset, seed: Seed) -> None:
     time = member["time"].values
     step = max(1, len(time) // 2000)
     for name, colour, label in (
-        ("nrmse_projected", _FLOOR, "projection of the full model"),
-        ("nrmse", _ROM, "reduced model"),
+        ("nrmse_projected", BLUE, "projection of the full model"),
+        ("nrmse", ORANGE, "reduced model"),
     ):
         values = np.where(member[name].values > 0, member[name].values, np.nan)
         for other in range(len(values)):
             if other != seed:
                 panel.plot(time[::step], values[other, ::step], color=colour, linewidth=0.4, alpha=0.5)
         panel.plot(time[::step], values[seed, ::step], color=colour, label=label)
-    panel.axhline(VALID_THRESHOLD, color=_NEUTRAL, linestyle="--", linewidth=0.8, label=f"NRMSE = {VALID_THRESHOLD:g}")
+    panel.axhline(VALID_THRESHOLD, color=NEUTRAL, linestyle="--", linewidth=0.8, label=f"NRMSE = {VALID_THRESHOLD:g}")
     _mark_valid_time(panel, member.isel(seed=seed))
     panel.set_yscale("log")
     panel.set_xlim(time[0], time[-1])
@@ -214,9 +201,9 @@ def _mark_valid_time(panel: Axes, member: xr.Dataset) -> None:
     end = time[0] + valid
     diverged = ", then diverges" if int(member["status"]) != 0 else ""
     if end < time[-1]:
-        panel.axvline(end, color=_ROM, linestyle=":", linewidth=0.9)
-        panel.plot(end, VALID_THRESHOLD, "o", color=_ROM, markersize=3.5, clip_on=False)
+        panel.axvline(end, color=ORANGE, linestyle=":", linewidth=0.9)
+        panel.plot(end, VALID_THRESHOLD, "o", color=ORANGE, markersize=3.5, clip_on=False)
         text = f"valid for {valid:.3g}{selection.unit(member['time'], ' {}')}{diverged}"
     else:
         text = "valid to the end"
-    panel.set_title(text, loc="right", color=_ROM)
+    panel.set_title(text, loc="right", color=ORANGE)
