@@ -38,14 +38,18 @@ def write(app: Sphinx, config: object) -> None:
     """Fill the folder `reference` of the source."""
     folder = Path(app.srcdir) / "reference"
     folder.mkdir(exist_ok=True)
+    shown: set[int] = set()
     for room in ROOMS:
-        (folder / f"{room}.rst").write_text(_page(importlib.import_module(room)))
+        (folder / f"{room}.rst").write_text(_page(importlib.import_module(room), shown))
     toctree = "\n".join(f"   {room}" for room in ROOMS)
     (folder / "index.rst").write_text(f"{_title('Reference')}\n.. toctree::\n   :maxdepth: 1\n\n{toctree}\n")
 
 
-def _page(module: ModuleType) -> str:
+def _page(module: ModuleType, shown: set[int]) -> str:
+    """The page of a room, without what an earlier page has shown."""
     values = {name: getattr(module, name) for name in _public(module)}
+    values = {name: value for name, value in values.items() if not callable(value) or id(value) not in shown}
+    shown.update(map(id, values.values()))
     entries = "\n".join(f"   {name}" for name, value in values.items() if callable(value))
     constants = "\n".join(
         f"``{name}``\n   {_listed(value)}\n"
