@@ -28,8 +28,6 @@ from romkit.systems.quadratic import Quadratic
 from romkit.systems.terms import Term
 from romkit.types import ContextFunction, Field, Metric, OperatorPath
 
-SPLITS = ("train", "test")
-
 
 class System(abc.ABC):
     """A family of dynamical systems ẋ = f(t, x; c), indexed by the context c.
@@ -45,7 +43,8 @@ class System(abc.ABC):
         time_units: unit of t.
         dt: sampling interval, and integration step unless `step` is given.
         step: largest integration step of the full model.
-        solver: of the full model in place of `RK4(step)`; `using` changes it.
+        solver: of the full model in place of its own; `using` changes it.
+        own_solver, simulator: name of its own solver; of what simulates it where that is no `Solver`, else None.
         duration: length of the trajectories in a dataset, sampled at 0, dt, ..., duration - dt.
         transient: time that is simulated and thrown away before the first sample.
         horizon: default length of a rollout.
@@ -55,6 +54,8 @@ class System(abc.ABC):
     """
 
     name: ClassVar[str]
+    own_solver: ClassVar[str] = "RK4"
+    simulator: str | None = None
     context_may_move: ClassVar[bool] = True
     context: ClassVar[tuple[ContextParameter, ...]] = ()
     weight: Weight = None
@@ -77,10 +78,7 @@ class System(abc.ABC):
 
     @abc.abstractmethod
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
-        """(C, n) states before the transient, for contexts (C, p).
-
-        `rng` is None where the initial state is not random: in the test set and at contexts given by the user.
-        """
+        """(C, n) states before the transient, for contexts (C, p); `rng` is None where they are not to be random."""
 
     def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
         """(C, p) contexts of the training set: by default 20, uniform over the training range."""
@@ -93,10 +91,7 @@ class System(abc.ABC):
         return np.array(list(itertools.product(*axes))).reshape(-1, len(self.context))
 
     def weigh(self, x: Tensor, u: Tensor, c: Tensor) -> Tensor:
-        """W(x; c) u for columns u (..., n, k): the metric in which states are compared, the identity by default.
-
-        Where components stand for cells of different size, the weights of the quadrature.
-        """
+        """W(x; c) u for columns u (..., n, k): identity, inertia, or the weights of a quadrature over cells."""
         return u
 
     def terms(self) -> Sequence[Term]:
@@ -187,8 +182,8 @@ class System(abc.ABC):
         arrays.parts("parts", parts, self.order, self.state_size)
         with torch.inference_mode():
             motion = self._simulate(parts, context, times, engine, label)
-        fixed = None if callable(context) else context
-        warn_of_divergence(motion, parts, times, f"{label} of {self.name}", self.context_names, fixed)
+        contexts = None if callable(context) else context
+        warn_of_divergence(motion, parts, times, f"{label} of {self.name}", self.context_names, contexts)
         return motion
 
     @checked
@@ -198,6 +193,9 @@ class System(abc.ABC):
         Raises:
             InputError: no solver, or a system that simulates itself.
         """
+        if self.simulator:
+            expected = f"none, since {self.simulator} simulates it"
+            raise InputError("solver", expected=expected, got=f"{solver}", fix="leave it out; the step can be given")
         other = copy.copy(self)
         object.__setattr__(other, "solver", solver)
         return other
@@ -243,7 +241,7 @@ class System(abc.ABC):
         return {
             "system": self.name,
             "parameters": parameters,
-            "solver": type(self._own_solver()).__name__,
+            "solver": self.simulator or str(self.solver or self.own_solver),
             "dt": self.dt,
             "step": self.step or self.dt,
             "transient": self.transient,
@@ -264,23 +262,23 @@ class System(abc.ABC):
     ) -> Motion:
         f = self.field(context)
         solution = self._solve(f, parts, context, times, engine, label)
-        x = solution.states
-        velocity = at_each_time(f, times, x) if callable(context) else f(times, x)
-        return Motion(x, velocity, None, solution.status, solution.cost)
+        velocity = at_each_time(f, times, solution.states) if callable(context) else f(times, solution.states)
+        return Motion(solution.states, velocity, None, solution.status, solution.cost)
 
     def _solve(
         self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
     ) -> Solution:
         with one_thread():
-            return self._own_solver()(f, torch.cat(parts, dim=-1), times, engine=engine, label=label)
+            solver = self.solver or self._own_solver(context)
+            return solver(f, torch.cat(parts, dim=-1), times, engine=engine, label=label)
 
-    def _own_solver(self) -> Solver:
-        return self.solver or RK4(self.step or self.dt)
+    def _own_solver(self, context: Tensor | ContextFunction) -> Solver:
+        return RK4(self.step or self.dt)
 
     def _contexts(self, split: str | None, seed: int, named: dict) -> tuple[Tensor, np.random.Generator | None]:
         if split is None:
             return torch.from_numpy(context_rows(self.context_names, named)), None
-        checks.one_of("split", split, SPLITS)
+        checks.one_of("split", split, ("train", "test"))
         if named:
             got = f"both {split!r} and {sorted(named)}"
             raise InputError("split", expected="a split or contexts by name", got=got, fix="drop one")

@@ -11,15 +11,13 @@ from torch import Tensor
 from romkit import checks
 from romkit.boundary import checked
 from romkit.data import ContextParameter
-from romkit.engine.threads import one_thread
-from romkit.problem import Parts
 from romkit.progress import track
-from romkit.solvers import Solution, Solver
+from romkit.solvers import Solver
 from romkit.solvers.base import Run, inside
 from romkit.solvers.grid import Grid
 from romkit.systems.base import System
 from romkit.systems.terms import Term
-from romkit.types import ContextFunction, Field
+from romkit.types import Field
 
 CONTOUR = 32
 """Points of the contour integral for the coefficients of ETDRK4."""
@@ -54,6 +52,7 @@ class KuramotoSivashinsky(System):
     horizon: float = 100.0
 
     name = "kuramoto-sivashinsky"
+    own_solver = "ETDRK4"
     context = (ContextParameter("L", "1", 5.0, 22.0, "length of the ring"),)
     context_may_move = False
 
@@ -94,16 +93,8 @@ class KuramotoSivashinsky(System):
         waves = height * torch.cos(k.unsqueeze(-1) * theta + phase)
         return waves.sum(-2).expand(len(contexts), -1).clone()
 
-    def provenance(self) -> dict[str, object]:
-        return super().provenance() | ({} if self.solver else {"solver": "ETDRK4"})
-
-    def _solve(
-        self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
-    ) -> Solution:
-        if self.solver is not None:
-            return super()._solve(f, parts, context, times, engine, label)
-        with one_thread():
-            return _ETDRK4(self.dt, context[..., 0])(f, *parts, times, label=label)
+    def _own_solver(self, context: Tensor) -> Solver:
+        return _ETDRK4(self.dt, context[..., 0])
 
 
 class _ETDRK4(Solver):

@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from romkit.boundary import FilePath, Finite, NotNegative, Positive, checked
 from romkit.data import ContextParameter
 from romkit.errors import InputError
 from romkit.problem import Parts
-from romkit.solvers import Solver, Status
+from romkit.solvers import Status
 from romkit.solvers.base import cost_of
 from romkit.systems import multibody
 from romkit.systems.base import Motion
@@ -124,21 +123,14 @@ class MuJoCo(MechanicalSystem):
         apart = 0.0 if rng is None else torch.from_numpy(rng.uniform(-1, 1, size=shape)) * self.spread
         return (self.first + apart).expand(shape).clone()
 
-    def using(self, solver: Solver) -> Self:
-        """Nothing: MuJoCo simulates it.
-
-        Raises:
-            InputError: always.
-        """
-        fix = "leave it out; the step can be given"
-        raise InputError("solver", expected="none, since MuJoCo simulates it", got=repr(solver)[:60], fix=fix)
-
     def provenance(self) -> dict[str, object]:
         parameters = {"path": str(self.file.path), "control": self.control, "contacts": self.file.contacts}
-        own = {"solver": self._solver_name(), "parameters": json.dumps(parameters), "step": self.step}
+        own = {"parameters": json.dumps(parameters), "step": self.step}
         return super().provenance() | own
 
-    def _solver_name(self) -> str:
+    @property
+    def simulator(self) -> str:
+        """MuJoCo, with its integrator."""
         integrator = "the integrator of the file" if self.file.contacts else "RK4"
         return f"MuJoCo, {integrator}"
 
@@ -154,7 +146,7 @@ class MuJoCo(MechanicalSystem):
         q, v, alive = roll(models, *starts, len(times), substeps, threads=threads, label=label, control=self.control)
         q, v = (np.where(alive[..., None], x, np.nan) for x in (q, v))
         motion = [torch.from_numpy(x) for x in (q, v, accelerations(models, q, v, self.control))]
-        cost = cost_of(f"{self._solver_name()}(dt={step:g})", "MuJoCo", 0.0, time.perf_counter() - started)
+        cost = cost_of(f"{self.simulator}(dt={step:g})", "MuJoCo", 0.0, time.perf_counter() - started)
         status = torch.where(torch.from_numpy(alive[:, -1]), Status.COMPLETED, Status.DIVERGED).to(torch.int8)
         return Motion(*(x.reshape(*lead, *x.shape[1:]) for x in motion), status.reshape(lead), cost)
 

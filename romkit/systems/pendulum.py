@@ -4,7 +4,6 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 import torch
@@ -13,9 +12,8 @@ from torch import Tensor
 from romkit.boundary import Positive, checked
 from romkit.broadcast import align
 from romkit.data import ContextParameter
-from romkit.errors import InputError
 from romkit.problem import Parts
-from romkit.solvers import Solver, Status
+from romkit.solvers import Status
 from romkit.solvers.base import cost_of
 from romkit.systems import chain
 from romkit.systems.base import Motion
@@ -59,6 +57,7 @@ class Pendulum(MechanicalSystem):
     horizon: Positive = 3.0
 
     name = "pendulum"
+    simulator = "MuJoCo RK4"
     time_units = "s"
     state_names = tuple(f"q{k}" for k in range(1, STATE_SIZE + 1))
     state_units = ("rad",) * STATE_SIZE
@@ -100,18 +99,6 @@ class Pendulum(MechanicalSystem):
     def test_contexts(self) -> np.ndarray:
         """All 256 combinations of four lengths per link."""
         return np.array(list(itertools.product([0.35, 0.45, 0.55, 0.65], repeat=DRIVING)))
-
-    def using(self, solver: Solver) -> Self:
-        """Nothing: MuJoCo simulates it.
-
-        Raises:
-            InputError: always.
-        """
-        fix = "leave it out; the step can be given"
-        raise InputError("solver", expected="none, since MuJoCo simulates it", got=repr(solver)[:60], fix=fix)
-
-    def provenance(self) -> dict[str, object]:
-        return super().provenance() | {"solver": "MuJoCo RK4"}
 
     def _simulate(self, parts: Parts, context: Tensor, times: Tensor, engine: str, label: str) -> Motion:
         q0, v0 = parts

@@ -10,12 +10,10 @@ from torch import Tensor
 from romkit import checks
 from romkit.boundary import checked
 from romkit.data import ContextParameter
-from romkit.problem import Parts
-from romkit.solvers import Solution
+from romkit.solvers import Solver
 from romkit.systems.base import System
 from romkit.systems.burgers2d.trapezoidal import Trapezoidal
 from romkit.systems.terms import Term
-from romkit.types import ContextFunction, Field
 
 WIDTH, SOURCE = 100.0, 0.02
 """Of the square, and strength of the source."""
@@ -55,6 +53,7 @@ class Burgers2D(System):
     horizon: float = 25.0
 
     name = "burgers2d"
+    own_solver = "Trapezoidal"
     context = (
         ContextParameter("mu1", "1", 4.25, 5.5, "velocity of the inflow"),
         ContextParameter("mu2", "1", 0.015, 0.03, "growth of the source"),
@@ -139,17 +138,9 @@ class Burgers2D(System):
         u = rows.unsqueeze(1).expand(-1, self.cells, -1).flatten(1)
         return torch.cat([u, torch.zeros_like(u)], dim=-1)
 
-    def provenance(self) -> dict[str, object]:
-        return super().provenance() | ({} if self.solver else {"solver": "Trapezoidal"})
-
-    def _solve(
-        self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
-    ) -> Solution:
-        if self.solver is not None:
-            return super()._solve(f, parts, context, times, engine, label)
+    def _own_solver(self, context: Tensor) -> Solver:
         sources = SOURCE * torch.exp(context[..., 1:] * self._columns(context))
-        solver = Trapezoidal(self.dt, self.spacing, sources, context[..., 0] ** 2 / 2)
-        return solver(f, *parts, times, engine=engine, label=label)
+        return Trapezoidal(self.dt, self.spacing, sources, context[..., 0] ** 2 / 2)
 
 
 def _backward(flux: Tensor, dim: int) -> Tensor:

@@ -76,6 +76,7 @@ class CylinderWake(System):
     horizon: float = 10.0
 
     name = "cylinder-wake"
+    simulator = "BDF2, convection extrapolated"
     context = (ContextParameter("Re", "1", 30.0, 150.0, "Reynolds number of the mean inflow"),)
     context_may_move = False
     time_units = "s"
@@ -153,9 +154,6 @@ class CylinderWake(System):
     def steady(self, reynolds: Reynolds) -> np.ndarray:
         """(n,) the steady flow, stable or not."""
         return _steady(self.mesh, reynolds)
-
-    def provenance(self) -> dict[str, object]:
-        return super().provenance() | {"solver": "BDF2, convection extrapolated"}
 
     def _solve(
         self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
