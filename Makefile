@@ -24,16 +24,17 @@ docs: $(VENV)/.docs  ## build the site in docs/_build/html; its tutorials and ga
 reference: $(VENV)/.docs  ## the same without running tutorials and gallery
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -D plot_gallery=0 docs docs/_build/reference
 
-lint: $(INSTALLED)  ## check style
+lint: $(INSTALLED)  ## check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
 format: $(INSTALLED)  ## put the code into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:  ## remove the virtual environment, caches and build outputs; runs/ stays
-	rm -rf $(VENV) docs/_build docs/auto_* docs/measured docs/reference build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) docs/_build docs/auto_* docs/measured docs/reference build dist *.egg-info .pytest_cache .ruff_cache .mypy_cache .hypothesis
 	find romkit tests studies benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml constraints.txt

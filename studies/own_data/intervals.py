@@ -33,7 +33,7 @@ PREPARED = {
     "plumes": lambda raw: romkit.data.from_arrays(*raw[:2], context=raw[2]),
     "spirals": lambda raw: romkit.data.describe(raw, context=["dose"]),
 }
-FLOW = {"method": "flow", "latent_dim": 2, "basis": 40, "epochs": 250, "velocity_weight": 0.1}
+FLOW = {"method": "flow", "latent_dim": 2, "basis": 40, "units": (64, 64, 64), "epochs": 250, "velocity_weight": 0.1}
 PLANS = {
     "plumes": ({"method": "ncae", "latent_dim": 2, "basis": 20, "epochs": 400}, "sindy"),
     "spirals": ({"method": "ncae", "latent_dim": 2, "basis": 20, "epochs": 400}, "sindy"),

@@ -18,11 +18,11 @@ warnings.filterwarnings("ignore", category=romkit.errors.DataWarning)  # no set 
 NETWORK, CUBIC = NeuralODE(), SINDy(degree=3, threshold=0.01)
 
 
-def pulses(raw: xr.Dataset, law: Estimator = NETWORK, epochs: int = 250, **settings: object) -> Path:
+def pulses(raw: xr.Dataset, law: Estimator = NETWORK, epochs: int = 250, seed: int = 0, **settings: object) -> Path:
     data = romkit.data.describe(raw, context=["rate"])
-    train, held_out = romkit.data.split(data, 0.2)
+    train, held_out = romkit.data.split(data, 0.2, seed=seed)
     sizes = {"latent_dim": 2, "basis": 40, "units": (64, 64, 64)}
-    projection = romkit.fit("flow", train, epochs=epochs, velocity_weight=0.1, **sizes, **settings)
+    projection = romkit.fit("flow", train, epochs=epochs, velocity_weight=0.1, seed=seed, **sizes, **settings)
     law = law.fit(projection, train)
     return projection, law, held_out, romkit.rollout(held_out, projection, dynamics=law)
 

@@ -2,6 +2,7 @@
 
 python -m studies.own_data.run                      # all that is not yet in results.json
 python -m studies.own_data.run pulses plumes        # these
+python -m studies.own_data.run "pulses, seed 3"     # another draw of data, split and training
 python -m studies.own_data.run rivals               # the packages, on pulses and noisy pulses
 python -m studies.own_data.run large                # an epoch at n = 20 000
 
@@ -28,10 +29,14 @@ from studies.own_data import paths, rivals, sets
 RESULTS = Path(__file__).parent / "results.json"
 HORIZON = 40.0
 """Time units over which forecasts of the pulses are scored."""
+PULSES = ("pulses", "noisy-pulses")
+FRESH = (1, 2, 3)
+"""Seeds of the pulses, their split and their training that no setting was chosen by."""
 
 
 def main(names: list[str]) -> None:
-    tasks = {name: one_set for name in sets.SETS} | {"rivals": all_rivals, "large": large}
+    fresh = {f"{name}, seed {seed}": one_set for name in PULSES for seed in FRESH}
+    tasks = {name: one_set for name in sets.SETS} | fresh | {"rivals": all_rivals, "large": large}
     for name in names or tasks:
         if name not in results():
             record({name: tasks[name](name) | {"provenance": _provenance()}})
@@ -49,11 +54,13 @@ def record(more: dict[str, dict]) -> None:
 
 def one_set(name: str) -> dict[str, object]:
     """Errors on held-out runs, CPU seconds of the whole path, and how many lines a user writes for it."""
-    raw, path = sets.SETS[name](), paths.PATHS[name]
+    name, _, number = name.partition(", seed ")
+    seed, path = int(number or 0), paths.PATHS[name]
+    raw, settings = sets.SETS[name](seed=seed), {"seed": seed} if seed else {}
     started = time.process_time()
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        projection, law, _, run = path(raw, verbose=False)
+        projection, law, _, run = path(raw, verbose=False, **settings)
     seconds = time.process_time() - started
     lines = len(inspect.getsource(path).splitlines()) - 1
     found = {"summary": said.getvalue().splitlines(), "lines": lines, "cpu_seconds": seconds}
@@ -61,7 +68,7 @@ def one_set(name: str) -> dict[str, object]:
     if "pulses" in name:
         found["errors_to_40"] = _errors(run.sel(time=slice(0, HORIZON + 1e-6)))
     if name == "noisy-pulses":
-        truth = _held_out_pulses()
+        truth = _held_out_pulses(seed)
         known = {key: run[key].rename("state").to_dataset() for key in ("rom", "projected")}
         clean = {key: _nrmse(truth, each.assign_coords(state_std=run.state_std)) for key, each in known.items()}
         found["errors_against_clean"] = {
@@ -92,15 +99,16 @@ def _nrmse(truth: xr.Dataset, reduced: xr.Dataset) -> np.ndarray:
     return romkit.score(truth, reduced).nrmse.values
 
 
-def _held_out_pulses() -> xr.Dataset:
+def _held_out_pulses(seed: int = 0) -> xr.Dataset:
     with contextlib.redirect_stdout(io.StringIO()):
-        return romkit.data.split(romkit.data.describe(sets.pulses(), context=["rate"]), 0.2)[1]
+        data = romkit.data.describe(sets.pulses(seed=seed), context=["rate"])
+    return romkit.data.split(data, 0.2, seed=seed)[1]
 
 
 def all_rivals(name: str) -> dict[str, object]:
     """Errors to 40 time units of each package, on POD coordinates of the latent dimension and of four times as many."""
     truth, found = _held_out_pulses(), {}
-    for kind in ("pulses", "noisy-pulses"):
+    for kind in PULSES:
         with contextlib.redirect_stdout(io.StringIO()):
             data = romkit.data.describe(sets.SETS[kind](), context=["rate"])
         train, held_out = romkit.data.split(data, 0.2)
