@@ -80,7 +80,7 @@ def _large(found: dict) -> list[str]:
     wall, cpu = (", ".join(f"{x:.1f}" for x in one[key]) for key in ("seconds_per_epoch", "cpu_seconds_per_epoch"))
     text = (
         f"n = 20 000, 2 000 snapshots, default layers {tuple(one['layers'])}, one seed, one thread: seconds per epoch "
-        f"{wall} by the clock of a busy machine, {cpu} of the processor; at most {one['peak_memory_GiB']:.1f} GiB. "
+        f"{wall} by the clock, {cpu} of the processor; at most {one['peak_memory_GiB']:.1f} GiB. "
         f"POD with ten modes: {one['cpu_seconds_of_pod']:.1f} CPU s."
     )
     return ["## A large state", text]
