@@ -56,7 +56,7 @@ CONFIGS = {
     "full": Config(),
     "smoke": Config(
         seeds=2,
-        budgets={"lorenz96": 0.2, "pendulum": 0.2},
+        budgets={"lorenz96": 0.05, "pendulum": 0.05},
         samples=2,
         window=0.02,
         windows=1,

@@ -129,7 +129,7 @@ def _tiny(*sindy: tuple[str, object]) -> tuple[Dynamics, ...]:
         "petrov-galerkin": (),
         "sindy": (("degree", 1), ("every", 1), *sindy),
         "neural-ode": (("regression_steps", 2), ("shooting_steps", 2)),
-        "lspg": (),
+        "lspg": (("iterations", 2),),
     }
     return tuple(Dynamics(name, given) for name, given in settings.items())
 

@@ -34,7 +34,7 @@ from studies.paper.tables import (
 from studies.paper.tasks import tasks
 from studies.paper.timing import measure as measure_time
 from studies.paper.training import Training
-from studies.runner import InProcess
+from studies.runner import InProcess, run
 from studies.runner.archive import archived_keys
 
 RESULTS = Path(studies.paper.__file__).parent / "results"
@@ -88,7 +88,7 @@ def test_smoke_runs_every_task_and_covers_tables_figures_and_claims(smoke):
 
 def test_a_second_run_computes_nothing(smoke):
     folder, _ = smoke
-    assert not studies.paper.main("smoke", InProcess(), folder).complete
+    assert not run(tasks(CONFIGS["smoke"]), folder / "smoke", InProcess()).complete
 
 
 def test_the_time_of_a_preset_is_that_of_its_epochs_and_tasks(smoke, monkeypatch):

@@ -216,7 +216,7 @@ def test_without_the_seal_a_flipped_number_is_still_noticed(path):
 
 def test_every_truncation_is_noticed_or_harmless(path):
     original, content = open_dataset(path), path.read_bytes()
-    for size in (0, 1, 4, 79, 80, *np.random.default_rng(1).integers(len(content), size=40)):
+    for size in (0, 1, 4, 79, 80, *np.random.default_rng(1).integers(len(content), size=10)):
         path.write_bytes(content[:size])
         assert unchanged_or_file_error(path, original) or size >= len(content) - 80
     path.write_bytes(content[:-1])

@@ -108,7 +108,7 @@ def test_traced_steps_of_a_mechanical_system(monkeypatch):
     lengths = {"l1": 0.4, "l2": [0.5, 0.6], "l3": 0.6, "l4": 0.5}
 
     def run():
-        return romkit.rollout(system, projection, dynamics=LSPG(), duration=0.02, dt=0.005, **lengths).latent.values
+        return romkit.rollout(system, projection, dynamics=LSPG(), duration=0.01, dt=0.005, **lengths).latent.values
 
     plain = run()
     monkeypatch.setattr(lspg, "TRACING_PAYS", 1)
