@@ -34,7 +34,6 @@ class EmbeddedPair(Solver):
             fix = "leave engine out, or take RK4"
             raise InputError("engine", expected=f"'torch' for {type(self).__name__}", got=repr(engine), fix=fix)
         check_field(field, times[0], y0)
-        check_field(field, times[0], y0)
         return partial(self._integrate, field), "torch"
 
     @abc.abstractmethod
