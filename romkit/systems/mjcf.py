@@ -15,8 +15,6 @@ from romkit.systems.mujoco_engine import mujoco
 TARGET = re.compile(r"(\w+)/([^/\s]+)\.(\w+)(?:\[(\d+)\])?")
 """kind/name.attribute, or kind/name.attribute[index]"""
 
-HINGE, SLIDE = int(mujoco.mjtJoint.mjJNT_HINGE), int(mujoco.mjtJoint.mjJNT_SLIDE)
-
 
 @checked
 @dataclass(frozen=True)
@@ -110,18 +108,6 @@ def _set(spec: "mujoco.MjSpec", target: str, value: float) -> None:
     setattr(element, attribute, entries)
 
 
-def joint_names(model: "mujoco.MjModel") -> tuple[str, ...]:
-    """Names of the joints, q0, q1, ... where they have none.
-
-    Raises:
-        InputError: joints that are not described by one number.
-    """
-    if not set(model.jnt_type.tolist()) <= {HINGE, SLIDE} or model.njnt == 0:
-        fix = "replace ball and free joints by hinges and slides"
-        raise InputError("model", expected="hinge and slide joints", got="others, or none", fix=fix)
-    return tuple(model.joint(k).name or f"q{k}" for k in range(model.njnt))
-
-
 def unsmooth(model: "mujoco.MjModel") -> list[str]:
     """What the closed form of a model does not have, in words."""
     joint = int(mujoco.mjtTrn.mjTRN_JOINT)
@@ -129,6 +115,7 @@ def unsmooth(model: "mujoco.MjModel") -> list[str]:
     affine = {int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)}
     bias = {int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)}
     found = {
+        "ball or free joints": model.nq > model.nv,
         "contacts": not model.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_CONTACT),
         "limits of joints": model.jnt_limited.any(),
         "dry friction": (model.dof_frictionloss != 0).any(),

@@ -81,12 +81,12 @@ def roll(
     label: str,
     control: Sequence[float] = (),
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Simulate one model per row; all have the same joints, none of them with a quaternion.
+    """Simulate one model per row; all have the same joints.
 
     Args:
         models: with the timestep between two steps.
-        q0: (N, n) positions.
-        v0: (N, n) velocities.
+        q0: (N, nq) positions.
+        v0: (N, nv) velocities.
         outputs: T, with that of the start.
         substeps: steps between two outputs.
         threads: how many models to simulate at the same time.
@@ -94,11 +94,11 @@ def roll(
         control: of the actuators, constant; zero by default.
 
     Returns:
-        Positions (N, T, n), velocities (N, T, n), and a mask (N, T) that is false from a member's divergence on.
+        Positions (N, T, nq), velocities (N, T, nv), and a mask (N, T) that is false from a member's divergence on.
     """
-    n, step = q0.shape[-1], models[0].opt.timestep
+    n, step = q0.shape[-1] + v0.shape[-1], models[0].opt.timestep
     states = np.zeros((len(q0), outputs, mujoco.mj_stateSize(models[0], mujoco.mjtState.mjSTATE_FULLPHYSICS)))
-    states[:, 0, 1 : 1 + 2 * n] = np.concatenate([q0, v0], axis=-1)  # columns: time, positions, velocities, activations
+    states[:, 0, 1 : 1 + n] = np.concatenate([q0, v0], axis=-1)  # columns: time, positions, velocities, activations
     drive = np.broadcast_to(np.asarray(control, dtype=np.float64), (len(models), 1, len(control)))
     outputs_per_call = max(1, STEPS_PER_CALL // (substeps * len(models)))
     datas = [mujoco.MjData(models[0]) for _ in range(max(1, min(threads, len(models))))]
@@ -110,16 +110,16 @@ def roll(
             states[:, first : first + count] = run[:, substeps - 1 :: substeps]
     expected = np.arange(outputs) * substeps * step
     on_time = np.abs(states[..., 0] - expected) < step / 2  # MuJoCo stops the clock of a member that diverges
-    q, v = np.split(states[..., 1 : 1 + 2 * n], 2, axis=-1)
-    inside = (np.abs(states[..., 1 : 1 + 2 * n]) <= Solver.divergence_threshold).all(-1)
+    q, v = np.split(states[..., 1 : 1 + n], [q0.shape[-1]], axis=-1)
+    inside = (np.abs(states[..., 1 : 1 + n]) <= Solver.divergence_threshold).all(-1)
     return q, v, np.logical_and.accumulate(on_time & inside, axis=-1)
 
 
 def accelerations(
     models: Sequence[mujoco.MjModel], q: np.ndarray, v: np.ndarray, control: Sequence[float] = ()
 ) -> np.ndarray:
-    """MuJoCo's own q̈ (N, T, n), with contacts and all, at q and v (N, T, n) of one model per row."""
-    found = np.full_like(q, np.nan)
+    """MuJoCo's own v̇ (N, T, nv), with contacts and all, at q (N, T, nq) and v (N, T, nv) of one model per row."""
+    found = np.full_like(v, np.nan)
     with _quiet():
         for k, model in enumerate(models):
             data = mujoco.MjData(model)

@@ -19,21 +19,23 @@ from romkit.solvers import Status
 from romkit.solvers.base import cost_of
 from romkit.systems import multibody
 from romkit.systems.base import Motion
+from romkit.systems.joints import SLIDE, Joints
 from romkit.systems.mechanical import MechanicalSystem
-from romkit.systems.mjcf import SLIDE, ModelFile, ModelParameter, joint_names, unsmooth
+from romkit.systems.mjcf import ModelFile, ModelParameter, unsmooth
 from romkit.systems.mujoco_engine import accelerations, roll
 from romkit.types import Metric, SecondOrderField
 
 
 @checked
 class MuJoCo(MechanicalSystem):
-    """A MuJoCo model of hinges and slides whose geometry, masses, gains or lengths are set by named context parameters.
+    """A MuJoCo model whose geometry, masses, gains or lengths are set by named context parameters.
 
         M(q; c) q̈ + h(q, q̇; c) = τ(q, q̇; c)
 
     Datasets come from MuJoCo's batched rollout: RK4 without contacts, the integrator of the file with them. Without,
     and where the model is smooth (no limits, dry friction, tendons, constraints), it has a field as well, the same
-    physics in closed form. With contacts it gives data only.
+    physics in closed form. With contacts, or with ball or free joints, it gives data only. The state of these is a
+    position and a unit quaternion, and the velocity its rate.
 
     Args:
         path: of the MJCF file.
@@ -51,7 +53,7 @@ class MuJoCo(MechanicalSystem):
 
     Raises:
         FileError: no file, or none that MuJoCo reads.
-        InputError: joints of other kinds, or parameters that set nothing.
+        InputError: no joints, or parameters that set nothing.
     """
 
     time_units = "s"
@@ -78,8 +80,8 @@ class MuJoCo(MechanicalSystem):
         self.context = tuple(
             ContextParameter(key, p.units, p.low, p.high, p.long_name or key) for key, p in context.items()
         )
-        self.state_names = joint_names(middle)
-        self.state_units = tuple("m" if kind == SLIDE else "rad" for kind in middle.jnt_type)
+        self.joints = Joints.of(middle)
+        self.state_names, self.state_units = self.joints.names, self.joints.units
         self.step = middle.opt.timestep if step is None else step
         self.dt = self.step if dt is None else dt
         self.duration, self.transient = duration, transient
@@ -121,7 +123,7 @@ class MuJoCo(MechanicalSystem):
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         shape = (*contexts.shape[:-1], len(self.first))
         apart = 0.0 if rng is None else torch.from_numpy(rng.uniform(-1, 1, size=shape)) * self.spread
-        return (self.first + apart).expand(shape).clone()
+        return torch.from_numpy(self.joints.normalised((self.first + apart).expand(shape).numpy()))
 
     def provenance(self) -> dict[str, object]:
         parameters = {"path": str(self.file.path), "control": self.control, "contacts": self.file.contacts}
@@ -141,11 +143,14 @@ class MuJoCo(MechanicalSystem):
         substeps, step = self._steps(times)
         started = time.perf_counter()
         models = [self.file.compiled(row, step) for row in rows]
-        starts = [part.reshape(-1, n).numpy() for part in (q0, v0)]
+        q0, v0 = (part.reshape(-1, n).numpy() for part in (q0, v0))
+        q0 = self.joints.normalised(q0)
+        v0 = self.joints.velocities(q0, v0)
         threads = torch.get_num_threads()
-        q, v, alive = roll(models, *starts, len(times), substeps, threads=threads, label=label, control=self.control)
+        q, v, alive = roll(models, q0, v0, len(times), substeps, threads=threads, label=label, control=self.control)
         q, v = (np.where(alive[..., None], x, np.nan) for x in (q, v))
-        motion = [torch.from_numpy(x) for x in (q, v, accelerations(models, q, v, self.control))]
+        second = self.joints.second(q, v, accelerations(models, q, v, self.control))
+        motion = [torch.from_numpy(x) for x in (q, self.joints.rates(q, v), second)]
         cost = cost_of(f"{self.simulator}(dt={step:g})", "MuJoCo", 0.0, time.perf_counter() - started)
         status = torch.where(torch.from_numpy(alive[:, -1]), Status.COMPLETED, Status.DIVERGED).to(torch.int8)
         return Motion(*(x.reshape(*lead, *x.shape[1:]) for x in motion), status.reshape(lead), cost)

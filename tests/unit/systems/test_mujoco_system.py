@@ -144,6 +144,33 @@ def test_contacts_give_data_only(tmp_path):
     assert falling.state.values.min() < -4
 
 
+def test_free_and_ball_joints_have_quaternions_whose_rates_are_recorded(tmp_path):
+    """A box that tumbles with a ball joint's rod on it: rates and accelerations against differences of the states."""
+    box = """<mujoco><option timestep="0.001" gravity="0 0 -1"/><worldbody><body pos="0 0 1"><freejoint name="box"/>
+      <geom name="box" type="box" size="0.1 0.2 0.3" mass="2"/><body pos="0 0 0.3" name="rod"><joint name="socket"
+      type="ball"/><geom type="capsule" fromto="0 0 0 0 0 0.3" size="0.02" mass="0.5"/></body></body></worldbody>
+      </mujoco>"""
+    mass = {"mass": ModelParameter(1, 3, {"geom/box.mass": 1})}
+    tumbling = MuJoCo(written(tmp_path, box), context=mass, duration=0.5, dt=0.001)
+    assert tumbling.state_names[:4] == ("box_x", "box_y", "box_z", "box_w")
+    assert tumbling.state_units == (*("m",) * 3, *("1",) * 8)
+    q0 = tumbling.initial_state(torch.tensor([[2.0]]), None)
+    spin = np.random.default_rng(0).normal(size=(1, 9))
+    times = torch.arange(500, dtype=torch.float64) * 1e-3
+    parts = (q0, torch.from_numpy(tumbling.joints.rates(q0.numpy(), spin)))
+    motion = tumbling.simulate(parts, torch.tensor([[2.0]]), times)
+    q, v, a = (x[0].numpy() for x in (motion.state, motion.velocity, motion.acceleration))
+    for k in (3, 7):
+        assert np.allclose(np.linalg.norm(q[:, k : k + 4], axis=1), 1, rtol=0, atol=1e-12)
+    assert np.allclose((q[2:] - q[:-2]) / 2e-3, v[1:-1], rtol=0, atol=1e-5)
+    assert np.allclose((v[2:] - v[:-2]) / 2e-3, a[1:-1], rtol=0, atol=1e-4)
+    assert np.allclose(tumbling.joints.velocities(q[:1], v[:1]), spin, rtol=0, atol=1e-12)
+    with pytest.raises(InputError, match="one with ball or free joints"):
+        tumbling.field(mass=2)
+    data = tumbling.dataset(mass=[1.0, 2.0])
+    assert np.isfinite(romkit.fit("pod", data, latent_dim=3)(data)(data).state.values).all()
+
+
 def test_what_cannot_be_used_is_one_line(tmp_path):
     file = written(tmp_path, ARM)
     for sets, message in (
@@ -157,8 +184,8 @@ def test_what_cannot_be_used_is_one_line(tmp_path):
     limited = written(tmp_path, ARM.replace('damping="0.02"', 'range="-90 90" limited="true" frictionloss="0.1"'))
     with pytest.raises(InputError, match="one with limits of joints, dry friction"):
         MuJoCo(limited, context={"length": LENGTH}).field(length=0.4)
-    with pytest.raises(InputError, match="model: expected hinge and slide joints"):
-        MuJoCo(written(tmp_path, ARM.replace('type="hinge"', 'type="ball"')), context={})
+    with pytest.raises(InputError, match="model: expected one joint or more"):
+        MuJoCo(written(tmp_path, "<mujoco><worldbody/></mujoco>"), context={})
     with pytest.raises(FileError, match="is no MJCF"):
         MuJoCo(written(tmp_path, "<mujoco><worldbody>"), context={})
     with pytest.raises(FileError, match="no such file"):
