@@ -1,6 +1,6 @@
 """A basis: mean and modes, and the coordinates that they give."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from romkit import checks
 from romkit.bases.weights import Weight, weigher
 from romkit.boundary import Count, checked
 from romkit.data import DIMS, check_states
+from romkit.display import Display
 from romkit.errors import InputError
 
 ORTHONORMAL = 1e-8
@@ -18,7 +19,7 @@ ORTHONORMAL = 1e-8
 
 
 @checked
-class Basis:
+class Basis(Display):
     """An affine subspace of states, x = x̄ + V y with Vᵀ W V = I, and the coordinates y = Vᵀ W (x - x̄) in it.
 
     A basis is never changed, so copies of projections share it. It computes in the precision and on the device of what
@@ -157,6 +158,16 @@ class Basis:
             name: None if (v := getattr(self, name)) is None else v[:rank] for name in ("singular_values", "energy")
         }
         return Basis.with_dual(modes, dual, self.mean, **more)
+
+    def facts(self) -> dict[str, str]:
+        """Sizes, and what is left out of the energy of the snapshots."""
+        left = "unknown" if self.energy is None else f"{1 - self.energy[-1].item():.2e}"
+        metric = "the identity" if self.dual is self.modes else "a weight"
+        return {"modes": str(self.rank), "components": str(self.size), "metric": metric, "energy left out": left}
+
+    def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
+        """The singular values."""
+        return "singular values, logarithmic", () if self.singular_values is None else [self.singular_values.tolist()]
 
     def __deepcopy__(self, memo: dict) -> "Basis":
         return self

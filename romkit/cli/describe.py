@@ -3,14 +3,13 @@
 import dataclasses
 import inspect
 import itertools
-import json
-import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import xarray as xr
 
 from romkit import provenance
+from romkit.display import first_line, text, with_unit
 from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, LAWS, LearnedField
 from romkit.presets import PRESETS
@@ -33,7 +32,7 @@ def describe_everything() -> str:
     tables = {"methods": METHODS, "dynamics": DYNAMICS, "laws": LAWS, "presets": PRESETS}
     sections = {
         "systems": [(s.name, f"{s.state_size} components", _context(s)) for s in (kind() for kind in SYSTEMS.values())],
-        **{title: [(name, _first_line(each)) for name, each in listed.items()] for title, listed in tables.items()},
+        **{title: [(name, first_line(each)) for name, each in listed.items()] for title, listed in tables.items()},
         "pretrained models": [(name,) for name in pretrained()],
         "versions": list(provenance.versions().items()),
     }
@@ -61,7 +60,7 @@ def describe_method(kind: type[Projection]) -> str:
     for part in ("snapshots", "rollouts", "phase"):
         keys = dict.fromkeys(key for recipe in names.values() for key in (recipe.get(part) or {}))
         for key in keys:
-            shown = [_text((recipe.get(part) or {}).get(key, "-")) for recipe in names.values()]
+            shown = [text((recipe.get(part) or {}).get(key, "-")) for recipe in names.values()]
             settings.append((key if part == "snapshots" else f"{part}.{key}", *shown))
     sections = [str(inspect.getdoc(kind)), f"sizes, and latent_dim or layers\n{table(own)}"]
     return "\n\n".join([*sections, f"training (--set NAME=VALUE) in each preset\n{table(settings)}"])
@@ -100,7 +99,7 @@ def describe_dataset(data: xr.Dataset) -> str:
     ]
     if context:
         sections.append(f"context\n{table(context)}")
-    attrs = [(str(key), _text(value)) for key, value in data.attrs.items() if value != ""]
+    attrs = [(str(key), text(value)) for key, value in data.attrs.items() if value != ""]
     if attrs:
         sections.append(f"attributes\n{table(attrs)}")
     return "\n\n".join(sections)
@@ -108,34 +107,19 @@ def describe_dataset(data: xr.Dataset) -> str:
 
 def describe_model(projection: Projection) -> str:
     """Method, sizes, what it was made for, and how it was trained."""
-    signature, reports = projection.normalization.signature, projection.report.get("seeds", [projection.report])
-    middle, half = projection.normalization.context_shift, projection.normalization.context_scale
-    ends = zip(signature.context_names, (middle - half).tolist(), (middle + half).tolist(), strict=True)
-    context = ", ".join(
-        f"{name} {a:.4g} ... {b:.4g}{_unit(unit)}"
-        for (name, a, b), unit in zip(ends, signature.context_units, strict=True)
-    )
-    facts = {
-        "method": f"{projection.name}: {_first_line(type(projection))}",
-        "system": signature.system or "data without a system",
-        "dimensions": f"{projection.latent_dim} latent, {len(signature.state_names)} state components",
-        "context": context or "none",
-        "config": _pairs(projection.config),
-        "parameters": str(sum(p.numel() for p in projection.parameters())),
-    }
-    lines = [table(facts.items(), indent="")]
-    lines += [f"seed {report['seed']}\n{table(_training(report))}" for report in reports if "seed" in report]
+    facts, trainings = projection.facts(), projection.trainings()
+    shared = {name: value for name, value in facts.items() if name not in (trainings[0] if trainings else ())}
+    lines = [table(shared.items(), indent="")]
+    for training in trainings:
+        lines.append(f"seed {training.pop('seed')}\n{table(training.items())}")
     return "\n\n".join(lines)
 
 
 def describe_law(law: LearnedField) -> str:
     """What it is, what it was fitted to, and its equations with residuals or its network with errors."""
-    facts = {
-        "law": f"{type(law).__name__}, order {law.order}, {law.latent_dim} latent",
-        "context": ", ".join(law.context_names) or "none",
-        "source": f"{law.samples} samples: {law.source}",
-    }
-    return "\n".join([table(facts.items(), indent=""), "", *law.details(), *_physical(law)])
+    facts = law.facts()
+    lines = facts.pop("details").splitlines()
+    return "\n".join([table(facts.items(), indent=""), "", *lines, *_physical(law)])
 
 
 def _physical(law: LearnedField) -> list[str]:
@@ -146,19 +130,8 @@ def _physical(law: LearnedField) -> list[str]:
         return []
 
 
-def _training(report: Mapping[str, object]) -> list[tuple[str, str]]:
-    losses = report.get("losses", [])
-    rows = [
-        ("data", _pairs(report.get("data", {}))),
-        ("recipe", f"{report.get('preset', '')}: {_pairs(report.get('recipe', {}))}"),
-        ("training", f"{report.get('seconds', 0.0):.3g} s on {report.get('device', 'an unknown device')}"),
-        ("loss", f"{losses[-1]:.3g} at the end" if losses else "none to minimise"),
-    ]
-    return [*rows, ("warning", "diverged: the parameters are the last finite ones")] if report["diverged"] else rows
-
-
 def _context(system: System) -> str:
-    return ", ".join(f"{p.name} in [{p.low:g}, {p.high:g}]{_unit(p.units)}" for p in system.context)
+    return ", ".join(f"{p.name} in [{p.low:g}, {p.high:g}]{with_unit(p.units)}" for p in system.context)
 
 
 def _range(coord: xr.DataArray) -> str:
@@ -168,27 +141,4 @@ def _range(coord: xr.DataArray) -> str:
 
 
 def _with_unit(text: str, variable: xr.DataArray) -> str:
-    return (text + _unit(variable.attrs.get("units", "1"))).strip()
-
-
-def _unit(unit: str) -> str:
-    return "" if unit in ("", "1") else f" {unit}"
-
-
-def _pairs(values: Mapping[str, object]) -> str:
-    return ", ".join(f"{key}={_text(value)}" for key, value in values.items())
-
-
-def _text(value: object) -> str:
-    """A value as text; mappings, which files hold as JSON, as pairs."""
-    if isinstance(value, str) and value.startswith("{"):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return value
-    return f"({_pairs(value)})" if isinstance(value, Mapping) else str(value)
-
-
-def _first_line(documented: object) -> str:
-    line = (inspect.getdoc(documented) or "").partition("\n")[0].rstrip(".:")
-    return textwrap.shorten(line, 100, placeholder=" ...")
+    return (text + with_unit(variable.attrs.get("units", "1"))).strip()

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from romkit import checks
+from romkit.display import Display
 from romkit.errors import InputError
 from romkit.integrators.domain import Domain
 from romkit.problem import Parts, Problem
@@ -87,7 +88,7 @@ class LatentField(LatentDynamics):
         return solver(self.field(problem), start, times, engine=engine, label="reduced model")
 
 
-class LearnedField(LatentField):
+class LearnedField(LatentField, Display):
     """A latent field that was fitted to data and does not look at the full-order one: a law.
 
     Attributes:
@@ -111,6 +112,15 @@ class LearnedField(LatentField):
     def details(self) -> list[str]:
         """The law in lines of text, with what is known of its errors."""
         return [repr(self)]
+
+    def facts(self) -> dict[str, str]:
+        """Kind and sizes, what it was fitted to, and its details."""
+        return {
+            "law": f"{type(self).__name__}, order {self.order}, {self.latent_dim} latent",
+            "context": ", ".join(self.context_names) or "none",
+            "source": f"{self.samples} samples: {self.source}",
+            "details": "\n".join(self.details()),
+        }
 
     @abc.abstractmethod
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:

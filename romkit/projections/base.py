@@ -18,6 +18,7 @@ from romkit.data import Layout, context_array, context_names, is_declared
 from romkit.data.context import one_context, only_one
 from romkit.errors import InputError
 from romkit.projections import labelled
+from romkit.projections.described import Described
 from romkit.projections.normalization import BasisNormalization, Normalization
 from romkit.types import Dual
 
@@ -195,7 +196,7 @@ def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
     return arrays.tensor(name, value).to(dtype)
 
 
-class Projection(nn.Module, abc.ABC):
+class Projection(nn.Module, Described):
     """A family of projection operators indexed by a context: `projection(F=3.15)` is the operator at F = 3.15.
 
     A subclass implements `at`, sets `latent_dim`, and gives in `config` the arguments that rebuild it.

@@ -9,6 +9,7 @@ import romkit
 ROOT = Path(romkit.__file__).parent
 LAYERS = (
     {
+        "display",
         "errors",
         "checks",
         "arrays",
