@@ -131,7 +131,7 @@ def headline(run: xr.Dataset) -> str:
     method, dynamics = (run.attrs.get(key, "?") for key in ("projection", "dynamics"))
     shared = context(run, 0, varying=False).replace("\n", " ")
     sizes = f"{run.sizes['latent_component']} of {run.sizes['component']} dimensions"
-    return f"{system}{' at ' if shared else ''}{shared}: {method} with {sizes}, {dynamics}"
+    return f"{system}{' at ' if shared else ''}{shared}: {method} with {sizes}, {dynamics.removesuffix('Model')}"
 
 
 def title(run: xr.Dataset, shown: xr.Dataset) -> str:
