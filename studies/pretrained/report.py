@@ -1,9 +1,11 @@
-"""Write RESULTS.md from results.json: `python -m studies.pretrained.report`."""
+"""Write RESULTS.md, a card for each model that ships: `python -m studies.pretrained.report`."""
 
 import json
 from pathlib import Path
 
+import romkit
 from romkit.files import atomic
+from studies.markdown import table
 from studies.pretrained.run import RESULTS
 
 PAGE = Path(__file__).parent / "RESULTS.md"
@@ -11,12 +13,32 @@ PAGE = Path(__file__).parent / "RESULTS.md"
 
 def main() -> None:
     results = json.loads(RESULTS.read_text())
-    page = "# Results\n\nWritten by report.py from results.json; errors over the paper's test contexts.\n"
+    page = (
+        "# The models that ship\n\nWritten by report.py from models and results.json; errors over the test contexts.\n"
+    )
     for name, result in sorted(results.items()):
-        page += f"\n## ncae-{name}\n\n{_facts(result)}\n{_table(result)}"
+        page += f"\n## ncae-{name}\n\n{_card(f'ncae-{name}')}\n\n{_facts(result)}\n{_table(result)}"
     with atomic(PAGE) as temporary:
         temporary.write_text(page)
     print(page)
+
+
+def _card(name: str) -> str:
+    """What the file itself tells: for what, from which data, how, where it is valid; and its licence."""
+    facts = romkit.load(name).facts()
+    asked = {
+        "use": "method",
+        "system": "system",
+        "valid for": "context",
+        "sizes": "config",
+        "parameters": "parameters",
+        "data": "data",
+        "recipe": "recipe",
+        "training": "training",
+    }
+    rows = [[said, facts[key]] for said, key in asked.items()]
+    rows.append(["out of that range", "a warning, and no promise but P(P(x)) = P(x), which holds at every context"])
+    return table(["", f"`romkit.load({name!r})`"], [*rows, ["licence", "BSD 3-Clause, as romkit"]])
 
 
 def _facts(result: dict) -> str:
