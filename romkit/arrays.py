@@ -4,6 +4,9 @@ Single and double precision stay, half becomes single; integers and lists become
 it, booleans among them, is refused: nobody means it, and a conversion would drop something.
 """
 
+import operator
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -13,6 +16,7 @@ from romkit import checks
 from romkit.errors import InputError
 
 FLOATS = (torch.float64, torch.float32)
+WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 
 
 def recording() -> bool:
@@ -58,6 +62,21 @@ def mask(argument: str, value: object) -> Tensor:
     if isinstance(value, Tensor | np.ndarray | list) and str(getattr(value, "dtype", "")).endswith("bool"):
         return torch.as_tensor(value)
     raise InputError(argument, expected="a tensor of booleans", got=checks.shown(value), fix="compare, x > 0 say")
+
+
+def scalar(argument: str, value: object) -> Tensor:
+    """One number as a tensor without axes."""
+    found = tensor(argument, value)
+    if found.ndim == 0:
+        return found
+    raise InputError(argument, expected="one number", got=f"shape {tuple(found.shape)}", fix=f"take {argument}[0], say")
+
+
+def codes(argument: str, value: object) -> Tensor:
+    """Whole numbers of any shape, as they are."""
+    if isinstance(value, Tensor) and value.dtype in WHOLE:
+        return value
+    raise InputError(argument, expected="whole numbers in a tensor", got=checks.shown(value), fix="give x.int()")
 
 
 def array(argument: str, value: object) -> np.ndarray:
@@ -118,6 +137,64 @@ def axes(argument: str, value: Tensor, names: str) -> None:
         return
     expected, fix = f"shape (..., {', '.join(names.split())})", "add the axis, or the entries that are missing"
     raise InputError(argument, expected=expected, got=f"shape {tuple(value.shape)}", fix=fix)
+
+
+class Axes:
+    """Real numbers in a tensor whose last axes the object counts whose method takes it: an annotation of hooks.
+
+    Args:
+        *counted: for each of the last axes an attribute, which is a number or as long as the axis ("state_names", also
+            with dots), or None where any number of entries does, but for none.
+        like: an attribute that has the precision to convert to; none by default.
+        only: whether there are no axes in front of these.
+    """
+
+    def __init__(self, *counted: str | None, like: str | None = None, only: bool = False):
+        self.counted, self.like, self.only = counted, like, only
+
+    def __call__(self, argument: str, value: object) -> Tensor:
+        return tensor(argument, value)
+
+    def converted(self, owner: object, value: Tensor) -> Tensor:
+        """In the precision that was asked for."""
+        return value if self.like is None else value.to(_attribute(owner, self.like))
+
+    def lead(self, owner: object, argument: str, value: Tensor) -> torch.Size:
+        """The shape before these axes, if they are as they have to be."""
+        number, shape = len(self.counted), value.shape
+        sizes = [_count(owner, name) for name in self.counted]
+        lead, last = shape[: len(shape) - number], shape[len(shape) - number :]
+        right = len(shape) == number if self.only else len(shape) >= number
+        if right and all(n == size or (size is None and n) for n, size in zip(last, sizes, strict=True)):
+            return lead
+        names = " and ".join(name.rpartition(".")[2].replace("_", " ") for name in self.counted if name)
+        wanted = ", ".join([*([] if self.only else ["..."]), *("any" if size is None else str(size) for size in sizes)])
+        expected = f"shape ({wanted}){' for the ' if names else ''}{names}"
+        raise InputError(argument, expected=expected, got=f"shape {tuple(shape)}", fix="see what each axis counts")
+
+
+def fitting(owner: object, tensors: Mapping[str, tuple[Tensor, Axes]]) -> dict[str, Tensor]:
+    """The tensors in their precision, if their axes are as they should be, and what is in front of these broadcasts."""
+    leads = {name: axes.lead(owner, name, each) for name, (each, axes) in tensors.items()}
+    try:
+        torch.broadcast_shapes(*leads.values())
+    except RuntimeError as error:
+        got = ", ".join(f"{name} {tuple(tensors[name][0].shape)}" for name in leads)
+        *others, last = leads
+        expected, fix = f"leading axes that go with those of {', '.join(others)}", "give each as many rows, or one"
+        raise InputError(last, expected=expected, got=got, fix=fix) from error
+    return {name: axes.converted(owner, each) for name, (each, axes) in tensors.items()}
+
+
+def _attribute(owner: object, name: str) -> object:
+    return operator.attrgetter(name)(owner)
+
+
+def _count(owner: object, name: str | None) -> int | None:
+    if name is None:
+        return None
+    found = _attribute(owner, name)
+    return found if isinstance(found, int) else len(found)
 
 
 def _from_numpy(value: object) -> Tensor | None:

@@ -118,6 +118,23 @@ def at_least(argument: str, value: object, minimum: int) -> int:
     raise InputError(argument, expected=expected, got=shown(value), fix=fix)
 
 
+def index(argument: str, value: int, size: int) -> int:
+    """`value`, if it is an index into this many entries."""
+    if -size <= value < size:
+        return value
+    fix = "count from 0, or from the end with -1, -2, ..."
+    raise InputError(argument, expected=f"an index into {size}", got=value, fix=fix)
+
+
+def one_or_two(argument: str, value: object) -> int:
+    """`value`, if it is the order of an equation: 1, or 2 of a mechanical system."""
+    found = _integer(value)
+    if found in (1, 2):
+        return found
+    fix = "take 2 for a mechanical system, else 1"
+    raise InputError(argument, expected="1 or 2", got=shown(value), fix=fix)
+
+
 def from_(minimum: int) -> Converter:
     """What takes an integer that is not below `minimum`."""
     return lambda argument, value: at_least(argument, value, minimum)

@@ -13,9 +13,10 @@ import numpy as np
 import xarray as xr
 
 from romkit import checks, tasks
-from romkit.boundary import FilePath, Seed, checked
+from romkit.boundary import Count, FilePath, Part, Seed, checked
 from romkit.data import check_states, open_dataset, save_dataset, split
-from romkit.errors import InputError
+from romkit.errors import InputError, one_line
+from romkit.files import make_folder
 from romkit.fit import fit
 from romkit.integrators import DYNAMICS, LAWS, Estimator, LatentDynamics
 from romkit.projections import METHODS, Projection
@@ -88,9 +89,9 @@ def compare(
     laws: Sequence[str | Estimator] | Mapping[str, str | Estimator],
     *,
     folder: FilePath = "runs/compare",
-    test: float = 0.25,
+    test: Part = 0.25,
     seed: Seed = 0,
-    workers: int | None = None,
+    workers: Count | None = None,
     **settings: object,
 ) -> xr.Dataset:
     """Fit every method with every law, and score them on held-out trajectories.
@@ -120,8 +121,7 @@ def compare(
     """
     folder = Path(folder).expanduser().absolute()
     chosen, wanted = _methods(methods, settings), _laws(laws)
-    checks.share("test", test)
-    (folder / PROJECTIONS).mkdir(parents=True, exist_ok=True)
+    make_folder(folder / PROJECTIONS)
     digest = _written(check_states(data), folder / DATA)
     table = {
         (method, law): Combination(
@@ -212,10 +212,10 @@ def _assembled(table: Mapping[tuple[str, str], Combination], folder: Path, sweep
     }
     failed = {name: str(log) for name, log in sweep.failed.items()}
     if not rows:
-        log = next(iter(failed.values()))
-        raise InputError(
-            "compare", expected="a combination that works", got=f"{len(failed)} that failed", fix=f"see {log}"
-        )
+        log = next(iter(sweep.failed.values()))
+        why = one_line(log.read_text().strip().splitlines()[-1])
+        expected, fix = "a combination of methods, laws and settings that works on these data", f"see {log}"
+        raise InputError("data", expected=expected, got=f"{len(failed)} that failed ({why[:300]})", fix=fix)
     like = next(iter(rows.values()))
     empty = like[["nrmse", "nrmse_projected", "valid_time"]] * np.nan
     methods, laws = (list(dict.fromkeys(key[k] for key in table)) for k in (0, 1))

@@ -79,6 +79,9 @@ def forecast(
 def _start(model: ReducedModel, given: Mapping[str, object], t: Tensor, number: int) -> Tensor:
     """The latent state of `number` trajectories, from full or latent states and velocities."""
     names = list(given)[: model.problem.order]
+    if len(names) == 1 and given["initial_velocity"] is not None:
+        fix = "drop it: the dynamics are of first order"
+        raise InputError("initial_velocity", expected="nothing", got="a value", fix=fix)
     for name in names:
         if given[name] is None:
             raise InputError(name, expected="a value for dynamics of order two", got="none", fix=f"add {name}=...")

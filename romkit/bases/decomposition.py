@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from romkit import arrays
-from romkit.boundary import Count, Numbers, checked
+from romkit.boundary import Count, Numbers, checked, hook
 from romkit.errors import InputError
 
 EXACT = 1500
@@ -21,6 +21,7 @@ POWER = 2
 Weigher = Callable[[Tensor], Tensor]
 
 
+@hook
 class Decomposition(NamedTuple):
     """Modes V (n, r) with Vᵀ W V = I, singular values (r,), and the energy Σ σₖ² of all snapshots, of every mode."""
 

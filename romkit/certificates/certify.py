@@ -8,8 +8,8 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import checks
-from romkit.boundary import checked
+from romkit import arrays
+from romkit.boundary import Limit, Numbers, checked
 from romkit.certificates.bounds import ANYWHERE, product, sampled, slopes
 from romkit.certificates.chain import Chain, chain
 from romkit.certificates.lipsdp import lipsdp
@@ -25,8 +25,8 @@ def certify(
     projection: Projection,
     context: Tensor | float | None = None,
     *,
-    center: Tensor | None = None,
-    radius: float = math.inf,
+    center: Numbers | None = None,
+    radius: Limit = math.inf,
     **named: float,
 ) -> xr.Dataset:
     """Bounds of the Lipschitz constants of ρ, φ and P at one context, in physical units and Euclidean norms.
@@ -54,8 +54,6 @@ def certify(
     if projection.basis is not None:
         fix = "certify projection.of_coordinates(): the basis is an isometry in its metric"
         raise InputError("projection", expected="one without a basis in front", got=str(projection.basis), fix=fix)
-    if radius != math.inf:
-        checks.positive("radius", radius)
     double = copy.deepcopy(projection).cpu().double().requires_grad_(False)
     normalization, operator = double.normalization, double(context, **named)
     maps = double.at(normalization.normalise_context(operator.context))
@@ -63,8 +61,7 @@ def certify(
         got, fix = f"{projection.name} at {tuple(operator.context.shape[:-1])} contexts", "see the arguments"
         raise InputError("projection", expected="a chain of layers at one context", got=got, fix=fix)
     mean, scale = normalization.state_shift, normalization.state_scale
-    center = mean if center is None else torch.as_tensor(center, dtype=torch.float64)
-    checks.last_axis("center", center.shape, len(mean), "the components of the state")
+    center = mean if center is None else arrays.states("center", center, len(mean), 1)[0]
     chains = {name: chain(maps, name, mean, scale) for name in MAPS}
     with torch.no_grad():
         found = {"encoder": _bounds(chains["encoder"], center, radius, scale.norm().item())}

@@ -46,6 +46,8 @@ class Layout:
     @checked
     def of(cls, data: xr.Dataset, names: Sequence[str], lead: Sequence[str]) -> "Layout":
         """That of these variables, whose dimensions beside `lead` are the state's."""
+        for name in names:
+            _check_has(data, name)
         variables = tuple(_variable(data[name], lead) for name in names)
         own = {dim for variable in variables for dim in variable.dims}
         coords = {str(dim): _coordinate(data.coords[dim]) for dim in sorted(own) if dim in data.coords}
@@ -86,15 +88,13 @@ class Layout:
         """
         parts = []
         for variable in self.variables:
-            if variable.name not in data:
-                got, fix = f"variables {sorted(map(str, data.data_vars))}", "give data like those of the training"
-                raise InputError("data", expected=f"a variable {variable.name!r}", got=got, fix=fix)
+            _check_has(data, variable.name)
             own = data[variable.name]
             if set(own.dims) != {*lead, *variable.dims} or tuple(own.sizes[d] for d in variable.dims) != variable.shape:
                 expected = f"{variable.name} with dims {(*lead, *variable.dims)} of sizes {variable.shape} at the end"
                 raise InputError("data", expected=expected, got=str(dict(own.sizes)), fix="rename or select dims")
             values = own.transpose(*lead, *variable.dims).values
-            parts.append(values.reshape(*values.shape[: len(lead)], -1))
+            parts.append(values.reshape(*values.shape[: len(lead)], variable.size))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
     @checked
@@ -102,6 +102,9 @@ class Layout:
         self, values: np.ndarray, lead: Sequence[str], coords: Mapping[str, object] | None = None
     ) -> xr.Dataset:
         """An array (*lead, n) as a dataset of the variables, with their dimensions and coordinates."""
+        if values.ndim != len(lead) + 1 or values.shape[-1] != self.size:
+            expected = f"shape ({', '.join([*lead, str(self.size)])})"
+            raise InputError("values", expected=expected, got=f"shape {values.shape}", fix="add or squeeze an axis")
         pieces = np.split(values, np.cumsum([variable.size for variable in self.variables])[:-1], axis=-1)
         variables = {
             variable.name: (
@@ -170,6 +173,12 @@ def fields(data: xr.Dataset) -> xr.Dataset:
         found |= {f"{prefix}{own}": part for own, part in parts.data_vars.items()}
     coords = {name: coord for name, coord in data.coords.items() if AXIS not in coord.dims}
     return xr.Dataset(found, coords, data.attrs)
+
+
+def _check_has(data: xr.Dataset, name: str) -> None:
+    if name not in data:
+        got, fix = f"variables {sorted(map(str, data.data_vars))}", "give data like those of the training"
+        raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
 
 
 def _variable(values: xr.DataArray, lead: Sequence[str]) -> Variable:

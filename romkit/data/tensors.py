@@ -8,12 +8,13 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import arrays
-from romkit.boundary import Count, checked
+from romkit.boundary import Count, checked, hook
 from romkit.data.context import context_matrix
 from romkit.data.schema import DIMS, check_numbers, complete
 from romkit.errors import InputError
 
 
+@hook
 class Snapshots(NamedTuple):
     """States and velocities (N, n) with the context (N, p) of each, in physical units."""
 

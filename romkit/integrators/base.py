@@ -6,14 +6,17 @@ of a first-order problem, and (z, ż) (..., 2m) of a mechanical one (see `romkit
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from romkit import checks
+from romkit import arrays, checks
+from romkit.arrays import Axes
+from romkit.boundary import Hooks, Times, hook
 from romkit.display import Display
+from romkit.engine import Engine
 from romkit.errors import InputError
 from romkit.integrators.domain import Domain
 from romkit.problem import Parts, Problem
@@ -29,7 +32,12 @@ LatentRate = Callable[[Tensor, Tensor], Tensor]
 """(t, w) -> the highest latent rate (..., m): ż, or z̈ of a mechanical problem."""
 
 
-class LatentDynamics(abc.ABC):
+Start = Annotated[Tensor, Axes(None)]
+Parameters = Annotated[Tensor, Axes("parameter_names")]
+Inputs = Annotated[Tensor, Axes("control_names")]
+
+
+class LatentDynamics(Hooks, abc.ABC):
     """A way to move in the latent space.
 
     Attributes:
@@ -43,6 +51,7 @@ class LatentDynamics(abc.ABC):
     decodes_only: ClassVar[bool] = False
     orders: ClassVar[tuple[int, ...]] = (1, 2)
 
+    @hook
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         """The latent state that a trajectory from a full state starts at: the encoded one, unless overridden.
 
@@ -51,11 +60,14 @@ class LatentDynamics(abc.ABC):
             t: the time, a scalar tensor.
             parts: (x,), or (q, q̇) of a mechanical problem, each (..., n).
         """
-        return problem.encode(problem.path.at(t), parts)
+        P = problem.path.at(t)
+        arrays.parts("parts", parts, problem.order, P.state_size)
+        return problem.encode(P, parts)
 
+    @hook
     @abc.abstractmethod
     def solve(
-        self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+        self, problem: Problem, start: Start, times: Times, *, solver: Solver | None = None, engine: Engine = "auto"
     ) -> Solution:
         """Latent states (..., T, order · m) at `times`.
 
@@ -72,10 +84,12 @@ class LatentDynamics(abc.ABC):
 class LatentField(LatentDynamics):
     """Dynamics by a differential equation on the latent space, which a solver integrates."""
 
+    @hook
     @abc.abstractmethod
     def latent_rate(self, problem: Problem) -> LatentRate:
         """The highest rate of the latent coordinates, as a function of time and latent state."""
 
+    @hook
     def field(self, problem: Problem) -> Field:
         """ẇ = g(t, w), the differential equation of the latent state."""
         rate = self.latent_rate(problem)
@@ -109,6 +123,11 @@ class LearnedField(LatentField, Display):
     samples: int
     domain: Domain | None = None
 
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Of the context parameters, then of the inputs."""
+        return self.context_names + self.control_names
+
     def details(self) -> list[str]:
         """The law in lines of text, with what is known of its errors."""
         return [repr(self)]
@@ -122,14 +141,16 @@ class LearnedField(LatentField, Display):
             "details": "\n".join(self.details()),
         }
 
+    @hook
     @abc.abstractmethod
-    def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+    def right_hand_side(self, c: Parameters) -> Callable[[Tensor], Tensor]:
         """w (..., order · m) -> the highest latent rate (..., m), at parameters c (..., p) in physical units.
 
         These are the context, and the inputs behind it where the law has some.
         """
 
-    def at(self, P: ProjectionOperator, control: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+    @hook
+    def at(self, P: ProjectionOperator, control: Inputs | None = None) -> Callable[[Tensor], Tensor]:
         """w -> the highest latent rate at the context of P and inputs (..., q).
 
         Raises:

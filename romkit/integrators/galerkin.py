@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from romkit import arrays
 from romkit.integrators.base import LatentField, LatentRate, least_squares
 from romkit.problem import Parts, Problem
 from romkit.types import Metric, ProjectionOperator
@@ -27,7 +28,9 @@ class Galerkin(LatentField):
     decodes_only = True
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
-        P, (x, *rates) = problem.path.at(t), parts
+        P = problem.path.at(t)
+        arrays.parts("parts", parts, problem.order, P.state_size)
+        x, *rates = parts
         z = nearest(P, x, problem.metric)
         J = P.decode_jacobian(z).tangent
         return problem.join(z, *(least_squares(problem.metric, x, J, rate) for rate in rates))

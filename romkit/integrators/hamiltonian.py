@@ -6,8 +6,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from romkit import checks
+from romkit.boundary import hook
 from romkit.errors import InputError
-from romkit.integrators.base import TRACING_PAYS, LatentDynamics, solve, traced, transposed_product
+from romkit.integrators.base import TRACING_PAYS, LatentDynamics, Start, solve, traced, transposed_product
 from romkit.integrators.galerkin import Galerkin
 from romkit.problem import Parts, Problem
 from romkit.solvers import ImplicitMidpoint, Solution, Solver
@@ -41,6 +43,7 @@ class Hamiltonian(LatentDynamics):
         if problem.order not in self.orders:
             fix = "use Galerkin(), or a system with velocities of its own"
             raise InputError("dynamics", expected="dynamics of first order", got="Hamiltonian()", fix=fix)
+        _halves("start", start, problem, times[0])
         step = float(times[1] - times[0]) if len(times) > 1 else 1.0
         solver = ImplicitMidpoint(step) if solver is None else solver
         field, y0 = self.field(problem), self.momentum(problem, times[0], start)
@@ -49,6 +52,7 @@ class Hamiltonian(LatentDynamics):
         solution = solver(field, y0, times, engine=engine, label="reduced model")
         return solution._replace(states=self.velocity(problem, times[0], solution.states))
 
+    @hook
     def field(self, problem: Problem) -> Field:
         """(t, (z, r)) -> (ż, ṙ), each (..., 2m)."""
 
@@ -64,21 +68,32 @@ class Hamiltonian(LatentDynamics):
 
         return canonical
 
-    def momentum(self, problem: Problem, t: Tensor, w: Tensor) -> Tensor:
+    @hook
+    def momentum(self, problem: Problem, t: Tensor, w: Start) -> Tensor:
         """(z, ż) -> (z, r)."""
-        z, dz = w.chunk(2, dim=-1)
+        z, dz = _halves("w", w, problem, t)
         return torch.cat([z, _times(_inertia(problem, t, z), dz)], dim=-1)
 
-    def velocity(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
+    @hook
+    def velocity(self, problem: Problem, t: Tensor, y: Start) -> Tensor:
         """(z, r) -> (z, ż)."""
-        z, r = y.chunk(2, dim=-1)
+        z, r = _halves("y", y, problem, t)
         return torch.cat([z, solve(_inertia(problem, t, z), r)], dim=-1)
 
-    def lift(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
+    @hook
+    def lift(self, problem: Problem, t: Tensor, y: Start) -> Tensor:
         """(z, r) (..., 2m) -> (q, p) (..., 2n), the cotangent lift of φ."""
         z, dz = self.velocity(problem, t, y).chunk(2, dim=-1)
         q, J = problem.path.at(t).decode_jacobian(z)
         return torch.cat([q, problem.metric(q, _times(J, dz).unsqueeze(-1)).squeeze(-1)], dim=-1)
+
+
+def _halves(name: str, w: Tensor, problem: Problem, t: Tensor) -> tuple[Tensor, Tensor]:
+    """The coordinates in a latent state, and what is behind them, each (..., m)."""
+    m = problem.path.at(t).latent_dim
+    if w.shape[-1] != 2 * m:
+        checks.last_axis(name, w.shape, 2 * m, "latent coordinates, then their momenta or velocities")
+    return w.chunk(2, dim=-1)
 
 
 def _inertia(problem: Problem, t: Tensor, z: Tensor) -> Tensor:

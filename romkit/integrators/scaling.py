@@ -9,7 +9,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import arrays
+from romkit import arrays, checks
 from romkit.boundary import Count, Natural, checked
 from romkit.broadcast import align
 from romkit.data import context_names, context_ranges, control_matrix, control_names
@@ -79,7 +79,10 @@ class Scaling:
     @checked
     def __getitem__(self, problem: int) -> "Scaling":
         """That of one problem of a stack; the same where they share it."""
-        return replace(self, shift=self.shift[problem], scale=self.scale[problem]) if self.shift.ndim > 1 else self
+        if self.shift.ndim == 1:
+            return self
+        problem = checks.index("problem", problem, len(self.shift))
+        return replace(self, shift=self.shift[problem], scale=self.scale[problem])
 
     @checked
     def repeated(self, number: Count) -> "Scaling":

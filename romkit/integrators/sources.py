@@ -16,7 +16,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
-from romkit.boundary import Count, NotNegative, Numbers, Seed, Times, checked
+from romkit.boundary import Count, NotNegative, Numbers, Order, Seed, Times, checked
 from romkit.data import (
     check_dataset,
     check_states,
@@ -76,7 +76,7 @@ def differentiated_samples(
     projection: ProjectionFamily,
     data: xr.Dataset,
     *,
-    order: int = 1,
+    order: Order = 1,
     window: Count | None = None,
     degree: Count | None = None,
 ) -> LatentSamples:
@@ -92,8 +92,6 @@ def differentiated_samples(
     Raises:
         InputError: the order is neither 1 nor 2, or `differentiate` refuses the times or its settings.
     """
-    if order not in (1, 2):
-        raise InputError("order", expected="1 or 2", got=repr(order), fix="take 2 for a mechanical system, else 1")
     check_states(data)
     P = _operator(projection, data)
     with torch.no_grad():

@@ -20,7 +20,8 @@ from romkit.integrators.domain import Domain
 from romkit.integrators.neural_ode import NeuralODEModel
 from romkit.integrators.operator_inference import OperatorModel
 from romkit.integrators.scaling import Scaling
-from romkit.integrators.sindy import Basis, Equation, Fourier, Library, Polynomial, SINDyModel
+from romkit.integrators.sindy import Equation, Fourier, Library, Polynomial, SINDyModel
+from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.library import Product, Some, Sum
 from romkit.sealed import Header, Tensors
 

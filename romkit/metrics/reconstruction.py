@@ -5,10 +5,11 @@ from typing import NamedTuple
 from torch import Tensor
 
 from romkit import arrays
-from romkit.boundary import checked
+from romkit.boundary import checked, hook
 from romkit.types import ProjectionOperator
 
 
+@hook
 class Reconstruction(NamedTuple):
     """Root mean square errors of positions and of velocities, in physical units."""
 

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from romkit import checks
 from romkit.boundary import checked
 from romkit.errors import InputError
+from romkit.plotting.selection import check_numbers
 from romkit.plotting.style import colours, label, panels, plain, style
 
 MAX_PAIRS = 6
@@ -55,6 +56,7 @@ def plot_phase(data: xr.Dataset, x: str, y: str, *, variable: str = "state", col
     components = [str(name) for name in data["component"].values]
     for argument, name in (("x", x), ("y", y)):
         checks.one_of(argument, name, components)
+    check_numbers("data", data, variable)
     values = data[variable].isel(component=[components.index(x), components.index(y)])
     return _curves(values.drop_vars("component").rename(component="axis"), [x, y], [(0, 1)], colour)
 

@@ -4,7 +4,7 @@ import abc
 import copy
 import functools
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -12,43 +12,17 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit import arrays, checks
+from romkit.arrays import Axes
 from romkit.bases import Basis
-from romkit.boundary import checked
+from romkit.boundary import Count, Hooks, checked, hook
 from romkit.data import Layout, context_array, context_names, is_declared
 from romkit.data.context import one_context, only_one
 from romkit.errors import InputError
 from romkit.projections import labelled
 from romkit.projections.described import Described
+from romkit.projections.maps import EncoderDecoder
 from romkit.projections.normalization import BasisNormalization, Normalization
 from romkit.types import Dual
-
-
-class EncoderDecoder(abc.ABC):
-    """Encoder and decoder at one context in normalised coordinates, with tangents: what `Projection.at` returns."""
-
-    @abc.abstractmethod
-    def encode(self, y: Tensor) -> Tensor:
-        """z = ρ(y)."""
-
-    @abc.abstractmethod
-    def decode(self, z: Tensor) -> Tensor:
-        """y = φ(z)."""
-
-    @abc.abstractmethod
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
-        """ρ(y) and Dρ(y) v. The leading axes of v may be larger than those of y wherever y has a 1."""
-
-    @abc.abstractmethod
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
-        """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1."""
-
-    def last_layer(self) -> tuple["EncoderDecoder", Tensor, Tensor] | None:
-        """The maps to a, W (k, n) and shift (..., n), where the decoder ends with y = shift + a W; None elsewhere."""
-        return None
-
-    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
-        """D²φ(z)(w, w), by forward differentiation of `decode_jvp`; override where that is too slow."""
-        return torch.func.jvp(lambda point: self.decode_jvp(point, w).tangent, (z,), (w,))[1]
 
 
 class LastLayer(NamedTuple):
@@ -65,6 +39,7 @@ class LastLayer(NamedTuple):
     shift: Tensor
 
 
+@hook
 class Operator:
     """P = φ ∘ ρ at a fixed context, in physical units. The hyper-network has run; calls are cheap.
 
@@ -82,8 +57,8 @@ class Operator:
         normalization: Normalization,
         maps: EncoderDecoder,
         context: Tensor,
-        latent_dim: int,
-        seeds: int | None = None,
+        latent_dim: Count,
+        seeds: Count | None = None,
     ):
         self._normalization, self._maps, self._seeds = normalization, maps, seeds
         self.context = context
@@ -196,7 +171,11 @@ def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
     return arrays.tensor(name, value).to(dtype)
 
 
-class Projection(nn.Module, Described):
+Context = Annotated[Tensor, Axes("normalization.signature.context_names", like="normalization.context_shift")]
+Rows = Annotated[Tensor, Axes(None, "normalization.size", only=True)]
+
+
+class Projection(Hooks, nn.Module, Described):
     """A family of projection operators indexed by a context: `projection(F=3.15)` is the operator at F = 3.15.
 
     A subclass implements `at`, sets `latent_dim`, and gives in `config` the arguments that rebuild it.
@@ -248,15 +227,18 @@ class Projection(nn.Module, Described):
         """The method with its sizes, for `romkit.fit`: `NcAE.with_sizes(layers=(2, 24, 36))`."""
         return functools.partial(cls, **sizes)
 
+    @hook
     @abc.abstractmethod
-    def at(self, c: Tensor) -> EncoderDecoder:
+    def at(self, c: Context) -> EncoderDecoder:
         """The maps at a context c (..., p) in normalised coordinates."""
 
+    @hook
     def penalty(self, maps: EncoderDecoder) -> Tensor:
         """A term that training adds to the loss (one value per seed) for maps from `at`: zero unless needed."""
         return torch.zeros(())
 
-    def initialise(self, y: Tensor) -> None:
+    @hook
+    def initialise(self, y: Rows) -> None:
         """Hook: called once before training with the snapshots y (N, n) in normalised coordinates."""
 
     def forward(self, context: Tensor | xr.Dataset | None = None, **named: object) -> Operator:
@@ -267,8 +249,9 @@ class Projection(nn.Module, Described):
         """
         return self.operator(self._context(context, named))
 
-    def operator(self, c: Tensor) -> Operator:
-        """The operator at a context c (..., p) in physical units, which nobody checks: for loops and compilers."""
+    @hook
+    def operator(self, c: Context) -> Operator:
+        """The operator at a context c (..., p) in physical units; for loops and compilers."""
         maps = self.at(self.normalization.normalise_context(c))
         return Operator(self.normalization, maps, c, self.latent_dim, self.seeds)
 

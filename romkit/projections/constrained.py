@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from romkit import checks
-from romkit.boundary import Positive, Sizes, checked
+from romkit.boundary import Count, Positive, Sizes, checked, hook
 from romkit.broadcast import align, matmul
 from romkit.projections.activations import Hyperbola, inverse_pair
 from romkit.projections.base import Projection
@@ -102,6 +102,7 @@ class Constrained(Projection):
     def at(self, c: Tensor) -> Networks:
         return layer_pairs((weight() for weight in self.weights), self.slopes, self.biases, self.embedding(c))
 
+    @hook
     def penalty(self, maps: Networks) -> Tensor:
         layers = zip(self.weights, maps.decoder, reversed(maps.encoder), strict=True)
         return sum(weight.penalty(outer.phi_t.mT, inner.psi) for weight, outer, inner in layers)
@@ -162,6 +163,7 @@ class ContextCAE(CAE):
     def at(self, c: Tensor) -> Joint:
         return Joint(super().at(c), c, self.normalization.size)
 
+    @hook
     def penalty(self, maps: Joint) -> Tensor:
         return super().penalty(maps.maps)
 
@@ -218,7 +220,8 @@ class BiasNcAE(Modulated):
     idempotent = True
 
     @staticmethod
-    def slope(signal: int, size: int, generator: torch.Generator) -> FixedSlope:
+    @checked
+    def slope(signal: Count, size: Count, generator: torch.Generator) -> FixedSlope:
         return FixedSlope(MIDDLE_SLOPE, size)
 
 
@@ -229,7 +232,8 @@ class SlopeNcAE(Modulated):
     idempotent = True
 
     @staticmethod
-    def bias(signal: int, size: int, generator: torch.Generator) -> FixedBias:
+    @checked
+    def bias(signal: Count, size: Count, generator: torch.Generator) -> FixedBias:
         return FixedBias(size)
 
 

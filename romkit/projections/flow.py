@@ -12,8 +12,9 @@ from romkit.boundary import Count, Positive, Sizes, Widths, checked
 from romkit.broadcast import align, matmul
 from romkit.errors import InputError
 from romkit.projections.activations import SiLU
-from romkit.projections.base import EncoderDecoder, Projection
+from romkit.projections.base import Projection
 from romkit.projections.hypernetwork import Embedding, Linear, uniform
+from romkit.projections.maps import EncoderDecoder
 from romkit.projections.networks import DecoderStep, run, run_jet, run_jvp
 from romkit.projections.normalization import Normalization
 from romkit.projections.pod import leading_modes

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from romkit.broadcast import align
-from romkit.projections.base import EncoderDecoder
+from romkit.projections.maps import EncoderDecoder
 from romkit.types import Dual, Jet
 
 

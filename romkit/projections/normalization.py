@@ -1,14 +1,16 @@
 """The normalization of a projection: names, units, and the affine map between physical and normalised coordinates."""
 
 from dataclasses import asdict, dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
 
+from romkit.arrays import Axes
 from romkit.bases import Basis, check_size
-from romkit.boundary import checked
+from romkit.boundary import Hooks, checked, hook
 from romkit.data import DIMS, Layout, check_states, context_names, context_ranges, layout_of
 from romkit.errors import InputError
 
@@ -46,8 +48,13 @@ class Signature:
         return cls(**{key: value if isinstance(value, str) else tuple(value) for key, value in fields.items()})
 
 
+States = Annotated[Tensor, Axes("signature.state_names")]
+Seen = Annotated[Tensor, Axes("size")]
+Context = Annotated[Tensor, Axes("signature.context_names")]
+
+
 @checked
-class Normalization(nn.Module):
+class Normalization(Hooks, nn.Module):
     """x = shift + scale · y, c = c_shift + c_scale · d: y and d are what the network sees.
 
     An affine wrap keeps P ∘ P = P. Components of one unit share one scale (the root mean square deviation of
@@ -100,24 +107,30 @@ class Normalization(nn.Module):
         """How many coordinates the network sees."""
         return len(self.signature.state_names)
 
-    def normalise(self, x: Tensor) -> Tensor:
+    @hook
+    def normalise(self, x: States) -> Tensor:
         return (x - self.state_shift) / self.state_scale
 
-    def denormalise(self, y: Tensor) -> Tensor:
+    @hook
+    def denormalise(self, y: Seen) -> Tensor:
         return torch.addcmul(self.state_shift, y, self.state_scale)
 
-    def normalise_tangent(self, v: Tensor) -> Tensor:
+    @hook
+    def normalise_tangent(self, v: States) -> Tensor:
         """ẏ of a velocity ẋ."""
         return v / self.state_scale
 
-    def denormalise_tangent(self, w: Tensor) -> Tensor:
+    @hook
+    def denormalise_tangent(self, w: Seen) -> Tensor:
         """ẋ of a velocity ẏ."""
         return w * self.state_scale
 
-    def normalise_context(self, c: Tensor) -> Tensor:
+    @hook
+    def normalise_context(self, c: Context) -> Tensor:
         return (c - self.context_shift) / self.context_scale
 
-    def denormalise_context(self, c: Tensor) -> Tensor:
+    @hook
+    def denormalise_context(self, c: Context) -> Tensor:
         return torch.addcmul(self.context_shift, c, self.context_scale)
 
 

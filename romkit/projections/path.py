@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import torch
 from torch import Tensor
 
-from romkit.boundary import checked
+from romkit.arrays import Axes
+from romkit.boundary import Time, checked, hook
+from romkit.errors import InputError
 from romkit.projections.base import Operator, Projection
 from romkit.types import ContextFunction
 
@@ -15,6 +17,10 @@ T = TypeVar("T")
 
 STEP = 1e-5
 """Half the interval, in units of time, over which the rate of a context is taken."""
+
+
+Latents = Annotated[Tensor, Axes("projection.latent_dim", like="projection.normalization.state_std")]
+States = Annotated[Tensor, Axes("projection.normalization.signature.state_names")]
 
 
 @checked
@@ -30,20 +36,30 @@ class MovingPath:
     projection: Projection
     context: ContextFunction
 
-    def at(self, t: Tensor) -> Operator:
+    def __post_init__(self):
+        if (dtype := self.projection.normalization.state_std.dtype) != torch.float64:
+            got, fix = str(dtype).removeprefix("torch."), "give copy.deepcopy(projection).double()"
+            raise InputError("projection", expected="one in float64", got=got, fix=fix)
+
+    @hook
+    def at(self, t: Time) -> Operator:
         return self.projection.operator(self.context(t))
 
+    @hook
     def each(self, make: Callable[[Operator], T]) -> Callable[[Tensor], T]:
         return lambda t: make(self.at(t))
 
-    def relative(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
+    @hook
+    def relative(self, t: Time, z: Latents, rate: States) -> Tensor:
         return rate - self.decoder_rate(t, z)
 
-    def carried(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
+    @hook
+    def carried(self, t: Time, z: Latents, rate: Latents) -> Tensor:
         P = self.at(t)
         return rate - P.encode_jvp(P.decode(z), self.decoder_rate(t, z)).tangent
 
-    def decoder_rate(self, t: Tensor, z: Tensor) -> Tensor:
+    @hook
+    def decoder_rate(self, t: Time, z: Latents) -> Tensor:
         """∂ₜ φ(z; c(t)) = D_cφ ċ (..., n): how the decoded state moves while z (..., m) stays."""
         rate = (self.context(t + STEP) - self.context(t - STEP)) / (2 * STEP)
         return torch.func.jvp(lambda c: self.projection.operator(c).decode(z), (self.context(t),), (rate,))[1]

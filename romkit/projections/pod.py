@@ -7,8 +7,10 @@ from romkit.bases import decompose
 from romkit.bases.decomposition import EXACT
 from romkit.boundary import Count, checked
 from romkit.broadcast import matmul
-from romkit.projections.base import EncoderDecoder, Projection
+from romkit.errors import InputError
+from romkit.projections.base import Projection
 from romkit.projections.biorthogonal import orthonormal
+from romkit.projections.maps import EncoderDecoder
 from romkit.projections.normalization import Normalization
 from romkit.types import Dual
 
@@ -68,7 +70,10 @@ def leading_modes(y: Tensor, number: int) -> Tensor:
     y = y.double()
     if y.shape[1] > EXACT:  # an n x n matrix would be too large
         return _filled(decompose(y, number).modes, number)
-    _, vectors = torch.linalg.eigh(y.mT @ y)
+    gram = y.mT @ y
+    if not bool(gram.isfinite().all()):
+        raise InputError("y", expected="finite snapshots", got="NaN, infinity or larger ones", fix="scale the data")
+    _, vectors = torch.linalg.eigh(gram)
     return vectors.flip(-1)[:, :number].contiguous()
 
 

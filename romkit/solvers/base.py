@@ -4,19 +4,23 @@ import abc
 import enum
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import torch
 from torch import Tensor
 
 from romkit import arrays
-from romkit.boundary import Times, checked
+from romkit.arrays import Axes
+from romkit.boundary import Codes, Hooks, Times, checked, hook
 from romkit.engine import Engine
 from romkit.errors import InputError
 from romkit.types import Field
 
 Run = Callable[[Tensor, Tensor], Tensor]
 """(y0, times) -> states (T, ..., d): a solver that has been made ready for one field."""
+
+
+Start = Annotated[Tensor, Axes(None)]
 
 
 class Status(enum.IntEnum):
@@ -26,6 +30,7 @@ class Status(enum.IntEnum):
     DIVERGED = 1
 
 
+@hook
 class Solution(NamedTuple):
     """Times (T,), states (..., T, d) with NaN from a member's divergence on, status (...) of `Status` codes, and cost.
 
@@ -35,7 +40,7 @@ class Solution(NamedTuple):
 
     times: Tensor
     states: Tensor
-    status: Tensor
+    status: Codes
     cost: dict[str, object]
 
 
@@ -49,7 +54,7 @@ def cost_of(solver: object, engine: str, compiling: float, computing: float) -> 
     }
 
 
-class Solver(abc.ABC):
+class Solver(Hooks, abc.ABC):
     """Integrates ẏ = f(t, y) for a whole batch; a diverging member never changes its neighbours.
 
     A member counts as diverged at the first output time at which a component is not finite or exceeds
@@ -82,8 +87,9 @@ class Solver(abc.ABC):
         cost = cost_of(self, name, prepared - started, time.perf_counter() - prepared)
         return Solution(times, *_score(states, self.divergence_threshold), cost)
 
+    @hook
     @abc.abstractmethod
-    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Start, times: Times, engine: Engine, label: str) -> tuple[Run, str]:
         """What integrates the field, and the engine that it is.
 
         It will be called with states like y0 and with `times`, or with one part of them after the other. It gives

@@ -7,8 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from romkit import checks
-from romkit.boundary import checked
+from romkit.boundary import Count, Positive, checked
 from romkit.engine import compiled_if
 from romkit.engine.compiled import Newton
 from romkit.progress import track
@@ -39,15 +38,10 @@ class ImplicitMidpoint(Solver):
     Source: Hairer, Lubich, Wanner (2006), Geometric Numerical Integration, theorem VI.3.5.
     """
 
-    dt: float
-    iterations: int = 20
-    tolerance: float = 1e-14
-    divergence_threshold: float = 1e6
-
-    def __post_init__(self):
-        checks.positive("dt", self.dt)
-        checks.at_least("iterations", self.iterations, 1)
-        checks.positive("tolerance", self.tolerance)
+    dt: Positive
+    iterations: Count = 20
+    tolerance: Positive = 1e-14
+    divergence_threshold: Positive = 1e6
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         grid, size = Grid.between(times, self.dt), y0.shape[-1]

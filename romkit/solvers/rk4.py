@@ -41,7 +41,6 @@ class RK4(Solver):
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         check_field(field, times[0], y0)
-        check_field(field, times[0], y0)
         evaluations = STAGES * Grid.between(times, self.dt).count
         kernel, name = compiled_if(engine, RungeKutta, field, times, y0, evaluations)
         if kernel is None:

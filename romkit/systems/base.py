@@ -14,22 +14,24 @@ from torch import Tensor
 
 from romkit import arrays, checks, provenance
 from romkit.bases import Basis, Weight
-from romkit.boundary import Positive, Seed, Times, checked
+from romkit.boundary import Hooks, Positive, Seed, Times, checked, hook
 from romkit.broadcast import align
 from romkit.data import ContextParameter, context_array, make_dataset
-from romkit.data.context import context_rows, one_context, only_one, varies
+from romkit.data.context import one_context, only_one, varies
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.solvers import RK4, Solution, Solver
+from romkit.systems.axes import Columns, Context, ContextRows, Phases, Recorded, States
 from romkit.systems.motion import Motion, at_each_time, warn_of_divergence
 from romkit.systems.quadratic import Quadratic
+from romkit.systems.splits import contexts_of
 from romkit.systems.terms import Term
 from romkit.types import ContextFunction, Field, Metric, OperatorPath
 
 
-class System(abc.ABC):
+class System(Hooks, abc.ABC):
     """A family of dynamical systems ẋ = f(t, x; c), indexed by the context c.
 
     A subclass names its state and context and writes `rhs` and `initial_state`; it inherits the rest. Shapes:
@@ -72,14 +74,17 @@ class System(abc.ABC):
 
     # -- what a subclass writes ------------------------------------------------------------------------------------
 
+    @hook
     @abc.abstractmethod
-    def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
+    def rhs(self, t: Tensor, x: Phases, c: Context) -> Tensor:
         """ẋ (..., n) at states x (..., n), with c (..., p) already broadcastable against the leading axes of x."""
 
+    @hook
     @abc.abstractmethod
-    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+    def initial_state(self, contexts: Context, rng: np.random.Generator | None) -> Tensor:
         """(C, n) states before the transient, for contexts (C, p); `rng` is None where they are not to be random."""
 
+    @hook
     def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
         """(C, p) contexts of the training set: by default 20, uniform over the training range."""
         low, high = self._ranges()
@@ -90,7 +95,8 @@ class System(abc.ABC):
         axes = [np.linspace(p.low, p.high, 10) for p in self.context]
         return np.array(list(itertools.product(*axes))).reshape(-1, len(self.context))
 
-    def weigh(self, x: Tensor, u: Tensor, c: Tensor) -> Tensor:
+    @hook
+    def weigh(self, x: States, u: Columns, c: Context) -> Tensor:
         """W(x; c) u for columns u (..., n, k): identity, inertia, or the weights of a quadrature over cells."""
         return u
 
@@ -98,7 +104,8 @@ class System(abc.ABC):
         """What `rhs` is the sum of, if it is a polynomial of x of degree two: none by default (see `Term`)."""
         return ()
 
-    def annotate(self, data: xr.Dataset) -> xr.Dataset:
+    @hook
+    def annotate(self, data: Recorded) -> xr.Dataset:
         """Hook to add variables of the system's own to a dataset, one value per trajectory."""
         return data
 
@@ -110,6 +117,11 @@ class System(abc.ABC):
     def state_size(self) -> int:
         """n, the number of state components."""
         return len(self.state_names)
+
+    @property
+    def phase_size(self) -> int:
+        """Components of what `rhs` takes: n, or 2n of a mechanical system."""
+        return self.order * self.state_size
 
     @property
     def context_names(self) -> tuple[str, ...]:
@@ -136,7 +148,8 @@ class System(abc.ABC):
 
         return SystemThroughBasis(self, basis)
 
-    def quadratic(self, context: Tensor) -> Quadratic | None:
+    @hook
+    def quadratic(self, context: Context) -> Quadratic | None:
         """The field at contexts (..., p), where its coefficients are at hand: of systems by `through`."""
         return None
 
@@ -147,11 +160,13 @@ class System(abc.ABC):
             return euclidean
         return lambda x, u: self.weigh(x, u, align(c.to(x), x))
 
-    def problem(self, path: OperatorPath, context: Tensor | ContextFunction) -> Problem:
+    @hook
+    def problem(self, path: OperatorPath, context: Context | ContextFunction) -> Problem:
         """The system as it is reduced by the operators along a path; `context` (..., p) is that of the path."""
         return FirstOrder(path, self.field(context), self.metric(context))
 
-    def start(self, contexts: Tensor, rng: np.random.Generator | None = None) -> Parts:
+    @hook
+    def start(self, contexts: Context, rng: np.random.Generator | None = None) -> Parts:
         """(x,) or (q, q̇), each (C, n), after the transient: where datasets begin and, by default, rollouts too."""
         parts = self._initial_parts(contexts, rng)
         if self.transient == 0:
@@ -215,13 +230,14 @@ class System(abc.ABC):
         Raises:
             InputError: unknown split or context name, a missing context, a duration that is not positive.
         """
-        contexts, rng = self._contexts(split, seed, context)
+        contexts, rng = contexts_of(self, split, seed, context)
         times = torch.arange(max(1, checks.steps(duration or self.duration, self.dt)), dtype=torch.float64) * self.dt
         motion = self.simulate(self.start(contexts, rng), contexts, times)
         attrs = {"split": split or "explicit contexts", "seed": seed}
         return self.annotate(self.record(motion, times, contexts, attrs))
 
-    def record(self, motion: Motion, times: Tensor, contexts: Tensor, attrs: dict[str, object]) -> xr.Dataset:
+    @hook
+    def record(self, motion: Motion, times: Times, contexts: ContextRows, attrs: dict[str, object]) -> xr.Dataset:
         """A motion as a dataset in romkit's schema, with provenance and further attributes."""
         variables = {name: getattr(motion, name) for name in ("state", "velocity", "acceleration")}
         return make_dataset(
@@ -248,9 +264,8 @@ class System(abc.ABC):
             "versions": provenance.versions(),
         }
 
-    # -- details ---------------------------------------------------------------------------------------------------
-
-    def at_rest(self, contexts: Tensor) -> Parts:
+    @hook
+    def at_rest(self, contexts: ContextRows) -> Parts:
         """States to be replaced by given ones, each (C, n): with no velocity, where a system has any."""
         return (contexts.new_zeros(len(contexts), self.state_size),) * self.order
 
@@ -274,18 +289,6 @@ class System(abc.ABC):
 
     def _own_solver(self, context: Tensor | ContextFunction) -> Solver:
         return RK4(self.step or self.dt)
-
-    def _contexts(self, split: str | None, seed: int, named: dict) -> tuple[Tensor, np.random.Generator | None]:
-        if split is None:
-            return torch.from_numpy(context_rows(self.context_names, named)), None
-        checks.one_of("split", split, ("train", "test"))
-        if named:
-            got = f"both {split!r} and {sorted(named)}"
-            raise InputError("split", expected="a split or contexts by name", got=got, fix="drop one")
-        if split == "test":
-            return torch.from_numpy(self.test_contexts()), None
-        rng = np.random.default_rng(seed)
-        return torch.from_numpy(self.train_contexts(rng)), rng
 
     def _context_tensor(self, context: Tensor | float | None, named: dict) -> Tensor:
         if context is None:

@@ -50,7 +50,7 @@ def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> tuple[Tensor, Te
     Returns:
         q, q̇ and q̈, each (..., 16): the given ones, then h(q), Dh q̇ and Dh q̈ + D²h(q̇, q̇).
     """
-    driving = torch.stack([q, v, a])
+    driving = torch.stack([q, v, a] if a.shape == q.shape else torch.broadcast_tensors(q, v, a))
     coupled = _table(*map(Quantity, driving.unbind(-1)), *lengths.unbind(-1))
     return torch.cat([driving, torch.stack([jet.parts for jet in coupled], dim=-1)], dim=-1).unbind()
 

@@ -3,14 +3,16 @@
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from romkit import checks
-from romkit.boundary import checked
+from romkit.boundary import NotNegative, Positive, checked
 from romkit.data import ContextParameter
+from romkit.errors import InputError
 from romkit.progress import track
 from romkit.solvers import Solver
 from romkit.solvers.base import Run, inside
@@ -45,11 +47,11 @@ class KuramotoSivashinsky(System):
     Kassam, Trefethen (2005), Fourth-order time-stepping for stiff PDEs.
     """
 
-    n: int = 64
-    transient: float = 200.0
-    dt: float = 0.05
-    duration: float = 50.0
-    horizon: float = 100.0
+    n: Annotated[int, checks.from_(16)] = 64
+    transient: NotNegative = 200.0
+    dt: Positive = 0.05
+    duration: Positive = 50.0
+    horizon: Positive = 100.0
 
     name = "kuramoto-sivashinsky"
     own_solver = "ETDRK4"
@@ -57,7 +59,8 @@ class KuramotoSivashinsky(System):
     context_may_move = False
 
     def __post_init__(self):
-        checks.at_least("n", self.n, 16)
+        if self.n % 2:
+            raise InputError("n", expected="an even integer", got=self.n, fix=f"give n={self.n + 1}")
 
     @property
     def state_names(self) -> list[str]:

@@ -6,8 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from romkit.boundary import hook
 from romkit.broadcast import align
 from romkit.problem import Parts, Problem, SecondOrder
+from romkit.systems.axes import Context, States
 from romkit.systems.base import Motion, System
 from romkit.types import OperatorPath, SecondOrderField
 
@@ -23,18 +25,21 @@ class MechanicalSystem(System):
     order = 2
     context_may_move = False
 
+    @hook
     @abc.abstractmethod
-    def acceleration(self, t: Tensor, q: Tensor, v: Tensor, c: Tensor) -> Tensor:
+    def acceleration(self, t: Tensor, q: States, v: States, c: Context) -> Tensor:
         """q̈ (..., n) at q, q̇ (..., n), with c (..., p) broadcastable against their leading axes."""
 
-    def initial_velocity(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+    @hook
+    def initial_velocity(self, contexts: Context, rng: np.random.Generator | None) -> Tensor:
         """(C, n) velocities before the transient: at rest by default."""
         return torch.zeros(*contexts.shape[:-1], self.state_size, dtype=contexts.dtype)
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         """The first-order form on y = (q, q̇), (..., 2n)."""
         q, v = x.chunk(2, dim=-1)
-        return torch.cat([v, self.acceleration(t, q, v, c)], dim=-1)
+        a = self.acceleration(t, q, v, c)
+        return torch.cat([v if v.shape == a.shape else v.expand_as(a), a], dim=-1)
 
     def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
         """The right-hand side f(t, q, q̇) at a fixed context, by name or as a tensor (..., p)."""

@@ -37,6 +37,7 @@ class ModelParameter:
     units: str = "1"
     long_name: str = ""
 
+    @checked
     def apply(self, spec: "mujoco.MjSpec", value: float) -> None:
         """Set the value in a model."""
         if callable(self.sets):

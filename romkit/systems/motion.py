@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.boundary import Codes, hook
 from romkit.errors import DivergenceWarning
 from romkit.problem import Parts
 from romkit.solvers import Status
@@ -16,6 +17,7 @@ NAMED = 5
 """How many lost trajectories are named."""
 
 
+@hook
 class Motion(NamedTuple):
     """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status (...).
 
@@ -25,7 +27,7 @@ class Motion(NamedTuple):
     state: Tensor
     velocity: Tensor
     acceleration: Tensor | None
-    status: Tensor
+    status: Codes
     cost: dict[str, object]
 
 

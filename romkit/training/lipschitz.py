@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from romkit import checks
 from romkit.boundary import NotNegative, Positive, checked
 from romkit.errors import InputError
 from romkit.projections.activations import Hyperbola
@@ -29,10 +28,6 @@ class LipschitzBound(Term):
 
     target: Positive = 30.0
     weight: NotNegative = 1.0
-
-    def __post_init__(self):
-        checks.positive("target", self.target)
-        checks.not_negative("weight", self.weight)
 
     def value(self, batch: Evaluated) -> Tensor:
         excess = log_bound(batch.maps) - torch.tensor(self.target, dtype=batch.y.dtype).log()

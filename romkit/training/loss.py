@@ -3,11 +3,12 @@
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from romkit.boundary import NotNegative, checked
+from romkit.arrays import Axes
+from romkit.boundary import Hooks, NotNegative, checked, hook
 from romkit.broadcast import align
 from romkit.errors import InputError
 from romkit.projections import EncoderDecoder, Normalization, Projection
@@ -15,7 +16,10 @@ from romkit.systems import System
 from romkit.training.pipeline import AnyBatch, Batch, ExtendedBatch
 from romkit.types import Dual
 
+Batched = Annotated[Tensor, Axes("snapshots", "weights", like="y")]
 
+
+@hook
 class Evaluated(NamedTuple):
     """A batch with what terms share, in normalised coordinates, for S seeds and B snapshots.
 
@@ -34,7 +38,13 @@ class Evaluated(NamedTuple):
     system: System | None
     extra: Tensor | None
 
-    def mean(self, squares: Tensor) -> Tensor:
+    @property
+    def snapshots(self) -> int:
+        """B."""
+        return self.y.shape[-2]
+
+    @hook
+    def mean(self, squares: Batched) -> Tensor:
         """(S,) mean over the batch of squared components (S, B, n), each weighed as the norm of the loss does."""
         return (squares @ self.weights).mean(-1)
 
@@ -42,13 +52,14 @@ class Evaluated(NamedTuple):
         """f(Py) (S, B, n) of the full model."""
         return normalised_field(self.system, self.projection.normalization, self.decoded.value, self.c)
 
-    def carried(self, velocity: Tensor) -> Tensor:
+    @hook
+    def carried(self, velocity: Batched) -> Tensor:
         """DP(Py) v (S, B, n) of velocities v there."""
         rate = self.maps.encode_jvp(self.decoded.value, velocity).tangent
         return self.maps.decode_jvp(self.encoded.value, rate).tangent
 
 
-class Term(abc.ABC):
+class Term(Hooks, abc.ABC):
     """One term of the loss. A user's own goes into the list of `romkit.fit(..., loss=[...])`.
 
     Attributes:
@@ -57,10 +68,12 @@ class Term(abc.ABC):
 
     needs_field: ClassVar[bool] = False
 
+    @hook
     @abc.abstractmethod
     def value(self, batch: Evaluated) -> Tensor:
         """(S,) value of each seed on its batch, its weight included."""
 
+    @hook
     def attach(
         self, rows: Batch, normalization: Normalization, weights: Tensor, system: System | None
     ) -> Tensor | None:

@@ -10,7 +10,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
-from romkit.boundary import checked
+from romkit.boundary import Count, Natural, checked
 from romkit.data import check_dataset, needing_velocity, split
 from romkit.errors import InputError
 from romkit.training.pipeline import AnyBatch
@@ -31,8 +31,8 @@ class Epoch(NamedTuple):
     `validation` (S,) is the loss on held-out data, None where there are none.
     """
 
-    number: int
-    epochs: int
+    number: Natural
+    epochs: Count
     losses: Tensor
     validation: Tensor | None
 

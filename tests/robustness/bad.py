@@ -1,3 +1,4 @@
+# ruff: noqa: E501, the tables read better in long lines
 """Values that nobody can mean for an annotation, and values that are unusual: refused, or used as they are."""
 
 import collections.abc
@@ -84,6 +85,9 @@ NEVER: dict[object, dict[str, object]] = {
     boundary.Numbers: TENSORS | {"NaN": torch.full((5, 4), NAN)},
     boundary.Mask: TENSORS | {"numbers": torch.ones(3)},
 }
+NEVER[boundary.Order] = NEVER[boundary.Count] | {"3": 3}
+NEVER[boundary.Codes] = TENSORS | {"reals": torch.ones(3)}
+NEVER[boundary.Time] = TENSORS | {"a list": [1.0, 2.0]}
 NEVER[boundary.Mask] = {k: v for k, v in NEVER[boundary.Mask].items() if k != "booleans"}
 ODD: dict[object, dict[str, object]] = {
     Tensor: UNUSUAL,
@@ -97,6 +101,11 @@ ODD: dict[object, dict[str, object]] = {
     boundary.FilePath: {"a folder": FOLDER, "nowhere": FOLDER / "no" / "where", "of a process": "/proc/self/mem/a"},
     boundary.Seed: {"2^62": 2**62},
 }
+SIZES = (
+    "dt", "step", "duration", "horizon", "transient", "iterations", "tolerance", "steps", "length", "every", "batch", "epochs",
+    "weight", "learning_rate", "patience", "seed", "window", "degree", "rank", "threshold", "level",
+)  # fmt: skip
+"""Arguments that are no negative number, whatever their annotation says."""
 ARGUMENTS: dict[str, dict[str, object]] = {
     "initial_state": {k: v for k, v in TENSORS.items()} | {"NaN": [NAN] * 4, "infinite": [INF] * 4, "three": [1.0] * 3},
     "context": {"complex": 3j, "nan": NAN, "text": "3", "a list of text": ["a"]},
@@ -109,13 +118,16 @@ def values(name: str, annotation: object, example: object) -> Iterator[Bad]:
     """What an argument is tried with."""
     optional = type(None) in get_args(annotation) or example is None
     if annotation is object or annotation is None:
-        yield from (Bad(label, value, False) for label, value in (JUNK | {"None": None} | UNUSUAL).items())
+        yield from (Bad(label, value, False) for label, value in ({"None": None} | UNUSUAL).items())
+        yield from (Bad(label, value) for label, value in JUNK.items())
         yield from (Bad(label, value) for label, value in ARGUMENTS.get(name, {}).items())
         return
     kinds = _kinds(annotation)
     for each in kinds:
         yield from (Bad(label, value, False) for label, value in ODD.get(each, {}).items())
     yield from (Bad(label, value) for label, value in _never(kinds).items())
+    if name in SIZES and not isinstance(example, dict):
+        yield from (Bad(label, value) for label, value in {"-1": -1, "-inf": -INF, "nan": NAN}.items())
     if not optional:
         yield Bad("None", None)
 

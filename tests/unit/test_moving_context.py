@@ -158,6 +158,9 @@ class TurningPath:
         turned = (P.P.decode_jacobian(inner).tangent @ turning.unsqueeze(-1)).squeeze(-1)
         return rate - self.path.decoder_rate(t, inner) - turned
 
+    def carried(self, t, z, rate):
+        raise NotImplementedError  # of laws
+
 
 def test_a_ramp_is_followed_as_a_constant_context_is_but_only_with_the_extra_term():
     """Lorenz96 with the shipped model, over the range on one side of the change of wave number.

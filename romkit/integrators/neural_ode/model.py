@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from romkit.boundary import Natural, Order, checked, hook
 from romkit.broadcast import align, matmul
-from romkit.integrators.base import LearnedField
+from romkit.integrators.base import LearnedField, Parameters
 from romkit.integrators.domain import Domain
 from romkit.integrators.scaling import Scaling
 from romkit.types import Field
@@ -16,6 +17,7 @@ Layers = tuple[tuple[Tensor, Tensor], ...]
 """Weights (..., inputs, outputs) and biases (..., outputs); the leading axis, if any, is the stack."""
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class NeuralODEModel(LearnedField):
     """The latent field that `NeuralODE.fit` returns. A stack of fields drives a stack of projections.
@@ -38,9 +40,9 @@ class NeuralODEModel(LearnedField):
     scale: Tensor
     rate: Tensor
     context: Scaling
-    order: int
+    order: Order
     source: str
-    samples: int
+    samples: Natural
     velocity_error: Tensor
     trajectory_error: Tensor
     control_names: tuple[str, ...] = ()
@@ -70,13 +72,15 @@ class NeuralODEModel(LearnedField):
 
         return g
 
-    def motion(self, c: Tensor) -> Field:
+    @hook
+    def motion(self, c: Parameters) -> Field:
         """ẇ (..., d) of w = z or (z, ż) at a context c (..., p)."""
         g = self.right_hand_side(c)
         if self.order == 1:
             return lambda t, w: g(w)
         return lambda t, w: torch.cat([w.chunk(2, dim=-1)[1], g(w)], dim=-1)
 
+    @hook
     def detached(self, *, single: bool) -> "NeuralODEModel":
         """A copy without gradients; with `single`, the only field of its stack, without the leading axis."""
         plain = lambda tensor: tensor.detach()[0] if single else tensor.detach()  # noqa: E731

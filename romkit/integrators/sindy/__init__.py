@@ -5,7 +5,6 @@ print(law)                                              # δz0' = ...
 run = romkit.rollout(system, ncae, dynamics=law, F=3.15)
 """
 
-from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.ensemble import SINDyEnsemble
 from romkit.integrators.sindy.estimator import SINDy
 from romkit.integrators.sindy.library import Fourier, Library, Polynomial, Terms
@@ -13,7 +12,6 @@ from romkit.integrators.sindy.model import Equation, SINDyModel
 from romkit.integrators.sindy.weak import WeakSINDy
 
 __all__ = [
-    "Basis",
     "Equation",
     "Fourier",
     "Library",

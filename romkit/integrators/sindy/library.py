@@ -5,29 +5,36 @@ import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from romkit.boundary import Count, Natural, checked
+from romkit.arrays import Axes
+from romkit.boundary import Count, Hooks, Natural, checked, hook
 from romkit.errors import InputError
 
 CONSTANT = "1"
 
 
-class Library(abc.ABC):
+Variables = Annotated[Tensor, Axes(None)]
+
+
+class Library(Hooks, abc.ABC):
     """Terms θ₁, ..., θ_K of d variables. `a + b` has the terms of both, `a * b` every product of a term of each.
 
     A term whose name appears twice counts once; products of polynomials with each other repeat terms under other
     names, so raise the degree instead.
     """
 
+    @hook
     @abc.abstractmethod
     def names(self, variables: Sequence[str]) -> list[str]:
         """The K names, for variables with these names."""
 
+    @hook
     @abc.abstractmethod
-    def __call__(self, x: Tensor) -> list[Tensor]:
+    def __call__(self, x: Variables) -> list[Tensor]:
         """The K terms at x (..., d), each (...)."""
 
     @checked

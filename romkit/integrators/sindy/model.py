@@ -1,13 +1,13 @@
 """A law in terms: prints itself, and drives the latent space of any projection."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 from torch import Tensor
 
 from romkit import checks
-from romkit.boundary import Count, checked
+from romkit.boundary import Count, Mask, Natural, Order, checked
 from romkit.errors import InputError
 from romkit.integrators.base import LearnedField
 from romkit.integrators.domain import Domain
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import sympy
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Equation(LearnedField):
     """żᵢ = Σₖ ξₖᵢ θₖ(z, c), or z̈ᵢ = Σₖ ξₖᵢ θₖ(z, ż, c): what is common to laws that are linear in their coefficients.
@@ -38,11 +39,11 @@ class Equation(LearnedField):
 
     basis: Basis
     coefficients: Tensor
-    order: int
+    order: Order
     source: str
-    samples: int
+    samples: Natural
     condition: Tensor
-    converged: Tensor
+    converged: Mask
     residual: Tensor
     control_names: tuple[str, ...] = ()
     domain: Domain | None = None
@@ -130,10 +131,14 @@ class Equation(LearnedField):
     def __getitem__(self, index: int) -> Self:
         if self.coefficients.ndim < 3:
             raise InputError("index", expected="a stack of equations", got="a single one", fix="use it as it is")
+        index = checks.index("index", index, len(self))
         parts = ("coefficients", "condition", "converged", "residual")
         domain = None if self.domain is None else self.domain[index]
         own = {part: getattr(self, part)[index] for part in parts}
         return replace(self, basis=self.basis[index], domain=domain, **own)
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[k] for k in range(len(self)))
 
     def __len__(self) -> int:
         return len(self.coefficients) if self.coefficients.ndim > 2 else 1

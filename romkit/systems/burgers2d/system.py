@@ -2,13 +2,14 @@
 
 import functools
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from romkit import checks
-from romkit.boundary import checked
+from romkit.boundary import Positive, checked
 from romkit.data import ContextParameter
 from romkit.solvers import Solver
 from romkit.systems.base import System
@@ -47,10 +48,10 @@ class Burgers2D(System):
     mitigating the Kolmogorov barrier to reducibility, section 5.
     """
 
-    cells: int = 100
-    dt: float = 0.05
-    duration: float = 25.0
-    horizon: float = 25.0
+    cells: Annotated[int, checks.from_(2)] = 100
+    dt: Positive = 0.05
+    duration: Positive = 25.0
+    horizon: Positive = 25.0
 
     name = "burgers2d"
     own_solver = "Trapezoidal"
@@ -59,9 +60,6 @@ class Burgers2D(System):
         ContextParameter("mu2", "1", 0.015, 0.03, "growth of the source"),
     )
     context_may_move = False
-
-    def __post_init__(self):
-        checks.at_least("cells", self.cells, 2)
 
     @functools.cached_property
     def state_names(self) -> list[str]:

@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import Tensor
 
 from romkit import arrays, checks
-from romkit.boundary import checked
+from romkit.boundary import NotNegative, Positive, checked
 from romkit.broadcast import align
 from romkit.data import ContextParameter, context_matrix, trajectories
 from romkit.problem import Parts
@@ -67,24 +67,19 @@ class CylinderWake(System):
     Source: Schäfer, Turek (1996), Benchmark computations of laminar flow around a cylinder.
     """
 
-    mesh: str = "standard"
-    disturbance: float = 0.3
-    step: float = 0.0005
-    dt: float = 0.008
-    transient: float = 2.0
-    duration: float = 10.0
-    horizon: float = 10.0
+    mesh: Annotated[str, checks.named(MESHES)] = "standard"
+    disturbance: NotNegative = 0.3
+    step: Positive = 0.0005
+    dt: Positive = 0.008
+    transient: NotNegative = 2.0
+    duration: Positive = 10.0
+    horizon: Positive = 10.0
 
     name = "cylinder-wake"
     simulator = "BDF2, convection extrapolated"
     context = (ContextParameter("Re", "1", 30.0, 150.0, "Reynolds number of the mean inflow"),)
     context_may_move = False
     time_units = "s"
-
-    def __post_init__(self):
-        checks.one_of("mesh", self.mesh, MESHES)
-        checks.not_negative("disturbance", self.disturbance)
-        checks.positive("step", self.step, unit="s")
 
     @property
     def flow(self) -> Discretisation:

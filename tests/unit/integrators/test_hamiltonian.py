@@ -107,4 +107,4 @@ def test_it_is_for_mechanical_systems(lorenz_data):
     model = CAE(Normalization.from_dataset(lorenz_data), torch.Generator(), layers=(2, 4, 36)).double()
     problem = FirstOrder(ConstantPath(model(F=3.15)))
     with pytest.raises(InputError, match="dynamics: expected dynamics of first order"):
-        Hamiltonian().solve(problem, torch.zeros(1, 2), torch.zeros(2))
+        Hamiltonian().solve(problem, torch.zeros(1, 2), torch.arange(2.0))

@@ -1,6 +1,5 @@
 """SINDy: pysindy's support and coefficients on five problems; stacks, ensembles, printing, rollouts, bad input."""
 
-import dataclasses
 import subprocess
 import sys
 
@@ -97,8 +96,7 @@ def test_each_problem_of_a_stack_is_scaled_by_its_own_samples(lorenz63):
     offset = torch.tensor([0.0, 50.0, -7.0], dtype=torch.float64)[:, None, None]
     samples = LatentSamples.first_order(size * lorenz63.inputs + offset, size * lorenz63.targets)
     stack = SINDy(degree=2, threshold=0.01).fit_samples(samples.scaled())
-    P = dataclasses.make_dataclass("P", ["context", "latent_dim"])(torch.empty(3, 1, 0, dtype=torch.float64), 3)
-    field = stack.at(P)
+    field = stack.right_hand_side(torch.empty(3, 1, 0, dtype=torch.float64))
     assert torch.allclose(field(samples.inputs), samples.targets, atol=1e-6)
     assert torch.allclose(stack.predict(samples.inputs), samples.targets, atol=1e-6)
     ensemble = SINDy(degree=2, threshold=0.01).fit_ensemble(samples.scaled(), models=5, seed=1)

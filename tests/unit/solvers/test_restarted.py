@@ -50,7 +50,7 @@ def test_a_field_is_compiled_once_for_all_parts():
     assert torch.allclose(eager.states, compiled.states, rtol=1e-12)
     calls.clear()
     Restarted(RK4(0.01), 3, double)(counted, START, TIMES, engine="compiled")
-    assert len(calls) == 6  # its shape looked at by both solvers, recorded, and compared with torch at three states
+    assert len(calls) == 5  # its shape looked at, recorded, and compared with torch at three states
 
 
 def test_a_lost_member_stays_lost_and_harms_nobody():

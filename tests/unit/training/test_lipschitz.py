@@ -7,8 +7,9 @@ import torch
 
 import romkit
 from romkit.errors import InputError
-from romkit.training import LipschitzBound, Reconstruction
+from romkit.training import Evaluated, LipschitzBound, Reconstruction
 from romkit.training.lipschitz import log_bound
+from romkit.types import Dual
 from tests.properties.test_projection_laws import make
 
 
@@ -39,8 +40,6 @@ def test_what_it_refuses(lorenz_data):
 
 
 def _batch():
-    class Batch:
-        maps = make("ncae", (2, 4, 1, 5)).at(torch.zeros(1))
-        y = torch.zeros(1)
-
-    return Batch()
+    model, y = make("ncae", (2, 4, 1, 5)), torch.zeros(1, 5)
+    pair = Dual(y, y)
+    return Evaluated(model, model.at(torch.zeros(1)), y, y, torch.zeros(1, 1), pair, pair, torch.ones(5), None, None)

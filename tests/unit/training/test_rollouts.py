@@ -84,7 +84,7 @@ def test_the_term_with_the_field_is_what_the_operator_says(lorenz, waves):
     with torch.no_grad():
         P = stacked(c)
         on_manifold = P(x)
-        f = lorenz.field(c)(None, on_manifold)
+        f = lorenz.field(c)(torch.zeros(()), on_manifold)
         carried = P.jvp(on_manifold, f).tangent
         wanted = 2.0 * (v - carried).square()
         wanted = (wanted / normalization.state_scale**2).sum(-1).mean(-1)

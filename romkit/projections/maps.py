@@ -1,0 +1,36 @@
+"""Encoder and decoder at one context, before units and scaling."""
+
+import abc
+
+import torch
+from torch import Tensor
+
+from romkit.types import Dual
+
+
+class EncoderDecoder(abc.ABC):
+    """Encoder and decoder at one context in normalised coordinates, with tangents: what `Projection.at` returns."""
+
+    @abc.abstractmethod
+    def encode(self, y: Tensor) -> Tensor:
+        """z = ρ(y)."""
+
+    @abc.abstractmethod
+    def decode(self, z: Tensor) -> Tensor:
+        """y = φ(z)."""
+
+    @abc.abstractmethod
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
+        """ρ(y) and Dρ(y) v. The leading axes of v may be larger than those of y wherever y has a 1."""
+
+    @abc.abstractmethod
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
+        """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1."""
+
+    def last_layer(self) -> tuple["EncoderDecoder", Tensor, Tensor] | None:
+        """The maps to a, W (k, n) and shift (..., n), where the decoder ends with y = shift + a W; None elsewhere."""
+        return None
+
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        """D²φ(z)(w, w), by forward differentiation of `decode_jvp`; override where that is too slow."""
+        return torch.func.jvp(lambda point: self.decode_jvp(point, w).tangent, (z,), (w,))[1]
