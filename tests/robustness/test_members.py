@@ -34,7 +34,7 @@ def starts(members, wild):
         (Restarted(RK4(0.02), 2, lambda t, y: y), "compiled"),
         (PerMember(), "torch"),
     ],
-    ids=str,
+    ids=lambda solver: type(solver).__name__,
 )
 def test_others_are_left_alone(solver, engine):
     before, after = (solver(field, y0, TIMES, engine=engine) for y0 in starts(MEMBERS, PLACES))

@@ -128,6 +128,7 @@ class Turned:
 
     def __init__(self, P, angle):
         self.P, self.R = P, torch.stack([angle.cos(), -angle.sin(), angle.sin(), angle.cos()]).view(2, 2)
+        self.state_size = P.state_size
 
     def encode(self, x):
         return self.P.encode(x) @ self.R.T
