@@ -55,6 +55,8 @@ class Unaware:
     def relative(self, t, z, rate):
         return rate
 
+    carried = relative
+
 
 @pytest.mark.parametrize("dynamics", [Galerkin(), PetrovGalerkin()])
 def test_a_manufactured_motion_is_followed_only_with_the_extra_term(ncae, dynamics):
