@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
     from studies.runner import Executor, Sweep, Task
 
-PRESETS = ("smoke", "equal", "half", "double", "guarantees", "rollouts")
+PRESETS = ("smoke", "equal", "half", "double", "long", "guarantees", "rollouts", "dynamics")
 
 
 def plan(preset: str) -> "list[Task]":

@@ -13,11 +13,17 @@ from studies.runner import Task
 FRESH = tuple(range(20, 30))
 """Seeds of the results; sizes and settings were chosen with the seeds 100 and 101, on validation contexts."""
 
+FRESHER = tuple(range(30, 40))
+"""Seeds of the longer trainings, whose settings were chosen after the results of `FRESH` were known."""
+
 SNAPSHOTS: dict[str, Settings] = {
     "lorenz96": (("epochs", 150), ("batch_size", 256)),
     "pendulum": (("epochs", 400), ("every", 4), ("schedule", "cosine"), ("learning_rate", 1e-2)),
 }
 """Training on snapshots, the same for all methods."""
+
+STEADY: Settings = (("batch_size", 256), ("clip", 0.1))
+"""Of longer trainings on Lorenz96: gradients so short that no step throws a seed far back."""
 
 NCAE = (("embedding", (4, 4, 4)), ("layers", (4, 8, 12, 15, 16, 16)))
 SIZES: dict[str, dict[str, dict[str, Settings]]] = {
@@ -69,17 +75,22 @@ FOLLOWED = {
 """Latent dynamics by which the flows of the race are followed as far as the models of the drift study."""
 
 
+REFINED: Settings = (("preset", "dynamics"), ("epochs", 400), *STEADY, ("rollouts.every", 1))
+"""The preset `dynamics`, for Lorenz96."""
+
+
 def tasks(preset: str) -> list[Task]:
     """What a preset computes."""
+    if preset == "long":
+        return [Race(_lorenz96(method, "long", (("epochs", 600), *STEADY))) for method in ("flow", "film-ae")]
+    if preset == "dynamics":
+        models = [_lorenz96(method, "dynamics", REFINED) for method in ("flow", "film-ae")]
+        return [_followed(model, *way) for model in models for way in FOLLOWED["lorenz96"]]
     if preset == "guarantees":
         return list(GUARANTEES)
     if preset == "rollouts":
         flows = {race.model.system: race.model for race in tasks("equal") if race.model.method == "flow"}
-        return [
-            Drift(flows[system], name, settings, plan.duration, plan.step)
-            for system, ways in FOLLOWED.items()
-            for plan, name, settings in ways
-        ]
+        return [_followed(flows[system], *way) for system, ways in FOLLOWED.items() for way in ways]
     if preset == "smoke":
         races = [_smoke(plan) for plan in (SMOKE_LORENZ96, SMOKE_PENDULUM)]
         return [*races, Certificates("pendulum", 0.01, contexts=1, pairs=1000), Energy(True, 2e-3, steps=20, every=2)]
@@ -89,6 +100,14 @@ def tasks(preset: str) -> list[Task]:
         for system, methods in SIZES[preset].items()
         for method, sizes in methods.items()
     ]
+
+
+def _lorenz96(method: str, training: str, settings: Settings) -> Model:
+    return Model("lorenz96", method, training, FRESHER, LORENZ96.data, settings)
+
+
+def _followed(model: Model, plan: Plan, dynamics: str, settings: Settings) -> Drift:
+    return Drift(model, dynamics, settings, plan.duration, plan.step)
 
 
 def _smoke(plan: Plan) -> Race:
