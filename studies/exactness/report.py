@@ -1,6 +1,7 @@
 """REPORT.md: the tables of all presets that have results."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,12 @@ from romkit.files import atomic
 from studies.exactness import PRESETS
 from studies.markdown import table
 from studies.rollout_drift.config import SWITCH
+from studies.rollout_drift.report import MARGIN
 from studies.runner.archive import read
 
 MAPS = {"encoder": "ρ", "decoder": "φ", "projection": "P"}
+RACES = {preset: f"size {preset}" for preset in ("smoke", "equal", "half", "double")}
+RACES["long"] = "size equal, longer training"
 TITLES = {"lorenz96": "Lorenz96", "pendulum": "Pendulum"}
 BELOW = 0.012
 """So far below the change of wave number, in F, waves still decay in the data: these are on no surface."""
@@ -49,7 +53,7 @@ def _page(folder: Path) -> Iterator[str]:
             runs = sorted(races, key=_velocity)
             if not runs:
                 continue
-            yield f"\n## {title}, size {preset}\n\nRoot mean squares over all test contexts.\n"
+            yield f"\n## {title}, {RACES[preset]}\n\nRoot mean squares over all test contexts.\n"
             yield table(HEAD, [_row(run) for run in runs])
             if system == "lorenz96":
                 yield "\nVelocity RMSE of each forcing, averaged over forcings:\n"
@@ -70,19 +74,44 @@ def _guarantees(found: list[xr.Dataset]) -> Iterator[str]:
         )
 
 
-def _rollouts(found: list[xr.Dataset]) -> Iterator[str]:
-    if found:
-        yield "\n## Rollouts of the flows of size equal\n\nUntil NRMSE exceeds 0.5; ten seeds.\n"
-        yield table(
-            ("model", "dynamics", "median", "share > 100", "share > 500", "diverged"), [_valid(r) for r in found]
-        )
+def _rollouts(title: str, found: list[xr.Dataset]) -> Iterator[str]:
+    for system, (rule, head, row) in FOLLOWED.items():
+        runs = [run for run in found if run.attrs["task"].startswith(system)]
+        if runs:
+            seeds = runs[0].seed.values
+            yield f"\n## {title}: {TITLES[system]}\n\n{rule} Seeds {seeds[0]} to {seeds[-1]}.\n"
+            yield table(("method", "dynamics", *head, "diverged", "training, CPU min"), [_valid(r, row) for r in runs])
 
 
-def _valid(run: xr.Dataset) -> list[str]:
-    times = run.valid_time.values.ravel()
-    shares = [f"{np.mean(times > limit):.0%}" for limit in (100, 500)]
-    lost = f"{int(run.diverged.sum())} of {times.size}"
-    return [run.attrs["task"], run.attrs["dynamics"], f"{np.median(times):.0f}", *shares, lost]
+def _valid(run: xr.Dataset, row: Callable[[xr.Dataset], list[str]]) -> list[str]:
+    lost = f"{int(run.diverged.sum())} of {run.valid_time.size}"
+    minutes = f"{run.attrs['training_cpu_seconds'] / 60:.1f}"
+    return [run.attrs["method"], run.attrs["dynamics"], *row(run), lost, minutes]
+
+
+def _waves(run: xr.Dataset) -> list[str]:
+    away = run.valid_time.isel(context=np.abs(run.F.values - SWITCH) >= MARGIN)
+    shares = [(run.valid_time > 100), (run.valid_time > 500), (away > 500)]
+    return [f"{np.median(run.valid_time):.0f}", *(f"{float(share.mean()):.0%}" for share in shares)]
+
+
+def _motions(run: xr.Dataset) -> list[str]:
+    whole = run.valid_time >= DURATION * (1 - 1e-9)
+    return [f"{float(whole.mean()):.2%}", f"{float(run.peak_energy_drift.median()):.0e}"]
+
+
+DURATION = 30.0
+"""Of the pendulum's rollouts, in s."""
+
+FOLLOWED = {
+    "lorenz96": (
+        "Time until NRMSE exceeds 0.5, of 1000; away from the change of wave number by 0.004 or more.",
+        ("median", "share > 100", "share > 500", "share > 500, away"),
+        _waves,
+    ),
+    "pendulum": ("Of 256 configurations over 30 s.", ("valid to the end", "energy error, median"), _motions),
+}
+"""What is said of rollouts of a system, its columns, and what fills them."""
 
 
 def _bound(run: xr.Dataset, which: str) -> list[str]:
@@ -99,7 +128,11 @@ def _energy(run: xr.Dataset) -> list[str]:
     return [str(run.attrs["solver"]).split(", iter")[0].split(", div")[0] + ")", str(run.attrs["steps"]), *sizes]
 
 
-OWN = {"guarantees": _guarantees, "rollouts": _rollouts}
+OWN = {
+    "guarantees": _guarantees,
+    "rollouts": partial(_rollouts, "Rollouts after training on snapshots, size equal"),
+    "dynamics": partial(_rollouts, "Rollouts with the preset dynamics, size equal"),
+}
 """Sections of presets that are no races."""
 
 
