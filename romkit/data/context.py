@@ -148,10 +148,16 @@ class Contexts(NamedTuple):
             now = {name: value(float(t)) if name in moving else value for name, value in values.items()}
             return torch.from_numpy(context_rows(names, now))
 
+        def same(c: Tensor, t: Tensor) -> Tensor:
+            if c.shape == initial.shape:
+                return c
+            got, fix = f"{len(initial)} at first, {len(c)} at t = {t:g}", "give as many values at all times"
+            raise InputError(", ".join(moving), expected="one number of trajectories", got=got, fix=fix)
+
         initial = path(times[0])
         if not moving:
             return cls(initial, initial)
-        over_time = torch.stack([path(t) for t in times], dim=-2)
+        over_time = torch.stack([same(path(t), t) for t in times], dim=-2)
         return cls(initial, over_time, path, moving)
 
     @checked

@@ -46,6 +46,8 @@ def check_run(run: xr.Dataset) -> None:
         if run[name].dtype.kind not in "fiu":
             fix = "give what romkit.rollout returned"
             raise InputError("run", expected=f"numbers in {name}", got=f"dtype {run[name].dtype}", fix=fix)
+    if not np.isfinite(run["status"].values).all():
+        raise InputError("run", expected="a status for each trajectory", got="NaN", fix="give what rollout returned")
 
 
 def check_numbers(argument: str, data: xr.Dataset, *names: str) -> None:

@@ -68,6 +68,9 @@ def _chain(n: int, latent_dim: int | None, layers: Sequence[int] | None) -> tupl
         chain = (m, min(n, max(2 * m, min(WIDEST, (m + n) // 2))), n)
     else:
         chain = layers
+    if latent_dim not in (None, chain[0]):
+        fix = "drop one of the two"
+        raise InputError("latent_dim", expected=f"{chain[0]}, as layers begin", got=latent_dim, fix=fix)
     if chain[-1] != n or list(chain) != sorted(chain):
         name, fix = "latent_dim" if layers is None else "layers", f"end with {n} and start with the latent dimension"
         expected = f"sizes that do not decrease from the latent side to n = {n}"

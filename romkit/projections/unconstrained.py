@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from romkit.boundary import Sizes, checked
 from romkit.broadcast import align, matmul
+from romkit.errors import InputError
 from romkit.projections.activations import ReLU, SiLU
 from romkit.projections.base import Projection
 from romkit.projections.hypernetwork import Linear
@@ -76,6 +77,10 @@ class AE(Projection):
         encoder: Sizes,
         decoder: Sizes,
     ):
+        n = normalization.size
+        if (encoder[0], encoder[-1], decoder[-1]) != (n, decoder[0], n):
+            expected, got = f"sizes (m, ..., {n}) after an encoder ({n}, ..., m)", f"{decoder} after {encoder}"
+            raise InputError("decoder", expected=expected, got=got, fix="leave both out, and give layers")
         super().__init__(normalization, {"encoder": list(encoder), "decoder": list(decoder)})
         self.latent_dim, p = int(decoder[0]), len(normalization.signature.context_names)
         self.encoder = _linears([encoder[0] + p, *encoder[1:]] if self.joint else encoder, generator)

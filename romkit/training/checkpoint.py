@@ -63,8 +63,8 @@ class Checkpoint:
         if header.get("checkpoint") != self.identity:
             raise FileError(self.path, problem="belongs to a run with other settings, data or seeds", fix=fix)
         try:
-            return _unpacked(header, tensors, like)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            return _unpacked(tensors, like)
+        except (KeyError, ValueError, RuntimeError) as error:
             raise FileError(self.path, problem=f"does not fit this run ({reason(error)})", fix=fix) from error
 
     def save_if_due(self, snapshot: Snapshot) -> None:
@@ -78,10 +78,8 @@ class Checkpoint:
         A disk that is full or gone must not cost what has been trained: from then on, the run goes on without.
         """
         started = time.perf_counter()
-        said, tensors = _packed(snapshot)
-        header = {"checkpoint": self.identity, "said": {name: value.tolist() for name, value in said.items()}}
         try:
-            sealed.write(self.path, "checkpoint", header, tensors)
+            sealed.write(self.path, "checkpoint", {"checkpoint": self.identity}, _packed(snapshot))
         except FileError as error:
             warnings.warn(f"training goes on without checkpoints: {error}", RuntimeWarning, stacklevel=3)
             self._next = math.inf
@@ -89,32 +87,36 @@ class Checkpoint:
         self._next = time.perf_counter() + (time.perf_counter() - started) / SHARE
 
 
-def _packed(run: Snapshot) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """What is said about a run, which may be infinite and goes into the header; and what computes, finite always."""
-    said = run.plateaus._asdict() | {"losses": run.losses} | {f"best.{k}": v for k, v in run.best._asdict().items()}
+def _packed(run: Snapshot) -> sealed.Tensors:
+    """What computes, which is finite always, and the bytes of what may be infinite: losses."""
     state = {"theta": run.state.theta, "count": run.state.count, "alive": run.state.alive}
-    state |= {f"moment.{k}": moment for k, moment in enumerate(run.state.moments)}
-    return said, state | {"best.theta": said.pop("best.theta")}
+    state |= {f"moment.{k}": moment for k, moment in enumerate(run.state.moments)} | {"best.theta": run.best.theta}
+    return state | {name: value.unsqueeze(-1).contiguous().view(torch.uint8) for name, value in _said(run).items()}
 
 
-def _unpacked(header: sealed.Header, tensors: sealed.Tensors, like: Snapshot) -> Snapshot:
+def _said(run: Snapshot) -> dict[str, Tensor]:
+    """What is known of a run, beside its parameters."""
+    best = {f"best.{name}": value for name, value in run.best._asdict().items() if name != "theta"}
+    return {"losses": run.losses} | {f"plateau.{k}": value for k, value in run.plateaus._asdict().items()} | best
+
+
+def _unpacked(tensors: sealed.Tensors, like: Snapshot) -> Snapshot:
     """The snapshot of a file, with shapes, dtypes and device of `like`, but for the number of epochs.
 
     Raises:
-        KeyError, TypeError, ValueError, RuntimeError: it has others.
+        KeyError, ValueError, RuntimeError: it has others.
     """
-    said, state = _packed(like)
-    said = {name: value.new_tensor(header["said"][name]).reshape(-1, *value.shape[1:]) for name, value in said.items()}
-    state |= {name: tensors[name].to(value.device) for name, value in state.items()}
-    for name, value in _packed(like)[1].items():
-        if state[name].shape != value.shape or state[name].dtype != value.dtype:
-            raise ValueError(f"{name} is {tuple(state[name].shape)}, not {tuple(value.shape)}")
-    if any(said[name].shape != value.shape for name, value in like.plateaus._asdict().items()):
-        raise ValueError("seeds of another run")
-    moments = tuple(state[f"moment.{k}"] for k in range(len(like.state.moments)))
-    plateaus = Plateaus(*(said[name] for name in Plateaus._fields))
-    best = Best(state["best.theta"], *(said[f"best.{name}"] for name in Best._fields[1:]))
-    return Snapshot(State(state["theta"], moments, state["count"], state["alive"]), plateaus, said["losses"], best)
+    wanted, said = _packed(like), _said(like)
+    for name, value in wanted.items():
+        got, least = tensors[name], int(name.endswith("losses"))  # whose first axis is that of the epochs
+        if got.shape[least:] != value.shape[least:] or got.dtype != value.dtype:
+            raise ValueError(f"{name} is {tuple(got.shape)}, not {tuple(value.shape)}")
+    found = {name: tensors[name].to(value.device) for name, value in wanted.items()}
+    found |= {name: found[name].view(value.dtype).squeeze(-1) for name, value in said.items()}
+    moments = tuple(found[f"moment.{k}"] for k in range(len(like.state.moments)))
+    best = Best(*(found[f"best.{name}"] for name in Best._fields))
+    state = State(found["theta"], moments, found["count"], found["alive"])
+    return Snapshot(state, Plateaus(*(found[f"plateau.{name}"] for name in Plateaus._fields)), found["losses"], best)
 
 
 def digest(tensors: Sequence[Tensor]) -> str:

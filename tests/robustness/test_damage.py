@@ -82,13 +82,20 @@ def test_a_checkpoint_of_other_shapes_or_parts_is_refused(checkpoint, other):
         checkpoint.load(snapshot())
 
 
-@pytest.mark.parametrize(
-    "changes", [{"said": "a"}, {"said": None}, {"said": {}}, {"said": {"factor": 3}}, {"said": [1]}]
-)
-def test_a_forged_checkpoint_is_refused(checkpoint, changes):
-    forge(checkpoint.path, changes, {})
+@pytest.mark.parametrize("name", ["losses", "best.loss", "plateau.factor", "theta", "moment.0", "alive"])
+@pytest.mark.parametrize("wrong", ["removed", "transposed", "another precision"])
+def test_a_forged_checkpoint_is_refused(checkpoint, name, wrong):
+    like = sealed.read(checkpoint.path)[1]
+    forge(checkpoint.path, {}, {name: WRONG[wrong](like[name])})
     with pytest.raises(FileError, match="delete it to start again"):
         checkpoint.load(snapshot())
+
+
+def test_losses_of_a_checkpoint_are_tensors_and_may_be_infinite(checkpoint):
+    header, tensors = sealed.read(checkpoint.path)
+    assert set(header) == {"format", "romkit", "checkpoint"}
+    assert tensors["losses"].shape == (3, 2, 4)
+    assert checkpoint.load(snapshot()).losses.isinf().all()
 
 
 @pytest.mark.parametrize("checkpoint_folder", ["/proc/nowhere", "a file"])

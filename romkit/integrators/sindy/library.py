@@ -3,6 +3,7 @@
 import abc
 import functools
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,6 +16,9 @@ from romkit.boundary import Count, Hooks, Natural, checked, hook
 from romkit.errors import InputError
 
 CONSTANT = "1"
+
+MOST_TERMS = 10_000
+"""Of a polynomial, beyond which no fit has an end."""
 
 
 Variables = Annotated[Tensor, Axes(None)]
@@ -189,6 +193,9 @@ def product_names(first: Sequence[str], second: Sequence[str]) -> list[str]:
 @functools.lru_cache
 def _monomials(degree: int, variables: int) -> list[tuple[int, ...]]:
     """Each as the sorted indices of its factors, so that all but the last factor is a monomial before it."""
+    if (number := math.comb(variables + degree, degree)) > MOST_TERMS:
+        got = f"degree {degree} of {variables} variables, {number} terms"
+        raise InputError("degree", expected=f"at most {MOST_TERMS} terms", got=got, fix="lower the degree")
     return [m for d in range(degree + 1) for m in itertools.combinations_with_replacement(range(variables), d)]
 
 
