@@ -1,6 +1,9 @@
 """The errors romkit raises. Each message is one line: which argument, what was expected, what came, what to do."""
 
 import functools
+import sys
+import traceback
+import warnings
 
 
 class RomkitError(Exception):
@@ -51,6 +54,13 @@ class FitWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """What was assumed about data that do not say it."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """A warning that points to the line of the user's that called romkit, however deep it comes from."""
+    frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(1))]
+    own = [k for k, frame in enumerate(frames) if frame.f_globals.get("__name__", "").partition(".")[0] == "romkit"]
+    warnings.warn(message, category, stacklevel=max(own, default=0) + 3)
 
 
 def one_line(text: str) -> str:

@@ -1,13 +1,11 @@
 """How far a reduced model is from what it was trained on: in its context, at its start, and in its latent state."""
 
-import warnings
-
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.errors import ExtrapolationWarning
+from romkit.errors import ExtrapolationWarning, warn
 from romkit.integrators import LatentDynamics
 from romkit.projections import Projection
 
@@ -45,8 +43,7 @@ def noted(run: xr.Dataset, projection: Projection, dynamics: LatentDynamics, con
         said += _state_in_words(run["state_distance"])
     if said:
         fix = "context_distance and state_distance of the result say how far"
-        warnings.warn(f"the reduced model leaves what it was trained on: {'; '.join(said)}; {fix}",
-                      ExtrapolationWarning, stacklevel=4)  # fmt: skip
+        warn(f"the reduced model leaves what it was trained on: {'; '.join(said)}; {fix}", ExtrapolationWarning)
     return run
 
 

@@ -2,7 +2,6 @@
 
 import difflib
 import functools
-import warnings
 from collections.abc import Mapping
 
 import torch
@@ -14,7 +13,7 @@ from romkit.bases import basis as make_basis
 from romkit.boundary import FilePath, Seed, Seeds, checked
 from romkit.data import check_dataset, context_names, is_declared, needing_velocity
 from romkit.engine import Engine
-from romkit.errors import DataWarning, InputError
+from romkit.errors import DataWarning, InputError, warn
 from romkit.presets import PRESETS, sized
 from romkit.progress import bars
 from romkit.projections import METHODS, BasisNormalization, Normalization, Projection, Signature, stack
@@ -112,7 +111,7 @@ def _said(data: xr.Dataset) -> xr.Dataset:
     """The data, after a warning where nobody said what their context is."""
     if not is_declared(data) and (names := context_names(data)):
         text = f"the context is taken to be {', '.join(names)}, every coordinate of numbers along the trajectories"
-        warnings.warn(f"{text}; declare it: romkit.data.describe(data, context=[...])", DataWarning, stacklevel=3)
+        warn(f"{text}; declare it: romkit.data.describe(data, context=[...])", DataWarning)
     return data
 
 

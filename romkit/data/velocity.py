@@ -1,6 +1,5 @@
 """Velocities of data that were recorded without: a named method, stretch by stretch between missing samples."""
 
-import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from romkit import checks
 from romkit.boundary import Mask, checked
 from romkit.data.sampling import even_step, pieces
 from romkit.data.schema import DIMS, check_states, complete
-from romkit.errors import DataWarning, InputError
+from romkit.errors import DataWarning, InputError, warn
 
 Differentiate = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(x (T, n), t (T,)) -> ẋ (T, n); what pysindy's differentiation methods are."""
@@ -74,7 +73,7 @@ def needing_velocity(data: xr.Dataset) -> xr.Dataset:
         return data
     data = with_velocity(data)
     method = data["velocity"].attrs["method"]
-    warnings.warn(f"velocities are not in the data; estimated by {method}", DataWarning, stacklevel=3)
+    warn(f"velocities are not in the data; estimated by {method}", DataWarning)
     return data
 
 

@@ -2,7 +2,6 @@
 
 import logging
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -10,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
+
+from romkit.errors import warn
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])
@@ -66,7 +67,7 @@ def compiled_or_eager(run: Callable[[bool], T], compiled: bool) -> tuple[T, bool
             return run(True), True
         except RuntimeError as failure:  # of torch.compile, or of the capture of a CUDA graph
             why = str(failure).strip().splitlines()[:2]
-            warnings.warn(f"training goes on without compiling, and slower: {' '.join(why)}", stacklevel=2)
+            warn(f"training goes on without compiling, and slower: {' '.join(why)}", RuntimeWarning)
     return run(False), False
 
 

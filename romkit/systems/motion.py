@@ -1,6 +1,5 @@
 """A simulated motion, and what is said of trajectories that are lost in it."""
 
-import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,7 +7,7 @@ import torch
 from torch import Tensor
 
 from romkit.boundary import Codes, hook
-from romkit.errors import DivergenceWarning
+from romkit.errors import DivergenceWarning, warn
 from romkit.problem import Parts
 from romkit.solvers import Status
 from romkit.types import Field
@@ -50,7 +49,7 @@ def warn_of_divergence(
     more = ", ..." if len(lost) > NAMED else ""
     text = f"{label}: {len(lost)} of {count} trajectories are lost: {', '.join(said)}{more}, and NaN from there on"
     fix = "shorten the step, or take another solver: system.using(romkit.solvers.SciPy('BDF'))"
-    warnings.warn(f"{text}; {fix}", DivergenceWarning, stacklevel=4)
+    warn(f"{text}; {fix}", DivergenceWarning)
 
 
 def at_each_time(f: Field, times: Tensor, states: Tensor) -> Tensor:

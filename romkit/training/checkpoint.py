@@ -5,7 +5,6 @@ import json
 import math
 import os
 import time
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from romkit import sealed
-from romkit.errors import FileError
+from romkit.errors import FileError, warn
 from romkit.files import make_folder, reason
 from romkit.training.optimizers import State
 from romkit.training.schedules import Plateaus
@@ -81,7 +80,7 @@ class Checkpoint:
         try:
             sealed.write(self.path, "checkpoint", {"checkpoint": self.identity}, _packed(snapshot))
         except FileError as error:
-            warnings.warn(f"training goes on without checkpoints: {error}", RuntimeWarning, stacklevel=3)
+            warn(f"training goes on without checkpoints: {error}", RuntimeWarning)
             self._next = math.inf
             return
         self._next = time.perf_counter() + (time.perf_counter() - started) / SHARE

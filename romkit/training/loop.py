@@ -1,7 +1,6 @@
 """The training loop: one stack of seeds, one functional step, top to bottom."""
 
 import time
-import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -9,7 +8,7 @@ import torch
 from torch import Tensor
 
 from romkit.engine.training_step import accelerate
-from romkit.errors import DivergenceWarning
+from romkit.errors import DivergenceWarning, warn
 from romkit.progress import track
 from romkit.training.checkpoint import Checkpoint, Snapshot
 from romkit.training.flat import FlatParameters
@@ -99,4 +98,4 @@ def _report_divergence(newly: Tensor, seeds: Sequence[int], epoch: int) -> None:
     lost = [str(seed) for seed, gone in zip(seeds, newly.squeeze(1).tolist(), strict=True) if gone]
     if lost:
         message = f"seed {', '.join(lost)} diverged in epoch {epoch}; its last finite parameters are kept"
-        warnings.warn(message, DivergenceWarning, stacklevel=3)
+        warn(message, DivergenceWarning)

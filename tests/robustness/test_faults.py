@@ -6,6 +6,7 @@ what was found by hand: numbers that nobody can mean, and arguments that do not 
 """
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import torch
 
 import romkit
 from romkit import integrators, metrics, plotting, projections, solvers, systems
-from romkit.errors import RomkitError
+from romkit.errors import DataWarning, DivergenceWarning, ExtrapolationWarning, FitWarning, RomkitError
 from romkit.integrators import SINDy, sindy
 from tests.robustness.bad import datasets
 from tests.robustness.calls import laws
@@ -180,3 +181,28 @@ def test_faults_are_refused_by_a_line_that_names_the_argument(area):
         if found:
             wrong.append(f"{name}: {found}")
     assert not wrong, "\n".join(wrong)
+
+
+def untrained(found):
+    found = found.drop_attrs()
+    return found.assign_coords({name: coord.drop_attrs() for name, coord in found.coords.items()})
+
+
+WARNINGS = {
+    "extrapolation": (ExtrapolationWarning, lambda: rollout(F=9.0)),
+    "a context that nobody declared": (DataWarning, lambda: fit(found=untrained(data()))),
+    "velocities that are estimated": (DataWarning, lambda: fit(found=data().drop_vars("velocity"))),
+    "a law that explains little": (FitWarning, lambda: SINDy(degree=1).fit_samples(torch.rand(50, 2), torch.rand(50, 2))),
+    "trajectories that are lost": (DivergenceWarning, lambda: lorenz(dt=0.5, duration=50.0).dataset(F=100.0)),
+    "training seeds that are lost": (DivergenceWarning, lambda: fit(optimizer="adam", learning_rate=1e30, epochs=3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WARNINGS)
+def test_a_warning_points_to_the_line_that_called_romkit(name):
+    category, call = WARNINGS[name]
+    with pytest.warns(category) as caught:
+        call()
+    assert {Path(warning.filename).name for warning in caught if issubclass(warning.category, category)} == {
+        "test_faults.py"
+    }

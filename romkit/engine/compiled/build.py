@@ -8,7 +8,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import torch
@@ -16,6 +15,7 @@ import torch
 from romkit import files, provenance
 from romkit.engine.compiled import cache
 from romkit.engine.compiled.record import Unsupported
+from romkit.errors import warn
 
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
 """No -ffast-math: NaN and infinity mean what they mean in torch."""
@@ -64,7 +64,7 @@ def _library(source: str, *environment: str | None) -> ctypes.CDLL | str:
 @functools.cache
 def warn_once(message: str) -> None:
     """Once in a process."""
-    warnings.warn(message, RuntimeWarning, stacklevel=2)
+    warn(message, RuntimeWarning)
 
 
 def compiler() -> tuple[str, ...]:

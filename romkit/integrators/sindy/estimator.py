@@ -1,6 +1,5 @@
 """SINDy: sparse identification of the equation that drives a latent space."""
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Annotated, TypeVar
 
@@ -9,7 +8,7 @@ from torch import Tensor
 
 from romkit import checks
 from romkit.boundary import Count, Natural, NotNegative, Seed, checked
-from romkit.errors import FitWarning, InputError
+from romkit.errors import FitWarning, InputError, warn
 from romkit.integrators.estimator import Estimator
 from romkit.integrators.samples import LatentSamples
 from romkit.integrators.sindy.basis import Basis
@@ -144,7 +143,7 @@ def _warn_of_poor_fit(model: SINDyModel, targets: Tensor) -> None:
         found = f"{int(poor.sum())} of {poor.numel()} equations explain less than {EXPLAINED:.0%} of the variance"
         worst = f"of the rate, the worst {max(0.0, 1 - float(unexplained.max())):.0%}"
         fix = "raise the degree, lower the threshold, or scale the samples"
-        warnings.warn(f"SINDy: {found} {worst}; {fix}", FitWarning, stacklevel=4)
+        warn(f"SINDy: {found} {worst}; {fix}", FitWarning)
 
 
 def _one_axis(x: Tensor) -> Tensor:
