@@ -186,9 +186,12 @@ def path(argument: str, value: object) -> str | os.PathLike:
 
 
 def steps(duration: float, dt: float) -> int:
-    """How many intervals of length `dt` a run of this duration has."""
-    if duration / dt <= MOST_TIMES:
-        return round(duration / dt)
+    """How many intervals of length `dt` a run of this duration has, at least one."""
+    if 0.5 <= duration / dt <= MOST_TIMES:
+        return max(1, round(duration / dt))
+    if duration < dt:
+        got, fix = f"{duration:g} in steps of {dt:g}", "make it longer, or lower dt"
+        raise InputError("duration", expected="one interval of the output at least", got=got, fix=fix)
     got, fix = f"{duration:g} in steps of {dt:g}", "shorten it, or raise dt"
     raise InputError("duration", expected=f"at most {MOST_TIMES:g} output times", got=got, fix=fix)
 

@@ -130,7 +130,7 @@ def compare(
         for method in chosen
         for law in wanted
     }
-    with tasks.InProcess() if workers is None else tasks.Workers(workers) as executor:
+    with tasks.InProcess() if workers is None else tasks.Workers(min(workers, len(table))) as executor:
         sweep = tasks.run(table.values(), folder, executor)
     return _assembled(table, folder, sweep)
 

@@ -85,6 +85,14 @@ def existing(path: str | os.PathLike) -> Path:
     raise FileError(path, problem=problem, fix="check the path")
 
 
+def there(path: str | os.PathLike) -> bool:
+    """Whether something is at this path, which may be no path at all."""
+    try:
+        return os.path.exists(_expanded(path))
+    except ValueError:
+        return False
+
+
 def reason(error: BaseException) -> str:
     """What an exception of another library says, on one line of bearable length."""
     text = " ".join((getattr(error, "strerror", None) or str(error)).split())

@@ -13,7 +13,7 @@ def explore(
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A .safetensors file by `romkit fit`, or a pretrained model.")
     ] = "ncae-lorenz96",
-    port: Annotated[int, typer.Option(help="Port on this machine; 0 for one that is free.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 for one that is free.")] = 0,
     show: Annotated[bool, typer.Option(help="Open a browser.")] = True,
 ) -> None:
     """Explore a reduced model in the browser: full and reduced model side by side, as the context moves.

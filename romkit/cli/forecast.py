@@ -1,5 +1,6 @@
 """`romkit forecast`: a reduced model or an ensemble alone, from a state of a dataset."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,7 +53,7 @@ def forecast(
     from romkit.plotting import plot_forecast, save_figure
 
     first, given = _first(read_data(start), trajectory, at, dt)
-    folder = Path(model).is_dir()
+    folder = os.path.isdir(model)
     source = romkit.Ensemble.load(model) if folder else load_a("projection", model)
     signature = (source.projection if folder else source).normalization.signature
     context = {name: value for name, value in first.items() if name in signature.context_names}

@@ -8,6 +8,7 @@ import typer
 from romkit import checks
 from romkit.cli.app import app
 from romkit.cli.options import is_in_file, system_named
+from romkit.files import there
 
 
 @app.command()
@@ -51,6 +52,6 @@ def info(
         model = load(name)
         print(describe.describe_model(model) if isinstance(model, Projection) else describe.describe_law(model))
     else:
-        if not Path(name).suffix and not Path(name).exists():
+        if not Path(name).suffix and not there(name):
             checks.one_of("name", name, [*SYSTEMS, *METHODS, *LAWS, *DYNAMICS, *pretrained()])
         print(describe.describe_dataset(open_dataset(name)))

@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 
 from romkit import checks
 from romkit.errors import FileError, InputError
-from romkit.files import existing, make_folder, reason
+from romkit.files import existing, make_folder, reason, there
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -132,7 +132,7 @@ def read_data(data: str) -> "xr.Dataset":
 
     if data in SYSTEMS or is_in_file(data):
         return system_named(data).dataset("train")
-    if not Path(data).suffix and not Path(data).exists():
+    if not Path(data).suffix and not there(data):
         checks.one_of("data", data, SYSTEMS)
     return open_dataset(data)
 
@@ -177,7 +177,7 @@ def target(out: Path | None, run: str, name: str, force: bool) -> Path:
         FileError: it is there already, and not to be replaced.
     """
     file = out if out is not None and out.suffix else (out or Path("runs") / run) / name
-    if file.exists() and not force:
+    if there(file) and not file.is_dir() and not force:
         raise FileError(file, problem="is there, from an earlier run", fix="choose another --out, or add --force")
     return writable(file)
 

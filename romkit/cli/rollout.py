@@ -20,6 +20,7 @@ from romkit.cli.options import (
     written,
 )
 from romkit.errors import InputError
+from romkit.files import there
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -95,7 +96,7 @@ def _truth(source: str, model: str | None) -> "System | xr.Dataset":
     """The system of that name, or the dataset in that file."""
     from romkit.systems import SYSTEMS
 
-    if source in SYSTEMS or not (Path(source).suffix or Path(source).exists()):
+    if source in SYSTEMS or not (Path(source).suffix or there(source)):
         return system_named(source)
     if is_in_file(source) and model is not None:
         return system_named(source)

@@ -63,6 +63,9 @@ def describe(
     rates = {name: _rates(data, name, own) for name, own in zip(RATES, (velocity, acceleration), strict=True)}
     taken = {*controls, *(context or ()), *(own for names in rates.values() for own in names)}
     states = [_named(data, "state", name) for name in state] if state is not None else _states(data, taken)
+    if not states:
+        fix = "name one: state=['u'], say"
+        raise InputError("state", expected="a variable or several", got="none", fix=fix)
     found = _assembled(data, states, rates, controls)
     found = _with_context(found, data, context)
     left = [str(name) for name in given.variables if str(name) not in {*states, *taken, *found.coords, *given.dims}]

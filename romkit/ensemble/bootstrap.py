@@ -8,7 +8,6 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import checks
 from romkit.boundary import Count, Seed, checked
 from romkit.data import check_states
 from romkit.ensemble.base import Ensemble
@@ -17,6 +16,9 @@ from romkit.integrators import Estimator, LatentSamples, LearnedField
 from romkit.projections import Projection, stack
 
 T = TypeVar("T")
+
+MOST_MEMBERS = 10_000
+"""Of an ensemble, beyond which it is a slip of the hand."""
 
 
 @checked
@@ -40,7 +42,9 @@ def bootstrap(
 
     Source: Efron, Tibshirani (1993), of trajectories; Kim, Xu, Barber (2020), jackknife+-after-bootstrap.
     """
-    checks.at_least("members", members, 2)
+    if not 2 <= members <= MOST_MEMBERS:
+        fix = "give members=20, say"
+        raise InputError("members", expected=f"2 to {MOST_MEMBERS}", got=members, fix=fix)
     if projection.seeds is not None:
         fix = "use it as it is: romkit.Ensemble(projection, law.fit(projection, data))"
         raise InputError("projection", expected="a single one", got=f"a stack of {projection.seeds}", fix=fix)

@@ -231,7 +231,7 @@ class System(Hooks, abc.ABC):
             InputError: unknown split or context name, a missing context, a duration that is not positive.
         """
         contexts, rng = contexts_of(self, split, seed, context)
-        times = torch.arange(max(1, checks.steps(duration or self.duration, self.dt)), dtype=torch.float64) * self.dt
+        times = torch.arange(checks.steps(duration or self.duration, self.dt), dtype=torch.float64) * self.dt
         motion = self.simulate(self.start(contexts, rng), contexts, times)
         attrs = {"split": split or "explicit contexts", "seed": seed}
         return self.annotate(self.record(motion, times, contexts, attrs))

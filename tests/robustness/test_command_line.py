@@ -1,0 +1,145 @@
+"""What is typed wrong: one line on stderr and exit code 2, before anything is computed, and never a traceback."""
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import romkit
+from romkit.cli import app
+from romkit.data import save_dataset
+from romkit.systems import SYSTEMS, Lorenz96
+from tests.robustness.calls import ensemble
+from tests.robustness.examples import world
+
+BAD = ("", "nan", "-1", "9" * 23, "a\x1b[31mb", "x" * 5000, "/proc/nowhere/a", "a=b")
+"""Texts that few options take."""
+
+COMMANDS = typer.main.get_command(app).commands
+
+FAULTS = {
+    "fit cae data.nc --set seed=3": "--set: expected a setting",
+    "fit cae data.nc --set method=cae": "--set: expected a setting",
+    "fit cae data.nc --set data=a": "--set: expected a setting",
+    "fit cae data.nc --set checkpoint=a": "--set: expected a setting",
+    "fit cae data.nc --set device=cpu": "--set: expected a setting",
+    "fit cae data.nc --set system=lorenz96 --set latent_weight=1": "--set: expected a setting",
+    "fit cae data.nc --set seeds=3": "seeds: expected",
+    "fit cae data.nc --set seeds=[]": "seeds: expected one or more",
+    "fit cae data.nc --seed 99999999999999999999999": "seed: expected an integer from 0",
+    "fit cae data.nc --seed -1": "seed: expected an integer from 0",
+    "fit cae data.nc --set layers=2,4 --checkpoint data.nc": "data.nc: cannot be written to",
+    "fit cae data.nc --set engine=maybe": "engine: expected one of auto",
+    "fit cae data.nc --set compile=maybe": "compile: expected a setting",
+    "fit cae data.nc --set layers=(2,60,200)": "layers: expected sizes",
+    "fit cae data.nc --set layers=2,4 --set epoch=3": "did you mean 'epochs'",
+    "fit cae data.nc --set basis=many": "basis: expected an integer",
+    "fit cae data.nc --out folder.nc": "folder.nc: is a folder",
+    "fit cae lorenz96 --out data.nc/a": "cannot be written to",
+    "dataset lorenz96 --seed -1": "seed: expected an integer from 0",
+    "dataset lorenz96 --duration 1e13": "duration: expected at most 1e+08 output times",
+    "dataset lorenz96 --out folder.nc": "folder.nc: is a folder",
+    "dataset lorenz96 --F 3.1 --out data.nc": "data.nc: is there, from an earlier run",
+    "rollout lorenz96 --F 3.15 --model m.safetensors --dynamics RK4": "dynamics: expected one of",
+    "rollout lorenz96 --F 3.15 --model m.safetensors --out data.nc/a": "cannot be written to",
+    "rollout lorenz96 --F 3.15 --model m.safetensors --duration 1e13": "duration: expected at most",
+    "law sindy m.safetensors data.nc --set degree=60": "at least 3782 samples, one per candidate term",
+    "law sindy m.safetensors data.nc --set degree=600": "degree: expected at most 10000 terms",
+    "law sindy m.safetensors data.nc --set threshold=nan": "threshold: expected",
+    "law sindy m.safetensors data.nc --members 1": "members: expected",
+    "forecast m.safetensors --dynamics law.safetensors --from data.nc --duration 1e13": "duration: expected at most",
+    "info data.nc.safetensors": "no such file",
+    "compare data.nc --workers -1": "workers: expected an integer >= 1",
+    "explore nowhere.safetensors": "no such file",
+    "explore data.nc": "is not a complete safetensors file",
+    "explore m.safetensors --port 99999999": "less than or equal to 65535",
+}  # fmt: skip
+"""What is typed, and what the line says."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A folder with a dataset, a model, an ensemble and a run."""
+    folder = tmp_path_factory.mktemp("typed")
+    save_dataset(world()["data"], folder / "data.nc")
+    romkit.save(world()["projection"], folder / "m.safetensors")
+    romkit.save(world()["law"], folder / "law.safetensors")
+    save_dataset(world()["run"], folder / "run.nc")
+    ensemble().save(folder / "ensemble")
+    (folder / "folder.nc").mkdir()
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _here(files, monkeypatch):
+    monkeypatch.chdir(files)
+    monkeypatch.setitem(
+        SYSTEMS, "lorenz96", lambda **given: Lorenz96(n=4, transient=0.0, duration=0.2, horizon=0.1, **given)
+    )
+
+
+def ended(words):
+    """Exit code and lines on stderr of a command; what is no refusal raises."""
+    result = CliRunner().invoke(app, words, prog_name="romkit")
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.exit_code, result.stderr.splitlines()
+
+
+@pytest.mark.parametrize("typed", FAULTS)
+def test_faults_that_were_found(typed):
+    before = sorted(Path().rglob("*"))
+    code, lines = ended(typed.split())
+    assert code == 2
+    assert len(lines) == 1, lines
+    assert FAULTS[typed] in lines[0]
+    assert lines[0].startswith("romkit: ")
+    assert {path for path in Path().rglob("*") if path.is_file()} <= set(before)
+
+
+VALID = {
+    "rollout": "lorenz96 --F 3.15 --model m.safetensors --duration 0.05 --force",
+    "fit": "pod data.nc --set latent_dim=2 --force",
+    "law": "dmd m.safetensors data.nc --force",
+    "dataset": "lorenz96 --F 3.15 --force",
+    "info": "m.safetensors",
+    "check": "data.nc",
+    "forecast": "m.safetensors --from data.nc --duration 0.05 --dynamics law.safetensors --force",
+    "compare": "data.nc --methods pod --laws dmd --set latent_dim=2",
+    "report": "run.nc --force",
+    "explore": "m.safetensors",
+    "study": "nothing",
+}
+
+
+def attempts(command):
+    """A valid command with one option or argument changed."""
+    valid = VALID[command].split()
+    first = next((k for k, word in enumerate(valid) if word.startswith("--")), len(valid))
+    own = [p for p in COMMANDS[command].params if not getattr(p, "is_flag", False) and p.name != "workers"]
+    options = [option for p in own for option in p.opts if option.startswith("--")]
+    for text in BAD:
+        yield from ([*valid[:k], text, *valid[k + 1 :]] for k in range(first))
+        yield from ([*valid, option, text] for option in options)
+
+
+def test_every_command_has_a_valid_call():
+    assert set(VALID) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("command", [name for name in VALID if name not in ("explore", "study")])
+def test_nothing_that_is_typed_ends_in_a_traceback(command):
+    wrong = []
+    for words in [VALID[command].split(), *attempts(command)]:
+        try:
+            code, lines = ended([command, *words])
+            fine = code == 0 or (
+                code == 2 and len(lines) == 1 and lines[0].startswith("romkit: ") and lines[0].isprintable()
+            )
+            found = "" if fine else f"{code} {lines}"
+        except Exception as error:
+            found = f"{type(error).__name__}: {error!s:.200}"
+        if found:
+            wrong.append(f"{' '.join(words)[:200]!r}: {found:.300}")
+    assert not wrong, "\n".join(wrong)
