@@ -16,6 +16,8 @@ from romkit import checks
 from romkit.errors import InputError
 
 FLOATS = (torch.float64, torch.float32)
+FIXES = {"complex": "take the real part", "bool": "give 0.0 or 1.0 for them"}
+"""By the type of what is not real."""
 WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 
 
@@ -29,9 +31,10 @@ def tensor(argument: str, value: object) -> Tensor:
     if type(value) is Tensor and value.dtype in FLOATS and value.layout is torch.strided and not value.is_meta:
         return value
     found = value if isinstance(value, Tensor) else _from_numpy(value)
-    expected = "real numbers in a tensor, an array or a list"
     if found is None or found.is_complex() or found.dtype == torch.bool:
-        raise InputError(argument, expected=expected, got=checks.shown(value), fix=f"convert {argument} first")
+        fix = next((fix for kind, fix in FIXES.items() if kind in str(getattr(value, "dtype", ""))), "give numbers")
+        expected = "real numbers (tensor, array or list)"
+        raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
     if found.layout is not torch.strided or (found.is_meta and not recording()) or found.is_quantized:
         got = f"a {'meta' if found.is_meta else str(found.layout).removeprefix('torch.')} tensor"
         raise InputError(argument, expected="a dense tensor with values", got=got, fix=f"give {argument}.to_dense()")
@@ -53,8 +56,9 @@ def times(argument: str, value: object) -> Tensor:
     found = finite(argument, value)
     if found.ndim == 1 and len(found) >= 1 and not bool((found.diff() <= 0).any()):
         return found
-    got, fix = f"shape {tuple(found.shape)}{', not increasing' if found.ndim == 1 else ''}", "sort the times"
-    raise InputError(argument, expected="a 1-D increasing tensor", got=got, fix=fix)
+    got = f"shape {tuple(found.shape)}" if found.ndim != 1 or len(found) == 0 else "times that do not"
+    fix = "sort them, each once" if got.startswith("times") else "give [0.0, 0.1, 0.2], say"
+    raise InputError(argument, expected="times that increase, on one axis", got=got, fix=fix)
 
 
 def mask(argument: str, value: object) -> Tensor:
@@ -89,8 +93,9 @@ def states(argument: str, value: object, size: int, number: int) -> Tensor:
     found = finite(argument, value).detach().cpu().double()
     checks.last_axis(argument, found.shape, size, "the components of the state")
     if found.ndim > 2 or (found.ndim == 2 and len(found) not in (1, number)):
-        expected, got = f"one state or {number}", f"shape {tuple(found.shape)}"
-        raise InputError(argument, expected=expected, got=got, fix="match the contexts")
+        expected = f"one state ({size},)" + (f", or {number} of them, as there are contexts" if number > 1 else "")
+        fix = "give as many as contexts, or one for all"
+        raise InputError(argument, expected=expected, got=f"shape {tuple(found.shape)}", fix=fix)
     return found.expand(number, -1).clone()
 
 
@@ -167,10 +172,11 @@ class Axes:
         right = len(shape) == number if self.only else len(shape) >= number
         if right and all(n == size or (size is None and n) for n, size in zip(last, sizes, strict=True)):
             return lead
-        names = " and ".join(name.rpartition(".")[2].replace("_", " ") for name in self.counted if name)
-        wanted = ", ".join([*([] if self.only else ["..."]), *("any" if size is None else str(size) for size in sizes)])
-        expected = f"shape ({wanted}){' for the ' if names else ''}{names}"
-        raise InputError(argument, expected=expected, got=f"shape {tuple(shape)}", fix="see what each axis counts")
+        counts = [("any" if n is None else str(n), _meaning(name)) for n, name in zip(sizes, self.counted, strict=True)]
+        wanted = ", ".join([*([] if self.only else ["..."]), *(count for count, _ in counts)])
+        said = " and ".join(f"{count} {meaning}" for count, meaning in counts if meaning)
+        fix = f"give it these axes{': ' if said else ''}{said}"
+        raise InputError(argument, expected=f"shape ({wanted})", got=f"shape {tuple(shape)}", fix=fix)
 
 
 def fitting(owner: object, tensors: Mapping[str, tuple[Tensor, Axes]]) -> dict[str, Tensor]:
@@ -184,6 +190,25 @@ def fitting(owner: object, tensors: Mapping[str, tuple[Tensor, Axes]]) -> dict[s
         expected, fix = f"leading axes that go with those of {', '.join(others)}", "give each as many rows, or one"
         raise InputError(last, expected=expected, got=got, fix=fix) from error
     return {name: axes.converted(owner, each) for name, (each, axes) in tensors.items()}
+
+
+MEANING = {
+    "context_names": "context parameters",
+    "control_names": "inputs",
+    "latent_dim": "latent coordinates",
+    "parameter_names": "parameters, context and inputs",
+    "phase_size": "components of the state, velocities included",
+    "size": "coordinates that the network sees",
+    "snapshots": "snapshots",
+    "state_names": "components of the state",
+    "state_size": "components of the state",
+    "weights": "components of the state",
+}
+"""What attributes count, in words."""
+
+
+def _meaning(name: str | None) -> str:
+    return "" if name is None else MEANING.get(last := name.rpartition(".")[2], last)
 
 
 def _attribute(owner: object, name: str) -> object:

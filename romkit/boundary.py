@@ -9,25 +9,20 @@ Methods that run inside of loops, and those that a subclass writes for romkit to
 a user calls them, and cost nothing where romkit does.
 """
 
-import collections.abc
 import functools
 import inspect
 import os
-import pathlib
 import threading
-import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
-import numpy as np
 from torch import Tensor
 
 from romkit import arrays, checks
 from romkit.checks import Converter
-from romkit.errors import InputError
+from romkit.converters import UNIONS, converter
 
 T = TypeVar("T")
-UNIONS = (Union, types.UnionType)
 
 Positive = Annotated[float, checks.positive]
 NotNegative = Annotated[float, checks.not_negative]
@@ -172,122 +167,3 @@ def _axes(annotation: object) -> list[arrays.Axes]:
     if get_origin(annotation) is Annotated:
         return [each for each in annotation.__metadata__ if isinstance(each, arrays.Axes)]
     return [axes for part in get_args(annotation) for axes in _axes(part)] if get_origin(annotation) in UNIONS else []
-
-
-def converter(annotation: object) -> Converter:
-    """What checks a value against an annotation."""
-    origin, parts = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return annotation.__metadata__[-1]
-    if annotation in PLAIN:
-        return PLAIN[annotation]
-    if origin in UNIONS:
-        return _either(parts)
-    if origin in MANY:
-        return MANY[origin](parts)
-    return instance_of(annotation) if isinstance(annotation, type) else _anything
-
-
-def instance_of(kind: type) -> Converter:
-    """What takes instances of a class, or what has the methods of a protocol."""
-    protocol, (package, *rooms) = getattr(kind, "_is_protocol", False), kind.__module__.split(".")
-    own = package == "romkit"
-    name, home = (kind.__name__, ".".join([package, *rooms[:1]])) if own else (f"{package}.{kind.__name__}", package)
-    article = "an" if name[0].lower() in "aeioux" else "a"
-
-    def convert(argument: str, value: object) -> object:
-        a_class = isinstance(value, type)
-        if isinstance(value, kind) and not (a_class and protocol):
-            return value
-        called = a_class and (value is kind if protocol else issubclass(value, kind))
-        fix = f"give an instance, {value.__name__}(...)" if called else f"give one of {home}"
-        raise InputError(argument, expected=f"{article} {name}", got=checks.shown(value), fix=fix)
-
-    return convert if not protocol or kind._is_runtime_protocol else _anything
-
-
-def _either(kinds: Sequence[object]) -> Converter:
-    converters = [converter(kind) for kind in kinds if kind is not types.NoneType]
-
-    def convert(argument: str, value: object) -> object:
-        if value is None and types.NoneType in kinds:
-            return None
-        refused = []
-        for each in converters:
-            try:
-                return each(argument, value)
-            except InputError as error:
-                refused.append(error)
-        expected = " or ".join(dict.fromkeys(error.expected for error in refused))
-        raise InputError(argument, expected=expected, got=refused[0].got, fix=refused[0].fix)
-
-    return convert
-
-
-def _several(parts: Sequence[object]) -> Converter:
-    each = converter(parts[0]) if parts else _anything
-
-    def convert(argument: str, value: object) -> object:
-        if isinstance(value, collections.abc.Iterable) and not isinstance(value, str | bytes | Mapping):
-            return tuple(each(f"{argument}[{k}]", entry) for k, entry in enumerate(value))
-        fix = f"give a list, {argument}=[...]"
-        raise InputError(argument, expected="a list", got=checks.shown(value), fix=fix)
-
-    return convert
-
-
-def _mapping(parts: Sequence[object]) -> Converter:
-    each = converter(parts[1]) if parts else _anything
-
-    def convert(argument: str, value: object) -> object:
-        if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
-            return {name: each(f"{argument}[{name!r}]", entry) for name, entry in value.items()}
-        raise InputError(argument, expected="a dict with names as keys", got=checks.shown(value), fix="give {...}")
-
-    return convert
-
-
-def _function(parts: Sequence[object]) -> Converter:
-    def convert(argument: str, value: object) -> object:
-        if callable(value) and not isinstance(value, type):
-            return value
-        raise InputError(argument, expected="a function", got=checks.shown(value), fix="give a function, or a lambda")
-
-    return convert
-
-
-def _subclass(parts: Sequence[object]) -> Converter:
-    def convert(argument: str, value: object) -> object:
-        if isinstance(value, type) and issubclass(value, parts[0]):
-            return value
-        expected, fix = f"a class of {parts[0].__name__}", "give the class itself, not an instance"
-        raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
-
-    return convert
-
-
-def _anything(argument: str, value: object) -> object:
-    return value
-
-
-PLAIN: dict[object, Converter] = {
-    Any: _anything,
-    object: _anything,
-    float: checks.number,
-    int: checks.integer,
-    bool: checks.flag,
-    str: checks.text,
-    Tensor: arrays.tensor,
-    np.ndarray: arrays.array,
-    str | os.PathLike: checks.path,
-    pathlib.Path: checks.path,
-}
-"""Annotations that stand for more, or less, than instances of a class."""
-
-MANY: dict[object, Callable[[Sequence[object]], Converter]] = {
-    **dict.fromkeys((collections.abc.Sequence, collections.abc.Iterable, tuple, list), _several),
-    **dict.fromkeys((collections.abc.Mapping, dict), _mapping),
-    collections.abc.Callable: _function,
-    type: _subclass,
-}
-"""Annotations with parts."""

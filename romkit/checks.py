@@ -26,8 +26,9 @@ def one_of(argument: str, value: object, names: Collection[str]) -> str:
     if isinstance(value, str) and value in names:
         return value
     near = difflib.get_close_matches(value, names, n=1) if isinstance(value, str) else []
-    fix = f"did you mean {near[0]!r}?" if near else f"choose one of {', '.join(sorted(names))}"
-    raise InputError(argument, expected=f"one of {', '.join(sorted(names))}", got=shown(value), fix=fix)
+    expected = f"one of {', '.join(sorted(names))}" if names else "none, since there is nothing to choose from"
+    fix = f"did you mean {near[0]!r}?" if near else "choose one of them" if names else "leave it out"
+    raise InputError(argument, expected=expected, got=shown(value), fix=fix)
 
 
 def named(names: Collection[str]) -> Converter:
@@ -39,7 +40,7 @@ def text(argument: str, value: object) -> str:
     """`value`, if it is text."""
     if isinstance(value, str):
         return value
-    raise InputError(argument, expected="text", got=shown(value), fix="put it into quotes")
+    raise InputError(argument, expected="text", got=shown(value), fix=f'give text, {argument}="..."')
 
 
 def flag(argument: str, value: object) -> bool:
@@ -95,7 +96,7 @@ def between(low: float, high: float) -> Converter:
         found = _number(value)
         if low <= found <= high:
             return found
-        expected, fix = f"a number from {low:g} to {high:g}", f"give {argument}={(low + high) / 2:g}, say"
+        expected, fix = f"a number from {low:g} to {high:g}", "choose one in this range"
         raise InputError(argument, expected=expected, got=shown(value), fix=fix)
 
     return convert
@@ -185,6 +186,16 @@ def path(argument: str, value: object) -> str | os.PathLike:
     raise InputError(argument, expected="a path", got=shown(value), fix='give text or a pathlib.Path, "my.nc" say')
 
 
+def ending(argument: str, value: os.PathLike, endings: Collection[str]) -> None:
+    """The name of the file must end in one of these, after a dot."""
+    given = os.path.splitext(value)[1].removeprefix(".").lower()
+    if given not in endings:
+        near = difflib.get_close_matches(given, endings, n=1)
+        expected = f"a name that ends in .{', .'.join(sorted(endings))}"
+        fix = f"did you mean .{near[0]}?" if near else "add one of these"
+        raise InputError(argument, expected=expected, got=f".{given}" if given else "none", fix=fix)
+
+
 def steps(duration: float, dt: float) -> int:
     """How many intervals of length `dt` a run of this duration has, at least one."""
     if 0.5 <= duration / dt <= MOST_TIMES:
@@ -207,7 +218,10 @@ def share(argument: str, value: float) -> float:
 def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) -> None:
     """The last axis of an array of this shape must have `size` entries."""
     if len(shape) == 0 or shape[-1] != size:
-        expected, fix = f"shape (..., {size}), {meaning}", f"put the {size} components on the last axis"
+        expected, fix = (
+            f"shape (..., {size}), {meaning}",
+            f"give its last axis {size} entr{'y' if size == 1 else 'ies'}",
+        )
         raise InputError(argument, expected=expected, got=f"shape {tuple(shape)}", fix=fix)
 
 

@@ -2,7 +2,8 @@
 
 import difflib
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Annotated
 
 import torch
 import xarray as xr
@@ -11,6 +12,7 @@ from romkit import checks, provenance
 from romkit.bases import Basis, check_size
 from romkit.bases import basis as make_basis
 from romkit.boundary import FilePath, Seed, Seeds, checked
+from romkit.checks import Converter
 from romkit.data import check_dataset, context_names, is_declared, needing_velocity
 from romkit.engine import Engine
 from romkit.errors import DataWarning, InputError, warn
@@ -25,17 +27,57 @@ from romkit.training.stack import Run
 from romkit.training.watch import NAMES, Watch
 
 
+def _method(method: object) -> tuple[type[Projection], dict[str, object]]:
+    kind, sizes = method, {}
+    if isinstance(method, functools.partial):
+        kind, sizes = method.func, dict(method.keywords)
+    if isinstance(kind, str):
+        kind = METHODS[checks.one_of("method", kind, METHODS)]
+    if isinstance(kind, type) and issubclass(kind, Projection):
+        return kind, sizes
+    expected = "a name, a class of projections, or one with its sizes"
+    fix = f"give one of {', '.join(METHODS)}, say, or NcAE.with_sizes(layers=(2, 24, 36))"
+    raise InputError("method", expected=expected, got=checks.shown(method), fix=fix)
+
+
+def _device(device: object) -> torch.device:
+    given = ("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
+    try:
+        found = torch.device(given)
+        if found.type in ("cpu", "cuda"):
+            torch.empty(0, device=found)
+            return found
+    except (RuntimeError, TypeError, AssertionError):
+        pass
+    fix = "leave device out, and a GPU is used where there is one"
+    raise InputError("device", expected="'cpu', or 'cuda' where torch finds a GPU", got=repr(device), fix=fix)
+
+
+def _preset(preset: object) -> object:
+    return preset if isinstance(preset, Recipe) else checks.one_of("preset", preset, PRESETS)
+
+
+def _read_by(read: Callable[[object], object]) -> Converter:
+    """What takes a value that can be read like this, and gives it back as it is."""
+    return lambda argument, value: (read(value), value)[1]
+
+
+Method = Annotated[str | type[Projection] | functools.partial, _read_by(_method)]
+Preset = Annotated[str | Recipe, _read_by(_preset)]
+Device = Annotated[torch.device | str, _read_by(_device)]
+
+
 @checked
 def fit(
-    method: str | type[Projection] | functools.partial,
+    method: Method,
     data: xr.Dataset,
     *,
     basis: int | Basis | None = None,
     seed: Seed = 0,
     seeds: Seeds | None = None,
-    preset: str | Recipe = "quick",
+    preset: Preset = "quick",
     system: System | None = None,
-    device: torch.device | str | None = None,
+    device: Device | None = None,
     engine: Engine = "auto",
     checkpoint: FilePath | None = None,
     **settings: object,
@@ -115,19 +157,6 @@ def _said(data: xr.Dataset) -> xr.Dataset:
     return data
 
 
-def _method(method: object) -> tuple[type[Projection], dict[str, object]]:
-    kind, sizes = method, {}
-    if isinstance(method, functools.partial):
-        kind, sizes = method.func, dict(method.keywords)
-    if isinstance(kind, str):
-        kind = METHODS[checks.one_of("method", kind, METHODS)]
-    if isinstance(kind, type) and issubclass(kind, Projection):
-        return kind, sizes
-    expected = "a name, a class of projections, or one with its sizes"
-    fix = f"give one of {', '.join(METHODS)}, say, or NcAE.with_sizes(layers=(2, 24, 36))"
-    raise InputError("method", expected=expected, got=repr(method)[:60], fix=fix)
-
-
 def _basis(given: int | Basis | None, data: xr.Dataset, system: System | None) -> Basis | None:
     """The basis in front: as it is given, or of the data in the metric of their system."""
     if given is None:
@@ -147,20 +176,8 @@ def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None
             near = difflib.get_close_matches(name, [*sizes, *SETTINGS, *NAMES], n=1)
             plain = ", ".join(setting for setting in SETTINGS if "." not in setting)
             fix = f"did you mean {near[0]!r}?" if near else f"{kind.name} takes {', '.join(sorted(sizes))}, fit {plain}"
-            raise InputError(name, expected=f"a setting of the training or of {kind.name}", got="none", fix=fix)
-
-
-def _device(device: object) -> torch.device:
-    given = ("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
-    try:
-        found = torch.device(given)
-        if found.type in ("cpu", "cuda"):
-            torch.empty(0, device=found)
-            return found
-    except (RuntimeError, TypeError, AssertionError):
-        pass
-    fix = "leave device out, and a GPU is used where there is one"
-    raise InputError("device", expected="'cpu', or 'cuda' where torch finds a GPU", got=repr(device), fix=fix)
+            expected = f"a setting of the training or of {kind.name}"
+            raise InputError(name, expected=expected, got="an unknown name", fix=fix)
 
 
 def _check_optimizer(plan: Recipe, engine: str, checkpoint: object) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
+from romkit import checks
 from romkit.boundary import checked
 from romkit.data.context import ROLE, context_names, is_declared
 from romkit.data.layout import Layout, layout_of
@@ -96,8 +97,10 @@ def summary(data: xr.Dataset) -> str:
 
 
 def _with_time(data: xr.Dataset, name: str | None) -> xr.Dataset:
+    if name is not None:
+        checks.one_of("time", name, list(map(str, data.dims)))
     names = [name] if name is not None else [each for each in TIMES if each in data.dims]
-    if not names or names[0] not in data.dims:
+    if not names:
         fix = "name it: time='...'"
         raise InputError("data", expected="a dimension 'time' or 't'", got=f"dims {tuple(data.dims)}", fix=fix)
     if names[0] not in data.coords:
@@ -121,9 +124,8 @@ def _with_trajectories(data: xr.Dataset, context: Sequence[str], name: str | Non
         if parameter not in data.variables and parameter not in data.attrs and parameter not in data.dims:
             known = ", ".join(str(each) for each in data.variables)
             raise InputError("context", expected=f"names among {known}", got=repr(parameter), fix="check the spelling")
-    if name is not None and name not in data.dims:
-        got = f"dims {tuple(map(str, data.dims))}"
-        raise InputError("trajectory", expected=f"a dimension {name!r}", got=got, fix="name the one of your runs")
+    if name is not None:
+        checks.one_of("trajectory", name, list(map(str, data.dims)))
     named = [name] if name is not None else ["trajectory"] if "trajectory" in data.dims else []
     along = [dim for each in context if each in data.variables for dim in data[each].dims if dim != "time"]
     dims = list(dict.fromkeys([*named, *map(str, along)]))

@@ -69,7 +69,7 @@ def save_figure(figure: Figure, path: FilePath) -> Path:
     """
     path = Path(path)
     ending = path.suffix.removeprefix(".")
-    checks.one_of("path", ending, figure.canvas.get_supported_filetypes())
+    checks.ending("path", path, figure.canvas.get_supported_filetypes())
     with atomic(path) as temporary:
         figure.savefig(temporary, format=ending)
     return path

@@ -125,7 +125,8 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
         FileError: the file cannot be written.
     """
     path = Path(path)
-    writer = WRITERS[checks.one_of("path", path.suffix.removeprefix("."), WRITERS)]
+    checks.ending("path", path, WRITERS)
+    writer = WRITERS[path.suffix.removeprefix(".")]
     if not writer.isAvailable():
         got, fix = "no ffmpeg", "install it, or write a .gif"
         raise InputError("path", expected="a program that writes mp4", got=got, fix=fix)

@@ -10,7 +10,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
-from romkit.boundary import Count, Natural, checked
+from romkit.boundary import Count, Natural, Share, checked
 from romkit.data import check_dataset, needing_velocity, split
 from romkit.errors import InputError
 from romkit.training.pipeline import AnyBatch
@@ -50,14 +50,14 @@ class Watch:
         verbose: whether there are bars. What happens is logged in any case, as "romkit.training" at level INFO.
     """
 
-    validation: float | xr.Dataset = 0.0
+    validation: Share | xr.Dataset = 0.0
     patience: int | None = None
     callback: Callable[[Epoch], object] | None = None
     verbose: bool = True
 
     def __post_init__(self):
         share = self.validation
-        if not isinstance(share, xr.Dataset) and not 0 <= checks.not_negative("validation", share) < 1:
+        if not isinstance(share, xr.Dataset) and share == 1:
             fix = "give 0.2, say"
             raise InputError("validation", expected="a share below 1, or a dataset", got=repr(share), fix=fix)
         if self.patience is not None:

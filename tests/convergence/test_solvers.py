@@ -91,7 +91,7 @@ def test_bad_arguments_are_named():
     y0 = torch.zeros(1, dtype=T64)
     with pytest.raises(InputError, match="dt: expected a positive number"):
         RK4(-0.1)
-    with pytest.raises(InputError, match="times: expected a 1-D increasing tensor"):
+    with pytest.raises(InputError, match="times: expected times that increase"):
         RK4(0.1)(pendulum, y0, torch.tensor([0.0, 1.0, 0.5]))
     with pytest.raises(InputError, match="did you mean 'dopri"):
         Adaptive(method="dopri")

@@ -14,6 +14,7 @@ LAYERS = (
         "checks",
         "arrays",
         "boundary",
+        "converters",
         "types",
         "problem",
         "broadcast",

@@ -81,7 +81,7 @@ def test_durations_become_seconds():
     ("make", "settings", "message"),
     [
         (lambda: plane(), {"context": ["Re"]}, r"context: expected names among .*got 'Re'"),
-        (lambda: plane(), {"trajectory": "case"}, r"trajectory: expected a dimension 'case'"),
+        (lambda: plane(), {"trajectory": "case"}, r"trajectory: expected one of .*, got 'case'"),
         (lambda: plane().rename(t="step"), {}, r"data: expected a dimension 'time' or 't'.*name it"),
         (lambda: plane(), {"context": ["k"], "state": ["w"]}, r"state: expected variables along time"),
         (lambda: plane(), {"context": ["name"]}, r"context: expected numbers along trajectory"),

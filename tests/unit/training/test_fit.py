@@ -139,7 +139,7 @@ def test_units_group_the_scales():
         ({"device": "abacus"}, "device: expected 'cpu', or 'cuda'"),
         ({"device": "meta"}, "device: expected 'cpu', or 'cuda'"),
         ({"engine": "fast"}, "engine: expected one of auto, compiled, torch"),
-        ({"method": 3}, "method: expected text or a class of Projection or .*, got 3"),
+        ({"method": 3}, "method: expected a name, a class of projections, or one with its sizes, got 3"),
         ({"method": dict}, "method: expected .*, got the class dict"),
         ({"layers": (2, 18, 35)}, "layers: expected sizes that do not decrease"),
         ({"slope": 0.3}, "slope: expected a setting of the training or of ncae"),

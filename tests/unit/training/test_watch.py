@@ -96,8 +96,8 @@ def test_bars_can_be_hidden_and_the_log_tells_all(capsys, caplog, monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"validation": 1.5}, "validation: expected a share below 1"),
-        ({"validation": -0.1}, "validation: expected a number that is not negative"),
+        ({"validation": 1.5}, "validation: expected a number from 0 to 1"),
+        ({"validation": -0.1}, "validation: expected a number from 0 to 1"),
         ({"patience": 3}, "patience: expected held-out data"),
         ({"validation": 0.2, "patience": 0}, "patience: expected an integer >= 1"),
         ({"callback": 3}, "callback: expected a function"),
