@@ -142,7 +142,7 @@ def test_curves_of_one_component_share_a_range_that_holds_them_all():
 
 def test_figures_are_saved_by_their_ending(run, tmp_path):
     assert save_figure(plot_rollout(run), tmp_path / "run.pdf").read_bytes().startswith(b"%PDF")
-    with pytest.raises(InputError, match="did you mean .png"):
+    with pytest.raises(InputError, match=r"did you mean \.png"):
         save_figure(plot_rollout(run), tmp_path / "run.pnk")
 
 
