@@ -22,7 +22,7 @@ SNAPSHOTS: dict[str, Settings] = {
 }
 """Training on snapshots, the same for all methods."""
 
-STEADY: Settings = (("batch_size", 256), ("clip", 0.1))
+STEADY: Settings = (("epochs", 400), ("batch_size", 256), ("clip", 0.1))
 """Of longer trainings on Lorenz96: gradients so short that no step throws a seed far back."""
 
 NCAE = (("embedding", (4, 4, 4)), ("layers", (4, 8, 12, 15, 16, 16)))
@@ -75,14 +75,14 @@ FOLLOWED = {
 """Latent dynamics by which the flows of the race are followed as far as the models of the drift study."""
 
 
-REFINED: Settings = (("preset", "dynamics"), ("epochs", 400), *STEADY, ("rollouts.every", 1))
+REFINED: Settings = (("preset", "dynamics"), *STEADY, ("rollouts.every", 1))
 """The preset `dynamics`, for Lorenz96."""
 
 
 def tasks(preset: str) -> list[Task]:
     """What a preset computes."""
     if preset == "long":
-        return [Race(_lorenz96(method, "long", (("epochs", 600), *STEADY))) for method in ("flow", "film-ae")]
+        return [Race(_lorenz96(method, "long", STEADY)) for method in ("flow", "film-ae")]
     if preset == "dynamics":
         models = [_lorenz96(method, "dynamics", REFINED) for method in ("flow", "film-ae")]
         return [_followed(model, *way) for model in models for way in FOLLOWED["lorenz96"]]
