@@ -144,6 +144,17 @@ def test_gauss_newton_sets_the_timing_right_and_keeps_the_reconstruction(lorenz,
     assert loss(after) < 1.3 * loss(before)
 
 
+def test_a_step_of_timing_that_loses_a_window_is_not_taken(lorenz, waves, monkeypatch):
+    """Windows are usable where τ and its gradient are measured, and one is no more wherever a step would lead."""
+    settings = {"seed": 0, "epochs": 2, "engine": "torch", "system": lorenz}
+    answers = iter([True])
+    usable = lambda tau: torch.full_like(tau, next(answers, False), dtype=torch.bool)  # noqa: E731
+    monkeypatch.setattr("romkit.training.phase_fit._usable", usable)
+    before, after = romkit.fit("ncae", waves, **settings), romkit.fit("ncae", waves, **settings, **{"phase.steps": 1})
+    assert next(answers, None) is None
+    assert torch.equal(parameters(before), parameters(after))
+
+
 def test_the_timing_is_refined_for_each_seed_alone(lorenz, waves):
     settings = {"epochs": 2, "system": lorenz, "engine": "torch", "phase.steps": 1}
     stacked = romkit.fit("ncae", waves, seeds=[3, 4], **settings)
