@@ -2,6 +2,7 @@
 
 import math
 
+from studies.exactness.floor import Alone, Waves
 from studies.exactness.guarantees import Certificates, Energy
 from studies.exactness.race import Race
 from studies.rollout_drift.config import LORENZ96, MATCHED, PENDULUM, SMOKE_LORENZ96, SMOKE_PENDULUM, Plan
@@ -75,12 +76,30 @@ FOLLOWED = {
 """Latent dynamics by which the flows of the race are followed as far as the models of the drift study."""
 
 
+HARDEST = 3.133 + 0.06 * 4 / 9
+"""The test forcing just below the change of wave number."""
+
+ALONE: Settings = (("epochs", 3000), ("batch_size", 256))
+FLOORS = (
+    Waves(),
+    Alone("film-ae", HARDEST, FRESHER[:4], ALONE),
+    *(
+        Alone(
+            "flow", HARDEST, FRESHER[:4], (*ALONE, ("latent_dim", m), ("units", (21, 21, 21)), ("embedding", (1, 8, 4)))
+        )
+        for m in (2, 3)
+    ),
+)
+"""How accurate two latent coordinates can be at all."""
+
 REFINED: Settings = (("preset", "dynamics"), *STEADY, ("rollouts.every", 1))
 """The preset `dynamics`, for Lorenz96."""
 
 
 def tasks(preset: str) -> list[Task]:
     """What a preset computes."""
+    if preset == "floor":
+        return list(FLOORS)
     if preset == "long":
         return [Race(_lorenz96(method, "long", STEADY)) for method in ("flow", "film-ae")]
     if preset == "dynamics":

@@ -15,6 +15,7 @@ from studies.rollout_drift.report import MARGIN
 from studies.runner.archive import read
 
 MAPS = {"encoder": "ρ", "decoder": "φ", "projection": "P"}
+RESTS = ("position_rest", "velocity_rest")
 RACES = {preset: f"size {preset}" for preset in ("smoke", "equal", "half", "double")}
 RACES["long"] = "size equal, longer training"
 TITLES = {"lorenz96": "Lorenz96", "pendulum": "Pendulum"}
@@ -74,6 +75,28 @@ def _guarantees(found: list[xr.Dataset]) -> Iterator[str]:
         )
 
 
+def _floor(found: list[xr.Dataset]) -> Iterator[str]:
+    for run in (run for run in found if run.attrs["kind"] == "waves"):
+        yield "\n## Lorenz96: what in the test set is no wave\n\nNo loop has it; root mean squares.\n"
+        rows = [(f"{F:.4f}", *(f"{x:.4f}" for x in pair)) for F, *pair in _columns(run, "F", *RESTS)]
+        whole = [f"{float(_over_contexts(run[name])):.4f}" for name in RESTS]
+        mean = [f"{float(run[name].mean()):.4f}" for name in RESTS]
+        yield table(("F", "position", "velocity"), [*rows, ("all", *whole), ("mean over forcings", *mean)])
+    alone = [run for run in found if run.attrs["kind"] == "alone"]
+    if alone:
+        yield f"\n## Lorenz96: models of F = {alone[0].attrs['F']:.4f} alone\n\n{alone[0].sizes['seed']} seeds.\n"
+        yield table(("method", "latents", "position RMSE", "velocity RMSE"), [_alone(run) for run in alone])
+
+
+def _columns(run: xr.Dataset, *names: str) -> Iterator[tuple]:
+    return zip(*(run[name].values for name in names), strict=True)
+
+
+def _alone(run: xr.Dataset) -> list[str]:
+    errors = [_spread(run[name].values) for name in ("position_rmse", "velocity_rmse")]
+    return [run.attrs["method"], str(run.attrs["latent_dim"]), *errors]
+
+
 def _rollouts(title: str, found: list[xr.Dataset]) -> Iterator[str]:
     for system, (rule, head, row) in FOLLOWED.items():
         runs = [run for run in found if run.attrs["task"].startswith(system)]
@@ -129,6 +152,7 @@ def _energy(run: xr.Dataset) -> list[str]:
 
 
 OWN = {
+    "floor": _floor,
     "guarantees": _guarantees,
     "rollouts": partial(_rollouts, "Rollouts after training on snapshots, size equal"),
     "dynamics": partial(_rollouts, "Rollouts with the preset dynamics, size equal"),
