@@ -26,7 +26,7 @@ from romkit.integrators import (
 from romkit.integrators.sindy import Library, Terms
 from romkit.metrics import reconstruction_rmse
 from romkit.problem import ConstantPath, Parts, Problem
-from romkit.projections import Projection
+from romkit.projections import Projection, stack, unstack
 from romkit.solvers import RK4
 from romkit.systems import System
 from studies.rollout_drift.data import Settings, Truth, make_system, test_set, training_set, truth
@@ -102,16 +102,28 @@ class Drift(Task):
             problem = system.problem(ConstantPath(P), P.context)
             start = dynamics.start(problem, true.times[0], tuple(x.expand(*lead, -1) for x in true.start))
             latent = dynamics.solve(problem, start, true.times, solver=self.solver).states
-            rom = problem.decode(P, latent)
-            more = OWN_SCORES[system.name](system, true, rom) | _stability(dynamics, problem, latent)
-            found = scores(true.times, true.parts[0], rom[0], P, model.normalization.state_std, more)
+            stability = _stability(dynamics, problem, latent)
+            parts = [
+                self._scored(
+                    stack([one]), system, true, latent[k : k + 1], {n: v[k : k + 1] for n, v in stability.items()}
+                )
+                for k, one in enumerate(unstack(model))
+            ]
         coords = {
             "seed": list(self.model.seeds),
             "quantile": list(QUANTILES),
             "curve_time": true.times[curve_indices(len(true.times))].numpy(),
             **{name: ("context", true.context[:, k].numpy()) for k, name in enumerate(system.context_names)},
         }
-        return xr.Dataset(found, coords).expand_dims(mode=[mode])
+        return xr.concat(parts, "seed").assign_coords(coords).expand_dims(mode=[mode])
+
+    def _scored(self, model: Projection, system: System, true: Truth, latent: Tensor, stability: Members) -> xr.Dataset:
+        """Scores of one seed: decoded states of all seeds at once can be more than the memory holds."""
+        P = model(true.context.expand(1, *true.context.shape))
+        problem = system.problem(ConstantPath(P), P.context)
+        rom = problem.decode(P, latent)
+        more = OWN_SCORES[system.name](system, true, rom) | stability
+        return xr.Dataset(scores(true.times, true.parts[0], rom[0], P, model.normalization.state_std, more))
 
     def _training(self, model: Projection) -> dict[str, tuple]:
         """Root mean square errors of each seed over the test set, and whether its training diverged."""
