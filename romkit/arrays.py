@@ -155,19 +155,21 @@ class Axes:
     """
 
     def __init__(self, *counted: str | None, like: str | None = None, only: bool = False):
-        self.counted, self.like, self.only = counted, like, only
+        self.counted, self.only = counted, only
+        self.sizes = [None if name is None else operator.attrgetter(name) for name in counted]
+        self.like = None if like is None else operator.attrgetter(like)
 
     def __call__(self, argument: str, value: object) -> Tensor:
         return tensor(argument, value)
 
     def converted(self, owner: object, value: Tensor) -> Tensor:
         """In the precision that was asked for."""
-        return value if self.like is None else value.to(_attribute(owner, self.like))
+        return value if self.like is None else value.to(self.like(owner))
 
     def lead(self, owner: object, argument: str, value: Tensor) -> torch.Size:
         """The shape before these axes, if they are as they have to be."""
         number, shape = len(self.counted), value.shape
-        sizes = [_count(owner, name) for name in self.counted]
+        sizes = [None if size is None else _count(size(owner)) for size in self.sizes]
         lead, last = shape[: len(shape) - number], shape[len(shape) - number :]
         right = len(shape) == number if self.only else len(shape) >= number
         if right and all(n == size or (size is None and n) for n, size in zip(last, sizes, strict=True)):
@@ -183,7 +185,8 @@ def fitting(owner: object, tensors: Mapping[str, tuple[Tensor, Axes]]) -> dict[s
     """The tensors in their precision, if their axes are as they should be, and what is in front of these broadcasts."""
     leads = {name: axes.lead(owner, name, each) for name, (each, axes) in tensors.items()}
     try:
-        torch.broadcast_shapes(*leads.values())
+        if len({*leads.values()}) > 1:  # else they need no look, which takes long
+            torch.broadcast_shapes(*leads.values())
     except RuntimeError as error:
         got = ", ".join(f"{name} {tuple(tensors[name][0].shape)}" for name in leads)
         *others, last = leads
@@ -211,14 +214,7 @@ def _meaning(name: str | None) -> str:
     return "" if name is None else MEANING.get(last := name.rpartition(".")[2], last)
 
 
-def _attribute(owner: object, name: str) -> object:
-    return operator.attrgetter(name)(owner)
-
-
-def _count(owner: object, name: str | None) -> int | None:
-    if name is None:
-        return None
-    found = _attribute(owner, name)
+def _count(found: object) -> int:
     return found if isinstance(found, int) else len(found)
 
 

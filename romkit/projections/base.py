@@ -39,6 +39,10 @@ class LastLayer(NamedTuple):
     shift: Tensor
 
 
+Given = Annotated[Tensor, lambda argument, value: value]
+"""What the methods of an operator look at themselves: tensors at once, and anything with labels."""
+
+
 @hook
 class Operator:
     """P = φ ∘ ρ at a fixed context, in physical units. The hyper-network has run; calls are cheap.
@@ -65,42 +69,49 @@ class Operator:
         self.state_size = len(normalization.signature.state_names)
         self.latent_dim = latent_dim
 
-    def encode(self, x: Tensor) -> Tensor:
+    @hook
+    def encode(self, x: Given) -> Tensor:
         """z = ρ(x): (..., n) -> (..., m). Of a dataset or DataArray: a DataArray along `latent_component`."""
         if not torch.is_tensor(x):
             return labelled.encoded(self.encode, *self._labels, x)
         x = self._given("x", x, self.state_size)
         return self._maps.encode(self._normalization.normalise(x))
 
-    def decode(self, z: Tensor) -> Tensor:
+    @hook
+    def decode(self, z: Given) -> Tensor:
         """x = φ(z): (..., m) -> (..., n). Of a DataArray: a dataset of the state's variables in their dimensions."""
         if not torch.is_tensor(z):
             return labelled.decoded(self.decode, *self._labels, z)
         z = self._given("z", z, self.latent_dim)
         return self._normalization.denormalise(self._maps.decode(z))
 
-    def __call__(self, x: Tensor) -> Tensor:
+    @hook
+    def __call__(self, x: Given) -> Tensor:
         """P(x) = φ(ρ(x)); P(P(x)) = P(x) for every constrained projection."""
         if not torch.is_tensor(x):
             return labelled.projected(self, *self._labels, x)
         return self.decode(self.encode(x))
 
-    def encode_jvp(self, x: Tensor, v: Tensor) -> Dual:
+    @hook
+    def encode_jvp(self, x: Given, v: Given) -> Dual:
         """ρ(x) and Dρ(x) v, each (..., m)."""
         x, v = self._pair(("x", "v"), x, v, self.state_size)
         return self._maps.encode_jvp(self._normalization.normalise(x), self._normalization.normalise_tangent(v))
 
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
+    @hook
+    def decode_jvp(self, z: Given, w: Given) -> Dual:
         """φ(z) and Dφ(z) w, each (..., n)."""
         z, w = self._pair(("z", "w"), z, w, self.latent_dim)
         y, dy = self._maps.decode_jvp(z, w)
         return Dual(self._normalization.denormalise(y), self._normalization.denormalise_tangent(dy))
 
-    def jvp(self, x: Tensor, v: Tensor) -> Dual:
+    @hook
+    def jvp(self, x: Given, v: Given) -> Dual:
         """P(x) and DP(x) v, each (..., n)."""
         return self.decode_jvp(*self.encode_jvp(x, v))
 
-    def decode_jacobian(self, z: Tensor) -> Dual:
+    @hook
+    def decode_jacobian(self, z: Given) -> Dual:
         """φ(z) (..., n) and Dφ(z) (..., n, m)."""
         z = self._given("z", z, self.latent_dim)
         directions = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device).expand(*z.shape, -1)
@@ -120,7 +131,8 @@ class Operator:
         factor = self._normalization.denormalise_tangent(weight).mT
         return LastLayer(hidden, factor, self._normalization.denormalise(shift))
 
-    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+    @hook
+    def decode_curvature(self, z: Given, w: Given) -> Tensor:
         """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""
         z, w = self._pair(("z", "w"), z, w, self.latent_dim)
         return self._normalization.denormalise_tangent(self._maps.decode_curvature(z, w))

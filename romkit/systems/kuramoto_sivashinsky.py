@@ -62,7 +62,7 @@ class KuramotoSivashinsky(System):
         if self.n % 2:
             raise InputError("n", expected="an even integer", got=self.n, fix=f"give n={self.n + 1}")
 
-    @property
+    @functools.cached_property
     def state_names(self) -> list[str]:
         """u0, ..., u{n-1}, along the ring."""
         return [f"u{k}" for k in range(self.n)]

@@ -1,5 +1,6 @@
 """Lorenz96: a ring of n variables with one forcing constant, across its change of wave number."""
 
+import functools
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -44,7 +45,7 @@ class Lorenz96(System):
     name = "lorenz96"
     context = (ContextParameter("F", "1", 3.133, 3.193, "forcing constant"),)
 
-    @property
+    @functools.cached_property
     def state_names(self) -> list[str]:
         """x0, ..., x{n-1}, in the order of the ring."""
         return [f"x{k}" for k in range(self.n)]

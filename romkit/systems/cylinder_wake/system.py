@@ -86,7 +86,7 @@ class CylinderWake(System):
         """The finite elements."""
         return discretisation(self.mesh)
 
-    @property
+    @functools.cached_property
     def state_names(self) -> list[str]:
         """u0, v1, ...: velocity along the channel or across, and number."""
         return [f"{'uv'[along]}{k}" for k, along in enumerate(self.flow.along)]
