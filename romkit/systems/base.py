@@ -109,8 +109,6 @@ class System(Hooks, abc.ABC):
         """Hook to add variables of the system's own to a dataset, one value per trajectory."""
         return data
 
-    # -- what every system has -------------------------------------------------------------------------------------
-
     order: ClassVar[int] = 1
 
     @property
@@ -158,7 +156,8 @@ class System(Hooks, abc.ABC):
         c = context(torch.zeros(())) if varies(context) else self._context_tensor(context, {})
         if type(self).weigh is System.weigh:
             return euclidean
-        return lambda x, u, weigh=behind(self.weigh): weigh(x, u, align(c.to(x), x))
+        weigh = behind(self.weigh)
+        return lambda x, u: weigh(x, u, align(c.to(x), x))
 
     @hook
     def problem(self, path: OperatorPath, context: Context | ContextFunction) -> Problem:
