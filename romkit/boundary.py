@@ -20,7 +20,7 @@ from torch import Tensor
 
 from romkit import arrays, checks
 from romkit.checks import Converter
-from romkit.converters import UNIONS, converter
+from romkit.converters import UNIONS, anything, converter
 
 T = TypeVar("T")
 
@@ -132,6 +132,8 @@ def _converting(function: Callable, contract: Callable | None = None) -> Callabl
 
     def convert(args: tuple, named: dict[str, object]) -> tuple[Sequence, dict[str, object]]:
         positional, by_name, shaped = read()
+        if not by_name:
+            return args, named
         given = [convert(name, value) for (name, convert), value in zip(positional, args, strict=False)]
         named = {name: by_name[name](name, value) if name in by_name else value for name, value in named.items()}
         if shaped:
@@ -148,7 +150,7 @@ def _converting(function: Callable, contract: Callable | None = None) -> Callabl
 def _arguments(
     function: Callable, contract: Callable | None
 ) -> tuple[list[tuple[str, Converter]], dict[str, Converter], dict[str, arrays.Axes]]:
-    """Converters of the positional arguments in order, and of all by name, and the axes that some of them have."""
+    """Converters of positional arguments in order, of all that have one by name, and the axes that some have."""
     hints, parameters = _annotations(function), inspect.signature(function).parameters.values()
     if contract is not None:  # whose arguments may have other names
         theirs = _annotations(contract)
@@ -158,8 +160,9 @@ def _arguments(
             if name in theirs
         }
     plain = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    by_name = {p.name: converter(hints.get(p.name, Any)) for p in plain}
-    positional = [(p.name, by_name[p.name]) for p in plain if p.kind is not p.KEYWORD_ONLY]
+    each = {p.name: converter(hints.get(p.name, Any)) for p in plain}
+    positional = [(p.name, each[p.name]) for p in plain if p.kind is not p.KEYWORD_ONLY]
+    by_name = {name: convert for name, convert in each.items() if convert is not anything}
     shaped = {p.name: axes for p in plain for axes in _axes(hints.get(p.name))}
     return positional, by_name, shaped
 

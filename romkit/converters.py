@@ -30,7 +30,7 @@ def converter(annotation: object) -> Converter:
         return _either(parts)
     if origin in MANY:
         return MANY[origin](parts)
-    return instance_of(annotation) if isinstance(annotation, type) else _anything
+    return instance_of(annotation) if isinstance(annotation, type) else anything
 
 
 def instance_of(kind: type) -> Converter:
@@ -47,7 +47,7 @@ def instance_of(kind: type) -> Converter:
         fix = f"give an instance, {value.__name__}(...)" if called else _made(kind)
         raise InputError(argument, expected=f"{article} {name}", got=checks.shown(value), fix=fix)
 
-    return convert if not protocol or kind._is_runtime_protocol else _anything
+    return convert if not protocol or kind._is_runtime_protocol else anything
 
 
 def _name(kind: type) -> str:
@@ -92,7 +92,7 @@ def _either(kinds: Sequence[object]) -> Converter:
 
 
 def _several(parts: Sequence[object]) -> Converter:
-    each = converter(parts[0]) if parts else _anything
+    each = converter(parts[0]) if parts else anything
 
     def convert(argument: str, value: object) -> object:
         if isinstance(value, collections.abc.Iterable) and not isinstance(value, str | bytes | Mapping):
@@ -104,7 +104,7 @@ def _several(parts: Sequence[object]) -> Converter:
 
 
 def _mapping(parts: Sequence[object]) -> Converter:
-    each = converter(parts[1]) if parts else _anything
+    each = converter(parts[1]) if parts else anything
 
     def convert(argument: str, value: object) -> object:
         if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
@@ -133,7 +133,8 @@ def _subclass(parts: Sequence[object]) -> Converter:
     return convert
 
 
-def _anything(argument: str, value: object) -> object:
+def anything(argument: str, value: object) -> object:
+    """The value as it is: of `object` and `Any`."""
     return value
 
 
@@ -157,8 +158,8 @@ MADE = {
 """How one comes by an instance of a class, by its name."""
 
 PLAIN: dict[object, Converter] = {
-    Any: _anything,
-    object: _anything,
+    Any: anything,
+    object: anything,
     float: checks.number,
     int: checks.integer,
     bool: checks.flag,

@@ -15,6 +15,7 @@ from romkit import arrays, checks
 from romkit.arrays import Axes
 from romkit.bases import Basis
 from romkit.boundary import Count, Hooks, checked, hook
+from romkit.converters import anything
 from romkit.data import Layout, context_array, context_names, is_declared
 from romkit.data.context import one_context, only_one
 from romkit.errors import InputError
@@ -39,7 +40,7 @@ class LastLayer(NamedTuple):
     shift: Tensor
 
 
-Given = Annotated[Tensor, lambda argument, value: value]
+Given = Annotated[Tensor, anything]
 """What the methods of an operator look at themselves: tensors at once, and anything with labels."""
 
 
