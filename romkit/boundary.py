@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from romkit import arrays, checks
 from romkit.checks import Converter
@@ -86,7 +87,7 @@ def hook(method: T, contract: Callable | None = None) -> T:
 
     @functools.wraps(method)
     def guarded(*args: object, **named: object) -> object:
-        if CALLS.own:
+        if CALLS.own or is_compiling():
             return method(*args, **named)
         args, named = convert(args, named)
         CALLS.own = True
