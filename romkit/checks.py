@@ -4,6 +4,7 @@
 """
 
 import difflib
+import itertools
 import math
 import operator
 import os
@@ -13,6 +14,9 @@ from romkit.errors import InputError
 
 MOST_TIMES = 10**8
 """Output times of a run, beyond which it is a slip of the hand and no memory would hold it."""
+
+MOST_SEEDS = 10_000
+"""In one stack, likewise."""
 
 LONGEST_PATH = 4096
 """Characters, as on Linux."""
@@ -152,11 +156,11 @@ def seed(argument: str, value: object) -> int:
 def seeds(argument: str, value: object) -> tuple[int, ...]:
     """`value` as a tuple, if it is a sequence of seeds."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | dict):
-        found = tuple(seed(argument, each) for each in value)
-        if found:
+        found = tuple(seed(argument, each) for each in itertools.islice(value, MOST_SEEDS + 1))
+        if 0 < len(found) <= MOST_SEEDS:
             return found
     fix = f"give {argument}=range(3), say"
-    raise InputError(argument, expected="one or more integers", got=shown(value), fix=fix)
+    raise InputError(argument, expected=f"one or more integers, up to {MOST_SEEDS}", got=shown(value), fix=fix)
 
 
 def sizes(argument: str, value: object) -> tuple[int, ...]:

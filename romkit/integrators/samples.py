@@ -145,6 +145,8 @@ class LatentSamples:
         if len(parameters) != c.shape[-1]:
             expected = f"{len(parameters)} parameters ({', '.join(parameters.names)}) on the last axis"
             raise InputError("context", expected=expected, got=f"{c.shape[-1]}", fix="name every parameter once")
+        if len({*names}) < len(names):
+            raise InputError("names", expected="names that differ", got=str(names), fix="rename the latents")
         if set(names) & set(parameters.names):
             raise InputError("names", expected="names unlike the context's", got=str(names), fix="rename the latents")
         variables = Scaling.none(names + tuple(f"{name}'" for name in names) * (len(rates) - 1))

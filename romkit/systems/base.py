@@ -12,7 +12,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import arrays, checks, provenance
+from romkit import checks, provenance
 from romkit.bases import Basis, Weight
 from romkit.boundary import Hooks, Positive, Seed, Times, behind, checked, hook
 from romkit.broadcast import align
@@ -24,7 +24,7 @@ from romkit.errors import InputError
 from romkit.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.solvers import RK4, Solution, Solver
 from romkit.systems.axes import Columns, Context, ContextRows, Phases, Recorded, States
-from romkit.systems.motion import Motion, at_each_time, warn_of_divergence
+from romkit.systems.motion import Motion, at_each_time, starting, warn_of_divergence
 from romkit.systems.quadratic import Quadratic
 from romkit.systems.splits import contexts_of
 from romkit.systems.terms import Term
@@ -193,7 +193,7 @@ class System(Hooks, abc.ABC):
             engine: "auto", "torch" or "compiled" (see `romkit.engine`).
             label: what the progress bar says.
         """
-        arrays.parts("parts", parts, self.order, self.state_size)
+        context = starting(parts, context, self.order, self.state_size, self.context_names)
         with torch.inference_mode():
             motion = self._simulate(parts, context, times, engine, label)
         contexts = None if callable(context) else context

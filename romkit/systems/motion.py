@@ -6,11 +6,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit import arrays
 from romkit.boundary import Codes, hook
+from romkit.data.context import one_context
 from romkit.errors import DivergenceWarning, warn
 from romkit.problem import Parts
 from romkit.solvers import Status
-from romkit.types import Field
+from romkit.types import ContextFunction, Field
 
 NAMED = 5
 """How many lost trajectories are named."""
@@ -28,6 +30,19 @@ class Motion(NamedTuple):
     acceleration: Tensor | None
     status: Codes
     cost: dict[str, object]
+
+
+def starting(
+    parts: Parts, context: Tensor | ContextFunction, order: int, size: int, names: Sequence[str]
+) -> Tensor | ContextFunction:
+    """The context (..., p) of a motion, if states can start with it."""
+    arrays.parts("parts", parts, order, size)
+    if callable(context):
+        return context
+    found = one_context(context, names)
+    for part in parts:
+        arrays.fits("parts", part.shape[:-1], found.shape[:-1], "the contexts")
+    return found
 
 
 def warn_of_divergence(

@@ -5,6 +5,7 @@ Each is refused by one line that names the argument. What `test_arguments` tries
 what was found by hand: numbers that nobody can mean, and arguments that do not go with each other.
 """
 
+import itertools
 import math
 from pathlib import Path
 
@@ -85,7 +86,7 @@ FAULTS = {
         *of(lambda **given: solvers.ImplicitMidpoint(0.1, **given), "divergence_threshold", NAN, -1, 0),
         *of(solvers.Adaptive, "rtol", NAN, -1, 0), *of(solvers.Adaptive, "atol", NAN, -1, 0),
         *of(lambda seed: fit(seed=seed), "seed", -1, "a", 1.5, 2**70),
-        *of(lambda seeds: fit(seeds=seeds), "seeds", 3, "ab", [], [-1]),
+        *of(lambda seeds: fit(seeds=seeds), "seeds", 3, "ab", [], [-1], range(10**7), itertools.count()),
         *of(lambda threshold: metrics.valid_time(torch.arange(5.0), torch.rand(5), threshold), "threshold", NAN, -1),
     ],
     "contexts": [
@@ -108,6 +109,7 @@ FAULTS = {
         ("attributes that are no JSON", lambda: systems.system_of(data().assign_attrs(parameters="{")), "parameters"),
         *of(lambda x: operator().encode(x), "x", None, X.to(torch.complex64), X > 0, X.double(), X.to_sparse(), X.to("meta"), X[:, :3]),
         *of(lambda z: operator().decode(z), "z", None, Z.to(torch.complex64), Z > 0, Z.double(), Z[:, :1]),
+        ("states that do not match the contexts", lambda: lorenz().simulate((torch.ones(3, 4),), torch.full((2, 1), 3.1), [0.0, 0.1]), "parts"),
         ("a stack on unstacked states", lambda: world()["stack"](F=3.15).encode(torch.ones(5, 4)), "x"),
         ("batches that do not match", lambda: model()(F=[3.1, 3.2]).encode(torch.ones(3, 4)), "x"),
     ],
@@ -138,7 +140,9 @@ FAULTS = {
         ("degree 60 of six variables", lambda: SINDy(degree=60).fit_samples(torch.rand(50, 6), torch.rand(50, 6)), "degree"),
         ("samples that are text", lambda: SINDy().fit_samples("abc", "abc"), "z"),
         ("complex samples", lambda: SINDy().fit_samples(torch.ones(5, 2) * 1j, torch.ones(5, 2)), "z"),
-        ("names twice", lambda: integrators.LatentSamples.first_order(Z, Z, labels=["a", "a"]), "labels"),
+        ("names twice", lambda: integrators.LatentSamples.first_order(Z, Z, names=("a", "a")), "names"),
+        ("a latent called like the context", lambda: integrators.LatentSamples.first_order(Z, Z, torch.ones(5, 1), names=("F", "b"), parameters=("F",)), "names"),
+        ("a term that cannot be evaluated", lambda: SINDy(library=sindy.Terms({"a": lambda z: z[..., 7]})).fit_samples(Z, Z), "term"),
         *of(lambda seed: SINDy(degree=1).fit_ensemble(world()["samples"], models=2, blocks=3, seed=seed), "seed", -1, "a"),
         *of(integrators.NeuralODE, "hidden", 3, (), "a"),
         ("a law of a stack that there is not", lambda: laws()[5], "index"),

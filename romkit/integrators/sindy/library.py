@@ -14,6 +14,7 @@ from torch import Tensor
 from romkit.arrays import Axes
 from romkit.boundary import Count, Hooks, Natural, checked, hook
 from romkit.errors import InputError
+from romkit.files import reason
 
 CONSTANT = "1"
 
@@ -120,7 +121,11 @@ class Terms(Library):
 
     @staticmethod
     def _evaluate(name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        values = function(x)
+        try:
+            values = function(x)
+        except (IndexError, RuntimeError, TypeError) as error:
+            expected, fix = f"a function of {x.shape[-1]} variables", "index them as z[..., 0]"
+            raise InputError(f"term {name!r}", expected=expected, got=reason(error), fix=fix) from error
         if torch.is_tensor(values) and values.shape == x.shape[:-1]:
             return values
         got = f"shape {tuple(values.shape)}" if torch.is_tensor(values) else type(values).__name__
