@@ -7,11 +7,14 @@ problem says what that rate has to answer to, so that a dynamics is written once
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import Annotated, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
+from romkit import arrays
+from romkit.arrays import Axes
+from romkit.boundary import Hooks, Time, hook
 from romkit.errors import InputError
 from romkit.types import Metric, OperatorPath, ProjectionOperator
 
@@ -19,6 +22,10 @@ T = TypeVar("T")
 
 Parts = tuple[Tensor, ...]
 """(x,), or (q, q̇) of a mechanical system, each (..., n); of latent states (z,) or (z, ż), each (..., m)."""
+
+
+Latent = Annotated[Tensor, Axes(None)]
+"""(..., m) or (..., 2m), any number of entries but none."""
 
 
 def euclidean(x: Tensor, u: Tensor) -> Tensor:
@@ -36,6 +43,7 @@ def unknown_field(t: Tensor, *parts: Tensor) -> Tensor:
     raise InputError("dynamics", expected="a law, since there are no equations", got="one that needs them", fix=fix)
 
 
+@hook
 class Decoded(NamedTuple):
     """The full state x (..., n) at a latent state, and the rate (..., n) that Dφ times the latent one should equal."""
 
@@ -43,6 +51,7 @@ class Decoded(NamedTuple):
     target: Tensor
 
 
+@hook
 class Linearised(NamedTuple):
     """The same with the tangents J = Dφ (..., n, m) of the manifold at x."""
 
@@ -51,28 +60,34 @@ class Linearised(NamedTuple):
     target: Tensor
 
 
+@hook
 @dataclass(frozen=True)
 class ConstantPath:
     """The operator of a context that stays (see `romkit.types.OperatorPath`)."""
 
     operator: ProjectionOperator
 
+    @hook
     def at(self, t: Tensor) -> ProjectionOperator:
         return self.operator
 
+    @hook
     def each(self, make: Callable[[ProjectionOperator], T]) -> Callable[[Tensor], T]:
         made = make(self.operator)
         return lambda t: made
 
+    @hook
     def relative(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
         return rate
 
+    @hook
     def carried(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
         return rate
 
 
+@hook
 @dataclass(frozen=True)
-class Problem(abc.ABC):
+class Problem(Hooks, abc.ABC):
     """The equation to be reduced, and the projection to do it with.
 
     Attributes:
@@ -89,32 +104,43 @@ class Problem(abc.ABC):
     control: Callable[[Tensor], Tensor] | None = None
     order: ClassVar[int]
 
-    def split(self, w: Tensor) -> Parts:
+    @hook
+    def split(self, w: Latent) -> Parts:
         """The parts of a latent state w (..., order · m)."""
+        if w.shape[-1] % self.order:
+            raise InputError(
+                "w", expected="as many rates as coordinates", got=f"shape {tuple(w.shape)}", fix="add both"
+            )
         return w.chunk(self.order, dim=-1)
 
+    @hook
     def join(self, *parts: Tensor) -> Tensor:
         """The latent state with these parts."""
         return torch.cat(parts, dim=-1)
 
+    @hook
     @abc.abstractmethod
     def encode(self, P: ProjectionOperator, parts: Parts) -> Tensor:
         """The encoded state w (..., order · m)."""
 
+    @hook
     @abc.abstractmethod
-    def decode(self, P: ProjectionOperator, w: Tensor) -> Parts:
+    def decode(self, P: ProjectionOperator, w: Latent) -> Parts:
         """The decoded state."""
 
+    @hook
     @abc.abstractmethod
-    def decoded(self, t: Tensor, w: Tensor) -> Decoded:
+    def decoded(self, t: Time, w: Latent) -> Decoded:
         """The manifold at w, and the motion there."""
 
+    @hook
     @abc.abstractmethod
-    def linearised(self, t: Tensor, w: Tensor) -> Linearised:
+    def linearised(self, t: Time, w: Latent) -> Linearised:
         """The same with tangents."""
 
+    @hook
     @abc.abstractmethod
-    def motion(self, w: Tensor, rate: Tensor) -> Tensor:
+    def motion(self, w: Latent, rate: Latent) -> Tensor:
         """ẇ (..., order · m) for the highest latent rate (..., m)."""
 
 
@@ -164,7 +190,10 @@ class SecondOrder(Problem):
         return Linearised(q, J, self.field(t, q, v) - P.decode_curvature(z, dz))
 
     def motion(self, w: Tensor, rate: Tensor) -> Tensor:
-        return self.join(self.split(w)[1], rate)
+        moving = self.split(w)[1]
+        if moving.shape != rate.shape:
+            arrays.same_shape(w=moving, rate=rate)
+        return self.join(moving, rate)
 
 
 PROBLEMS: dict[int, type[Problem]] = {kind.order: kind for kind in (FirstOrder, SecondOrder)}

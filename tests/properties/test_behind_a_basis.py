@@ -118,7 +118,7 @@ def test_dynamics_through_the_basis_are_those_in_full_space(dynamics, lorenz, re
     double, c = copy.deepcopy(reduced).double(), torch.tensor([[3.14], [3.18]], dtype=torch.float64)
     z = torch.randn(2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     through = ReducedModel(reduced, dynamics, Contexts(c, c), lorenz)
-    assert through.problem.path.at(None).state_size == 10
+    assert through.problem.path.at(torch.zeros(())).state_size == 10
     full = lorenz.problem(romkit.problem.ConstantPath(double(c)), c)
     t = torch.zeros((), dtype=torch.float64)
     assert torch.allclose(dynamics.field(through.problem)(t, z), dynamics.field(full)(t, z), rtol=0, atol=1e-10)
@@ -126,9 +126,9 @@ def test_dynamics_through_the_basis_are_those_in_full_space(dynamics, lorenz, re
 
 def test_lspg_stays_in_full_space_unless_asked(lorenz, reduced):
     c = torch.tensor([[3.14]], dtype=torch.float64)
-    assert ReducedModel(reduced, LSPG(), Contexts(c, c), lorenz).problem.path.at(None).state_size == 36
+    assert ReducedModel(reduced, LSPG(), Contexts(c, c), lorenz).problem.path.at(torch.zeros(())).state_size == 36
     asked = lorenz.through(reduced.basis)
-    assert ReducedModel(reduced, LSPG(), Contexts(c, c), asked).problem.path.at(None).state_size == 10
+    assert ReducedModel(reduced, LSPG(), Contexts(c, c), asked).problem.path.at(torch.zeros(())).state_size == 10
 
 
 def test_a_rollout_and_one_with_a_moving_context(lorenz, reduced):

@@ -1,4 +1,4 @@
-"""The public surface: every callable that `romkit` and its rooms list in `__all__`, with their public methods."""
+"""The public surface: every callable that `romkit` and its rooms list in `__all__`, and what authors of classes use, with methods."""
 
 import importlib
 import inspect
@@ -10,6 +10,9 @@ import romkit
 
 MORE = ("romkit.plotting", "romkit.testing", "romkit.integrators.sindy", "romkit.integrators.neural_ode")
 """Rooms beside those of `romkit.__all__`; what is left is for romkit itself (docs/design.md)."""
+
+AUTHORS = ("romkit.broadcast", "romkit.problem", "romkit.types")
+"""For those who write classes of their own: every name that does not begin with an underscore."""
 
 OPERATORS = ("__call__", "__getitem__", "__add__", "__mul__")
 
@@ -43,15 +46,21 @@ def rooms() -> list[object]:
     names = [f"romkit.{name}" for name in romkit.__all__] + [*MORE]
     found = [importlib.import_module(info.name) for info in pkgutil.iter_modules(romkit.__path__, "romkit.")]
     return [romkit, *(m for m in found if m.__name__ in names and hasattr(m, "__all__"))] + [
-        importlib.import_module(name) for name in MORE
+        importlib.import_module(name) for name in (*MORE, *AUTHORS)
     ]
+
+
+def names(room: object) -> list[str]:
+    """What is public in a module."""
+    own = [name for name, thing in vars(room).items() if getattr(thing, "__module__", "") == room.__name__]
+    return getattr(room, "__all__", [name for name in own if not name.startswith("_")])
 
 
 def targets() -> list[Target]:
     """All of them, each once."""
     found: dict[int, Target] = {}
     for room in rooms():
-        for name in room.__all__:
+        for name in names(room):
             thing = getattr(room, name)
             if inspect.isfunction(thing) or isinstance(thing, type):
                 for target in _targets(f"{room.__name__.removeprefix('romkit').lstrip('.')}.{name}".lstrip("."), thing):
@@ -62,6 +71,8 @@ def targets() -> list[Target]:
 def _targets(name: str, thing: Callable) -> Iterator[Target]:
     if not isinstance(thing, type):
         yield Target(name, thing)
+        return
+    if getattr(thing, "_is_protocol", False):
         return
     if not inspect.isabstract(thing) and not issubclass(thing, int):  # an enumeration makes no new values
         yield Target(name, thing)

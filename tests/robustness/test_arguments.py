@@ -26,7 +26,13 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 SECONDS = 5.0
 """Of the processor, in which a call has to end."""
 
+IN_LOOPS = "authors of projections call it where they call torch, in every evaluation: torch says what does not fit"
 NOT_BEHIND = {
+    **dict.fromkeys(("broadcast.align", "broadcast.matmul", "problem.Problem.join"), IN_LOOPS),
+    **dict.fromkeys(("types.Dual", "types.Jet", "types.Jet.through"), IN_LOOPS),
+    **dict.fromkeys(
+        ("problem.euclidean", "problem.unknown_field"), "what a problem has in place of a function of the user's"
+    ),
     "projections.EncoderDecoder.decode_curvature": "maps in normalised coordinates do not know their sizes; `Operator`"
     " calls them with what it has checked",
 }
