@@ -1,4 +1,4 @@
-"""The public surface: every callable that `romkit` and its rooms list in `__all__`, and what authors of classes use, with methods."""
+"""The public surface: what `romkit` and its rooms list in `__all__`, what authors of classes use, and their methods."""
 
 import importlib
 import inspect
