@@ -131,7 +131,7 @@ def test_units_group_the_scales():
         ({"rollouts.steps": 0}, "rollouts.steps: expected an integer >= 1"),
         ({"phase.dynamics": "lspg"}, "phase.dynamics: expected one of"),
         ({"seeds": []}, "seeds: expected one or more integers"),
-        ({"seeds": 3}, "seeds: expected one or more integers, got 3"),
+        ({"seeds": 3}, "seeds: expected one or more integers, up to 10000, got 3"),
         ({"seeds": [0, -1]}, "seeds: expected an integer from 0"),
         ({"seed": 1.5}, "seed: expected an integer from 0 .* got 1.5"),
         ({"seed": "a"}, "seed: expected an integer"),
