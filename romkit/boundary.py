@@ -75,7 +75,9 @@ def checked(thing: T) -> T:
 
 
 def hook(method: T, contract: Callable | None = None) -> T:
-    """What romkit calls in loops, and may be a method to override in `Hooks`: checked where a user calls it.
+    """What is called in loops, and may be a method to override in `Hooks`: checked where a user calls it.
+
+    What it calls in turn is romkit's own call, so a field that is a hook costs the loops of others next to nothing.
 
     Args:
         method: what is called, or a class with such a constructor.
@@ -104,12 +106,6 @@ def _constructed(cls: type, guard: Callable[[Callable], Callable]) -> type:
     constructor = "__new__" if issubclass(cls, tuple) else "__init__"
     setattr(cls, constructor, guard(getattr(cls, constructor)))
     return cls
-
-
-def behind(method: T) -> T:
-    """A bound hook without its checks: for functions that close over it and run in the loops of others."""
-    inner = inspect.unwrap(method)
-    return method if inner is method else inner.__get__(method.__self__)
 
 
 class Hooks:

@@ -93,7 +93,7 @@ class LatentField(LatentDynamics):
     def field(self, problem: Problem) -> Field:
         """ẇ = g(t, w), the differential equation of the latent state."""
         rate = self.latent_rate(problem)
-        return lambda t, w: problem.motion(w, rate(t, w))
+        return hook(lambda t, w: problem.motion(w, rate(t, w)))
 
     def solve(
         self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
@@ -162,7 +162,7 @@ class LearnedField(LatentField, Display):
         c = P.context if self.context_names else P.context[..., :0]
         names = ", ".join(self.context_names)
         checks.last_axis("projection's context", c.shape, len(self.context_names), f"({names})")
-        return self.right_hand_side(c if control is None else _beside(c, control))
+        return hook(self.right_hand_side(c if control is None else _beside(c, control)))
 
     def latent_rate(self, problem: Problem) -> LatentRate:
         if problem.order != self.order:
