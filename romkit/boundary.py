@@ -108,6 +108,12 @@ def _constructed(cls: type, guard: Callable[[Callable], Callable]) -> type:
     return cls
 
 
+def behind(method: T) -> T:
+    """A bound hook without its checks: for functions that close over it and are called in every step of a solver."""
+    inner = inspect.unwrap(method)
+    return method if inner is method else inner.__get__(method.__self__)
+
+
 class Hooks:
     """A class whose hooks may be overridden: what overrides one takes what it takes, without a word of its own."""
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from romkit import checks, provenance
 from romkit.bases import Basis, Weight
-from romkit.boundary import Hooks, Positive, Seed, Times, checked, hook
+from romkit.boundary import Hooks, Positive, Seed, Times, behind, checked, hook
 from romkit.broadcast import align
 from romkit.data import ContextParameter, context_array, make_dataset
 from romkit.data.context import one_context, only_one, varies
@@ -131,13 +131,13 @@ class System(Hooks, abc.ABC):
 
         A context that varies in time is a function of the scalar t that gives such a tensor.
         """
-        fixed = None if varies(context) else self._context_tensor(context, named)
+        fixed, rhs = None if varies(context) else self._context_tensor(context, named), behind(self.rhs)
 
         def f(t: Tensor, x: Tensor) -> Tensor:
             c = context(t) if fixed is None else fixed
-            return self.rhs(t, x, align(c.to(x), x))
+            return rhs(t, x, align(c.to(x), x))
 
-        return hook(f)
+        return f
 
     @checked
     def through(self, basis: Basis) -> "System":
@@ -156,7 +156,8 @@ class System(Hooks, abc.ABC):
         c = context(torch.zeros(())) if varies(context) else self._context_tensor(context, {})
         if type(self).weigh is System.weigh:
             return euclidean
-        return hook(lambda x, u: self.weigh(x, u, align(c.to(x), x)))
+        weigh = behind(self.weigh)
+        return lambda x, u: weigh(x, u, align(c.to(x), x))
 
     @hook
     def problem(self, path: OperatorPath, context: Context | ContextFunction) -> Problem:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit.boundary import hook
+from romkit.boundary import behind, hook
 from romkit.broadcast import align
 from romkit.problem import Parts, Problem, SecondOrder
 from romkit.systems.axes import Context, States
@@ -43,12 +43,12 @@ class MechanicalSystem(System):
 
     def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
         """The right-hand side f(t, q, q̇) at a fixed context, by name or as a tensor (..., p)."""
-        c = self._context_tensor(context, named)
+        c, acceleration = self._context_tensor(context, named), behind(self.acceleration)
 
         def f(t: Tensor, q: Tensor, v: Tensor) -> Tensor:
-            return self.acceleration(t, q, v, align(c.to(q), q))
+            return acceleration(t, q, v, align(c.to(q), q))
 
-        return hook(f)
+        return f
 
     def problem(self, path: OperatorPath, context: Tensor) -> Problem:
         return SecondOrder(path, self.field(context), self.metric(context))
