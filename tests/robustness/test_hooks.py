@@ -1,4 +1,4 @@
-"""Methods that a subclass writes: checked where a user calls them, as the base class says, and free inside of romkit."""
+"""Methods that a subclass writes: checked where a user calls them, as their base says, and free where romkit does."""
 
 from dataclasses import dataclass
 
