@@ -102,21 +102,19 @@ class Operator:
     @hook
     def decode_jvp(self, z: Given, w: Given) -> Dual:
         """φ(z) and Dφ(z) w, each (..., n)."""
-        z, w = self._pair(("z", "w"), z, w, self.latent_dim)
-        y, dy = self._maps.decode_jvp(z, w)
-        return Dual(self._normalization.denormalise(y), self._normalization.denormalise_tangent(dy))
+        return self._decode_jvp(*self._pair(("z", "w"), z, w, self.latent_dim))
 
     @hook
     def jvp(self, x: Given, v: Given) -> Dual:
         """P(x) and DP(x) v, each (..., n)."""
-        return self.decode_jvp(*self.encode_jvp(x, v))
+        return self._decode_jvp(*self.encode_jvp(x, v))
 
     @hook
     def decode_jacobian(self, z: Given) -> Dual:
         """φ(z) (..., n) and Dφ(z) (..., n, m)."""
         z = self._given("z", z, self.latent_dim)
         directions = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device).expand(*z.shape, -1)
-        x, columns = self.decode_jvp(z.unsqueeze(-2), directions)
+        x, columns = self._decode_jvp(z.unsqueeze(-2), directions)
         return Dual(x.squeeze(-2), columns.mT)
 
     def last_layer(self) -> LastLayer | None:
@@ -137,6 +135,11 @@ class Operator:
         """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""
         z, w = self._pair(("z", "w"), z, w, self.latent_dim)
         return self._normalization.denormalise_tangent(self._maps.decode_curvature(z, w))
+
+    def _decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
+        """`decode_jvp` of what has been looked at."""
+        y, dy = self._maps.decode_jvp(z, w)
+        return Dual(self._normalization.denormalise(y), self._normalization.denormalise_tangent(dy))
 
     @property
     def _labels(self) -> tuple[Layout, bool, torch.dtype]:
