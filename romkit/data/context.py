@@ -218,6 +218,14 @@ def one_context(context: object, names: Sequence[str]) -> Tensor:
     return found
 
 
+def bound_context(names: Sequence[str], context: object, named: Mapping[str, object]) -> Tensor:
+    """A context (..., p) that came by names, or without them."""
+    if context is None:
+        return torch.from_numpy(context_array(names, named))
+    only_one(context, named)
+    return one_context(context, names)
+
+
 def only_one(context: object, named: Mapping[str, object]) -> None:
     """Raise where a context is given twice, as such and by names."""
     if context is not None and named:

@@ -2,7 +2,6 @@
 
 import abc
 import copy
-import dataclasses
 import itertools
 from collections.abc import Sequence
 from typing import ClassVar, Self
@@ -12,12 +11,12 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import checks, provenance
+from romkit import checks
 from romkit.bases import Basis, Weight
-from romkit.boundary import Hooks, Positive, Seed, Times, behind, checked, hook
+from romkit.boundary import Codes, Count, Hooks, Positive, Seed, Time, Times, behind, checked, hook
 from romkit.broadcast import align
-from romkit.data import ContextParameter, context_array, make_dataset
-from romkit.data.context import one_context, only_one, varies
+from romkit.data import ContextParameter
+from romkit.data.context import bound_context, varies
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
@@ -26,6 +25,7 @@ from romkit.solvers import RK4, Solution, Solver
 from romkit.systems.axes import Columns, Context, ContextRows, Phases, Recorded, States
 from romkit.systems.motion import Motion, at_each_time, starting, warn_of_divergence
 from romkit.systems.quadratic import Quadratic
+from romkit.systems.records import identity, recorded
 from romkit.systems.splits import contexts_of
 from romkit.systems.terms import Term
 from romkit.types import ContextFunction, Field, Metric, OperatorPath
@@ -105,6 +105,16 @@ class System(Hooks, abc.ABC):
         return ()
 
     @hook
+    def stencil(self, rows: Codes) -> Tensor:
+        """(s, k) which entries of x the rows (s,) of `rhs` depend on, of a system that gives its rows (`rhs_rows`)."""
+        raise InputError("rows", expected="a system that gives them", got=self.name, fix="write stencil and rhs_rows")
+
+    @hook
+    def rhs_rows(self, t: Time, rows: Codes, x: Tensor, c: Context) -> Tensor:
+        """Rows (s,) of `rhs`, (..., s), from the entries x (..., s, k) of their stencils, for `through`."""
+        raise InputError("rows", expected="a system that gives them", got=self.name, fix="write stencil and rhs_rows")
+
+    @hook
     def annotate(self, data: Recorded) -> xr.Dataset:
         """Hook to add variables of the system's own to a dataset, one value per trajectory."""
         return data
@@ -140,11 +150,22 @@ class System(Hooks, abc.ABC):
         return f
 
     @checked
-    def through(self, basis: Basis) -> "System":
-        """The system in the coordinates of a basis, at a cost that does not depend on n: see `SystemThroughBasis`."""
-        from romkit.systems.through import SystemThroughBasis  # which is a System itself
+    def through(
+        self, basis: Basis, data: xr.Dataset | None = None, *, tolerance: Positive = 1e-6, rows: Count | None = None
+    ) -> "System":
+        """The system in the coordinates of a basis, at a cost that does not depend on n: see `SystemThroughBasis`.
 
-        return SystemThroughBasis(self, basis)
+        Without error from its `terms`; with training data, from a few of its rows (`rhs_rows`), chosen on these data.
+
+        Args:
+            basis: of the states.
+            data: training data, or their coordinates in the basis.
+            tolerance: share of the energy of the right-hand sides in the data that may be left out.
+            rows: how many are sampled; by default two for each mode of the right-hand sides.
+        """
+        from romkit.systems.through import through  # to a System itself
+
+        return through(self, basis, data, tolerance, rows)
 
     @hook
     def quadratic(self, context: Context) -> Quadratic | None:
@@ -238,30 +259,11 @@ class System(Hooks, abc.ABC):
     @hook
     def record(self, motion: Motion, times: Times, contexts: ContextRows, attrs: dict[str, object]) -> xr.Dataset:
         """A motion as a dataset in romkit's schema, with provenance and further attributes."""
-        variables = {name: getattr(motion, name) for name in ("state", "velocity", "acceleration")}
-        return make_dataset(
-            {name: tensor.numpy() for name, tensor in variables.items() if tensor is not None},
-            times=times.numpy(),
-            time_units=self.time_units,
-            state_names=self.state_names,
-            state_units=self.state_units,
-            contexts=contexts.numpy(),
-            context=self.context,
-            attrs=self.provenance() | attrs,
-        )
+        return recorded(self, motion, times, contexts, self.provenance() | attrs)
 
     def provenance(self) -> dict[str, object]:
         """What identifies the system in a file: name, parameters, solver, step, transient, versions."""
-        parameters = dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}
-        return {
-            "system": self.name,
-            "parameters": parameters,
-            "solver": self.simulator or str(self.solver or self.own_solver),
-            "dt": self.dt,
-            "step": self.step or self.dt,
-            "transient": self.transient,
-            "versions": provenance.versions(),
-        }
+        return identity(self)
 
     @hook
     def at_rest(self, contexts: ContextRows) -> Parts:
@@ -290,10 +292,7 @@ class System(Hooks, abc.ABC):
         return RK4(self.step or self.dt)
 
     def _context_tensor(self, context: Tensor | float | None, named: dict) -> Tensor:
-        if context is None:
-            return torch.from_numpy(context_array(self.context_names, named))
-        only_one(context, named)
-        return one_context(context, self.context_names)
+        return bound_context(self.context_names, context, named)
 
     def _ranges(self) -> tuple[np.ndarray, np.ndarray]:
         return np.array([p.low for p in self.context]), np.array([p.high for p in self.context])

@@ -56,6 +56,10 @@ class Projected:
         parts = ((self.constant, 1), (self.linear, 2), (self.quadratic, 2))
         return Quadratic(*(self._sum(tensors, rank, c) for tensors, rank in parts))
 
+    def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading axes."""
+        return self.at(c)(y)
+
     def _sum(self, tensors: list[Tensor | None], rank: int, c: Tensor) -> Tensor:
         """Σ θₖ(c) Tₖ; without the axes of the context where no coefficient depends on it."""
         total = None

@@ -2,15 +2,16 @@
 
 import numpy as np
 import torch
+import xarray as xr
 from torch import Tensor
 
 from romkit.bases import Basis, weigher
-from romkit.broadcast import align
 from romkit.errors import InputError
 from romkit.problem import Parts
 from romkit.systems.base import System
 from romkit.systems.quadratic import Projected, Quadratic
-from romkit.types import ContextFunction, Field
+from romkit.systems.rates import basis_of_rates
+from romkit.systems.sampled import OVERSAMPLING, Sampled, gives_rows
 
 METRIC = 1e-8
 """Largest error of Vᵀ W V = I in the metric of the system."""
@@ -19,20 +20,15 @@ METRIC = 1e-8
 class SystemThroughBasis(System):
     """ẏ = Vᵀ W f(x̄ + V y; c): Galerkin projection onto a basis, which is orthonormal in the metric W of the system.
 
-    Where f is a polynomial, tensors of r coordinates replace it without error, and nothing but `start` depends on n.
-    Galerkin and Petrov-Galerkin dynamics of a projection behind the basis see nothing else of the full model: on this
-    system they are what they are on the full one.
+    Where f is a polynomial, tensors of r coordinates replace it without error. Else it is computed at a few rows that
+    are chosen on training data. Nothing but `start` depends on n. Galerkin and Petrov-Galerkin dynamics of a projection
+    behind the basis see nothing else of the full model: on this system they are what they are on the full one, up to
+    the error of sampling if it is sampled.
 
     Args:
-        system: that gives its terms.
-        basis: of its states.
-
-    Attributes:
         full: the system.
-        basis: the basis.
-
-    Raises:
-        InputError: a system without terms, of second order, of other states or with another metric than the basis.
+        basis: of its states.
+        image: of f in the coordinates, `Projected` from terms or `Sampled`.
 
     Source: Holmes, Lumley, Berkooz, Rowley (2012), Turbulence, Coherent Structures, Dynamical Systems and Symmetry,
     section 4.
@@ -40,17 +36,11 @@ class SystemThroughBasis(System):
 
     transient = 0.0
 
-    def __init__(self, system: System, basis: Basis):
-        check_fits(system, basis)
-        terms = system.terms()
-        if not terms:
-            fix = f"write terms() of {type(system).__name__}, or roll out in full space"
-            raise InputError("system", expected="one that gives its terms", got=f"{system.name} without", fix=fix)
-        self.full, self.basis = system, basis
-        self.name, self.context, self.time_units = f"{system.name}-through-basis", system.context, system.time_units
-        self.context_may_move = system.context_may_move
-        self.dt, self.duration, self.horizon = system.dt, system.duration, system.horizon
-        self.projected = Projected(terms, basis)
+    def __init__(self, full: System, basis: Basis, image: Projected | Sampled):
+        self.full, self.basis, self.image = full, basis, image
+        self.name, self.context, self.time_units = f"{full.name}-through-basis", full.context, full.time_units
+        self.context_may_move = full.context_may_move
+        self.dt, self.duration, self.horizon = full.dt, full.duration, full.horizon
 
     @property
     def state_names(self) -> list[str]:
@@ -64,16 +54,10 @@ class SystemThroughBasis(System):
         return [units.pop() if len(units) == 1 else "mixed"] * self.basis.rank
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
-        return self.projected.at(c)(x)
+        return self.image.rate(t, x, c)
 
-    def field(self, context: Tensor | float | ContextFunction | None = None, **named: object) -> Field:
-        if callable(context):
-            return super().field(context)
-        c = self._context_tensor(context, named)
-        return lambda t, x: self.projected.at(align(c.to(x), x))(x)
-
-    def quadratic(self, context: Tensor) -> Quadratic:
-        return self.projected.at(context)
+    def quadratic(self, context: Tensor) -> Quadratic | None:
+        return self.image.at(context) if isinstance(self.image, Projected) else None
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         return self.basis.encode(self.full.initial_state(contexts, rng))
@@ -86,6 +70,20 @@ class SystemThroughBasis(System):
 
     def test_contexts(self) -> np.ndarray:
         return self.full.test_contexts()
+
+
+def through(
+    system: System, basis: Basis, data: xr.Dataset | None, tolerance: float, rows: int | None
+) -> SystemThroughBasis:
+    """See `System.through`.
+
+    Raises:
+        InputError: a system without terms or rows, of second order, of other states or with another metric than the
+            basis; data of another system; fewer rows than modes of the right-hand sides.
+    """
+    check_fits(system, basis)
+    image = _projected(system, basis, rows) if data is None else _sampled(system, basis, data, tolerance, rows)
+    return SystemThroughBasis(system, basis, image)
 
 
 def check_fits(system: System, basis: Basis) -> None:
@@ -102,3 +100,29 @@ def check_fits(system: System, basis: Basis) -> None:
         fix = "make it with romkit.basis(data, weight=system.weight)"
         got = f"Vᵀ W V = I up to {error:.1e}"
         raise InputError("basis", expected=f"modes orthonormal in the metric of {system.name}", got=got, fix=fix)
+
+
+def _projected(system: System, basis: Basis, rows: int | None) -> Projected:
+    kind, terms = type(system).__name__, system.terms()
+    if terms and rows is None:
+        return Projected(terms, basis)
+    if rows is not None or gives_rows(system):
+        expected, fix = "training data, on which rows are chosen", "give those that the basis was made of"
+        raise InputError("data", expected=expected, got="none", fix=fix)
+    fix = f"write terms() or rhs_rows() of {kind}, or roll out in full space"
+    raise InputError("system", expected="one that gives its terms or its rows", got=f"{system.name}, neither", fix=fix)
+
+
+def _sampled(system: System, basis: Basis, data: xr.Dataset, tolerance: float, rows: int | None) -> Sampled:
+    if not gives_rows(system):
+        fix = f"write stencil() and rhs_rows() of {type(system).__name__}"
+        raise InputError("system", expected="one that gives its rows", got=f"{system.name} without", fix=fix)
+    rates = basis_of_rates(system, basis, data, tolerance)
+    number = min(OVERSAMPLING * rates.rank, rates.size) if rows is None else rows
+    if not rates.rank <= number <= rates.size:
+        expected, fix = (
+            f"{rates.rank} to {rates.size}, modes of the right-hand sides to components",
+            "raise the tolerance",
+        )
+        raise InputError("rows", expected=expected, got=str(number), fix=fix)
+    return Sampled(system, basis, rates, number)

@@ -9,7 +9,11 @@ from romkit.broadcast import align
 from romkit.data import check_dataset, context_array, trajectories
 from romkit.problem import Parts
 from romkit.systems import System
+from romkit.systems.sampled import gives_rows
 from romkit.testing.verdict import close, fact, holds, laws_of
+
+ROWS = 1000
+"""Rows of the right-hand side that are looked at, at most."""
 
 SAMPLES = 5
 """Output times of the datasets that the laws look at."""
@@ -77,6 +81,16 @@ def terms(system: System) -> None:
         close("sum of the terms = rhs", total, system.field(c)(torch.zeros((), dtype=torch.float64), *parts))
 
 
+def rows(system: System) -> None:
+    """Rows of the right-hand side, where a system gives them, are those of `rhs`, in any order, at every context."""
+    if not gives_rows(system):
+        return
+    (c, (x,)), t = nearby(system), torch.zeros((), dtype=torch.float64)
+    some = torch.randperm(system.state_size, generator=torch.Generator().manual_seed(0))[:ROWS]
+    found = system.rhs_rows(t, some, x[..., system.stencil(some)], align(c, x))
+    close("rhs_rows at the stencil = rows of rhs", found, system.field(c)(t, x)[..., some])
+
+
 def metric(system: System) -> None:
     """`weigh` is linear in u, symmetric and positive semidefinite, at every context and state."""
     c, (x, *_) = nearby(system)
@@ -118,5 +132,5 @@ def check_system(system: System) -> None:
         system: with a short transient, since the laws start from where its datasets begin.
     """
     with laws_of(system.name):
-        for law in (names, field, terms, metric, datasets):
+        for law in (names, field, terms, rows, metric, datasets):
             law(system)

@@ -98,6 +98,7 @@ def of_system(system: systems.System) -> dict[str, object]:
     c = torch.tensor(ranges, dtype=T64)
     ones = torch.full((5, n), 0.5, dtype=T64)
     state = {"x": torch.full((5, system.phase_size), 0.5, dtype=T64), "q": ones, "v": ones, "u": ones.unsqueeze(-1)}
+    state["rows"] = torch.tensor([0, n - 1])
     return state | {"c": c, "context": c, "contexts": c.expand(2, -1), "parts": (ones[:2],) * system.order}
 
 

@@ -106,6 +106,24 @@ class Burgers2D(System):
         square = Term(0, lambda: inflow, lambda c: c[..., :1] ** 2)
         return (Term(2, self._advection), square, *map(chebyshev, range(CHEBYSHEV)))
 
+    def stencil(self, rows: Tensor) -> Tensor:
+        """u in the cell, in the one to its left and in the one below it, then v; at the inflow the cell for those."""
+        cell = rows % self.cells**2
+        left, below = (cell % self.cells > 0).long(), (cell >= self.cells).long() * self.cells
+        cells = torch.stack([cell, cell - left, cell - below], dim=-1)
+        return torch.cat([cells, cells + self.cells**2], dim=-1)
+
+    def rhs_rows(self, t: Tensor, rows: Tensor, x: Tensor, c: Tensor) -> Tensor:
+        cell, of_u = rows % self.cells**2, (rows < self.cells**2).to(x)
+        first, lowest = (cell % self.cells == 0).to(x), (cell < self.cells).to(x)
+        u, v = x.unflatten(-1, (2, 3)).unbind(-2)
+        carried = v + of_u.unsqueeze(-1) * (u - v)  # by the flow: what the row is of
+        right, up = u * carried / 2, v * carried / 2
+        leaving = right[..., 0] - (1 - first) * right[..., 1] + up[..., 0] - (1 - lowest) * up[..., 2]
+        inflow = first * c[..., :1] ** 2 / (2 * self.spacing)
+        source = SOURCE * torch.exp(c[..., 1:] * self._columns(x)[cell % self.cells])
+        return of_u * (source + inflow) - leaving / self.spacing
+
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         return torch.ones(len(contexts), self.state_size, dtype=contexts.dtype)
 

@@ -108,9 +108,9 @@ def test_substitution_folds_an_affine_map_into_the_field():
     assert torch.allclose(folded(a), field(shift + a @ factor.mT) @ test, atol=1e-10)
 
 
-def test_a_system_without_terms_is_told_so(lorenz):
+def test_a_system_with_neither_terms_nor_rows_is_told_so(lorenz):
     class Silent(Lorenz96):
         terms = System.terms
 
-    with pytest.raises(InputError, match=r"system: expected one that gives its terms, got lorenz96 without; write"):
+    with pytest.raises(InputError, match=r"one that gives its terms or its rows, got lorenz96, neither; write"):
         Silent().through(random_basis(lorenz, 4))
