@@ -118,6 +118,15 @@ def compare(
 
     Raises:
         InputError: an unknown method, law or setting, or settings that are no plain values.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.15, 3.16, 3.18])
+        >>> table = romkit.compare(data, ["pod"], ["dmd", "galerkin"], latent_dim=2, folder="comparison")
+        >>> table.nrmse.dims
+        ('projection', 'law', 'trajectory', 'time')
+        >>> table.law.values.tolist()
+        ['dmd', 'galerkin']
     """
     folder = Path(folder).expanduser().absolute()
     chosen, wanted = _methods(methods, settings), _laws(laws)

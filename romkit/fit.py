@@ -107,6 +107,13 @@ def fit(
 
     Raises:
         InputError: unknown method, preset or setting, or data that cannot be used.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.15, 3.18])
+        >>> ncae = romkit.fit("ncae", data, latent_dim=3, epochs=2, verbose=False)
+        >>> ncae.name, ncae.latent_dim, len(ncae.report["losses"])
+        ('ncae', 3, 2)
     """
     kind, sizes = _method(method)
     watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})

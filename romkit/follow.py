@@ -44,6 +44,15 @@ def follow(
 
     Raises:
         InputError: data of another shape than the projection's, or dynamics that cannot be used.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> reduced = romkit.follow(romkit.load("ncae-lorenz96"), data)
+        >>> dict(reduced.latent.sizes)
+        {'trajectory': 2, 'time': 10, 'latent_component': 2}
+        >>> reduced.attrs["dynamics"], reduced.status.values.tolist()
+        ('Galerkin', [0, 0])
     """
     if contexts is None:  # else they come with a simulation, which may diverge
         check_states(data)

@@ -57,6 +57,13 @@ def forecast(
 
     Raises:
         InputError: state, context, duration or dt that cannot be used, or dynamics that need a system and get none.
+
+    Example:
+        >>> import romkit
+        >>> ncae, system = romkit.load("ncae-lorenz96"), romkit.systems.Lorenz96()
+        >>> ahead = romkit.forecast(ncae, initial_state=[0.1, 0.2], system=system, duration=0.2, dt=0.02, F=3.15)
+        >>> dict(ahead.state.sizes)
+        {'time': 11, 'component': 36}
     """
     if system is not None:
         check_match(system, projection)

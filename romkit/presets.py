@@ -59,7 +59,18 @@ _PAPER = {  # optimizer, learning rate, then weight decay and batch size for Lor
 
 
 def sized(method: type[Projection], signature: Signature, sizes: dict[str, object]) -> dict[str, object]:
-    """Arguments that build `method`: with the paper's sizes where it has some for these data, and none are given."""
+    """Arguments that build `method`: with the paper's sizes where it has some for these data, and none are given.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.presets import sized
+        >>> from romkit.projections import NcAE
+        >>> signature = romkit.load("ncae-lorenz96").normalization.signature
+        >>> sized(NcAE, signature, {})  # the paper's
+        {'embedding': (1, 2, 2, 2), 'layers': (2, 18, 36)}
+        >>> sized(NcAE, signature, {"latent_dim": 3})["layers"]
+        (3, 19, 36)
+    """
     known = SIZES.get(signature.system, {}).get(method.name, {})
     n = len(signature.state_names)
     fits = known.get("layers", known.get("decoder", (n,)))[-1] == n
@@ -68,7 +79,13 @@ def sized(method: type[Projection], signature: Signature, sizes: dict[str, objec
 
 
 def quick(system: str, method: str) -> Recipe:
-    """The default: reaches the accuracy of the paper soonest (benchmarks/optimizers), in minutes on a CPU core."""
+    """The default: reaches the accuracy of the paper soonest (benchmarks/optimizers), in minutes on a CPU core.
+
+    Example:
+        >>> from romkit.presets import quick
+        >>> quick("lorenz96", "ncae").snapshots.epochs, quick("pendulum", "ncae").snapshots.schedule
+        (400, 'fast-plateau')
+    """
     snapshots = Snapshots()
     if system == "pendulum":
         snapshots = Snapshots(epochs=650, batch_size=512, every=20, schedule="fast-plateau", learning_rate=3e-2)
@@ -80,6 +97,12 @@ def dynamics(system: str, method: str) -> Recipe:
 
     They follow the field that lasts once it is trained for: the encoder's on Lorenz96, the decoder's on the pendulum,
     which keeps the energy (studies/rollout_drift).
+
+    Example:
+        >>> from romkit.presets import dynamics
+        >>> recipe = dynamics("lorenz96", "ncae")
+        >>> recipe.rollouts.dynamics, recipe.phase.steps
+        ('petrov-galerkin', 12)
     """
     recipe = quick(system, method)
     if system == "pendulum":  # second order, and its motions are no waves whose timing drifts
@@ -90,7 +113,21 @@ def dynamics(system: str, method: str) -> Recipe:
 
 
 def paper(system: str, method: str) -> Recipe:
-    """The hyperparameters of the four tables of Adriaens et al. (2026), appendix "Experimental details"."""
+    """The hyperparameters of the four tables of Adriaens et al. (2026), appendix "Experimental details".
+
+    Raises:
+        InputError: a system or a method that the paper does not have.
+
+    Example:
+        >>> from romkit.presets import paper
+        >>> paper("lorenz96", "ncae").snapshots.epochs
+        10000
+        >>> paper("my-system", "ncae")
+        Traceback (most recent call last):
+            ...
+        romkit.errors.InputError: preset: expected data of lorenz96 or pendulum for 'paper', got 'my-system'; use
+        preset 'quick', and override what you want to be different
+    """
     if system not in SIZES:
         fix = "use preset 'quick', and override what you want to be different"
         raise InputError("preset", expected=f"data of {' or '.join(SIZES)} for 'paper'", got=repr(system), fix=fix)

@@ -29,7 +29,15 @@ Latent = Annotated[Tensor, Axes(None)]
 
 
 def euclidean(x: Tensor, u: Tensor) -> Tensor:
-    """The metric in which all components weigh the same: u itself."""
+    """The metric in which all components weigh the same: u itself.
+
+    Example:
+        >>> import torch
+        >>> from romkit.problem import euclidean
+        >>> u = torch.ones(3, 2)
+        >>> euclidean(torch.zeros(3), u) is u
+        True
+    """
     return u
 
 
@@ -38,6 +46,14 @@ def unknown_field(t: Tensor, *parts: Tensor) -> Tensor:
 
     Raises:
         InputError: always.
+
+    Example:
+        >>> import romkit
+        >>> romkit.problem.unknown_field(0.0)
+        Traceback (most recent call last):
+            ...
+        romkit.errors.InputError: dynamics: expected a law, since there are no equations, got one that needs them;
+        give dynamics=..., a law that was fitted to data (SINDy, NeuralODE), or the system
     """
     fix = "give dynamics=..., a law that was fitted to data (SINDy, NeuralODE), or the system"
     raise InputError("dynamics", expected="a law, since there are no equations", got="one that needs them", fix=fix)
@@ -45,7 +61,17 @@ def unknown_field(t: Tensor, *parts: Tensor) -> Tensor:
 
 @hook
 class Decoded(NamedTuple):
-    """The full state x (..., n) at a latent state, and the rate (..., n) that Dφ times the latent one should equal."""
+    """The full state x (..., n) at a latent state, and the rate (..., n) that Dφ times the latent one should equal.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> system, P = romkit.systems.Lorenz96(), romkit.load("ncae-lorenz96")(F=3.15)
+        >>> problem = system.problem(romkit.problem.ConstantPath(P), P.context)
+        >>> x, target = problem.decoded(torch.tensor(0.0), torch.zeros(2))
+        >>> x.shape, target.shape
+        (torch.Size([36]), torch.Size([36]))
+    """
 
     x: Tensor
     target: Tensor
@@ -53,7 +79,18 @@ class Decoded(NamedTuple):
 
 @hook
 class Linearised(NamedTuple):
-    """The same with the tangents J = Dφ (..., n, m) of the manifold at x."""
+    """The same with the tangents J = Dφ (..., n, m) of the manifold at x.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> system, P = romkit.systems.Lorenz96(), romkit.load("ncae-lorenz96")(F=3.15)
+        >>> problem = system.problem(romkit.problem.ConstantPath(P), P.context)
+        >>> x, J, target = problem.linearised(torch.tensor(0.0), torch.zeros(2))
+        >>> rate = torch.linalg.lstsq(J, target.unsqueeze(-1)).solution  # what Galerkin takes
+        >>> x.shape, J.shape, rate.shape
+        (torch.Size([36]), torch.Size([36, 2]), torch.Size([2, 1]))
+    """
 
     x: Tensor
     tangents: Tensor
@@ -63,25 +100,38 @@ class Linearised(NamedTuple):
 @hook
 @dataclass(frozen=True)
 class ConstantPath:
-    """The operator of a context that stays (see `romkit.types.OperatorPath`)."""
+    """The operator of a context that stays (see `romkit.types.OperatorPath`).
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> P = romkit.load("ncae-lorenz96")(F=3.15)
+        >>> path = romkit.problem.ConstantPath(P)
+        >>> path.at(torch.tensor(5.0)) is P
+        True
+    """
 
     operator: ProjectionOperator
 
     @hook
     def at(self, t: Tensor) -> ProjectionOperator:
+        """The operator, whatever the time is."""
         return self.operator
 
     @hook
     def each(self, make: Callable[[ProjectionOperator], T]) -> Callable[[Tensor], T]:
+        """t -> make(P), made once, here."""
         made = make(self.operator)
         return lambda t: made
 
     @hook
     def relative(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
+        """`rate` (..., n) itself, since the manifold stays."""
         return rate
 
     @hook
     def carried(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
+        """The latent `rate` (..., m) itself, since the manifold stays."""
         return rate
 
 
@@ -96,6 +146,16 @@ class Problem(Hooks, abc.ABC):
         metric: weighs distances between states: identity, inertia, or the weights of a quadrature.
         control: the inputs u(t) (..., q), None where there are none.
         order: of the equation, and how many parts a state has.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> system, P = romkit.systems.Lorenz96(), romkit.load("ncae-lorenz96")(F=3.15)
+        >>> problem = system.problem(romkit.problem.ConstantPath(P), P.context)
+        >>> isinstance(problem, romkit.problem.Problem), problem.order
+        (True, 1)
+        >>> problem.motion(torch.zeros(2), torch.ones(2))  # ẇ for the rate ż
+        tensor([1., 1.])
     """
 
     path: OperatorPath
@@ -145,7 +205,17 @@ class Problem(Hooks, abc.ABC):
 
 
 class FirstOrder(Problem):
-    """ẋ = f(t, x) on x = φ(z; c(t)): w = z, and J ż = f - ∂ₜφ."""
+    """ẋ = f(t, x) on x = φ(z; c(t)): w = z, and J ż = f - ∂ₜφ.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> from romkit.problem import ConstantPath, FirstOrder
+        >>> P = romkit.load("ncae-lorenz96")(F=3.15)
+        >>> problem = FirstOrder(ConstantPath(P), lambda t, x: -x)
+        >>> problem.linearised(torch.tensor(0.0), torch.zeros(2)).tangents.shape
+        torch.Size([36, 2])
+    """
 
     order = 1
 
@@ -168,7 +238,17 @@ class FirstOrder(Problem):
 
 
 class SecondOrder(Problem):
-    """q̈ = f(t, q, q̇) on q = φ(z): w = (z, ż) decodes to (φ(z), J ż), and J z̈ = f - D²φ(ż, ż)."""
+    """q̈ = f(t, q, q̇) on q = φ(z): w = (z, ż) decodes to (φ(z), J ż), and J z̈ = f - D²φ(ż, ż).
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> from romkit.problem import ConstantPath, SecondOrder
+        >>> P = romkit.load("ncae-pendulum")(l1=0.4, l2=0.5, l3=0.5, l4=0.6)
+        >>> problem = SecondOrder(ConstantPath(P), lambda t, q, v: -q)
+        >>> problem.motion(torch.cat([torch.zeros(4), torch.ones(4)]), torch.full((4,), 2.0))  # (ż, z̈)
+        tensor([1., 1., 1., 1., 2., 2., 2., 2.])
+    """
 
     order = 2
 

@@ -61,6 +61,17 @@ def rollout(
 
     Raises:
         InputError: context, state size, duration or dt that cannot be used, or a projection of another system.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> ncae, system = romkit.load("ncae-lorenz96"), romkit.systems.Lorenz96()
+        >>> start = ncae(F=3.15).decode(np.array([-0.9, 2.8]))  # on the attractor
+        >>> run = romkit.rollout(system, ncae, F=3.15, initial_state=start, duration=0.2, dt=0.02)
+        >>> dict(run.rom.sizes)
+        {'time': 11, 'component': 36}
+        >>> round(float(run.nrmse.max()), 2), float(run.valid_time), int(run.status)
+        (0.02, 0.2, 0)
     """
     simulation = {"duration": duration, "initial_state": initial_state, "initial_velocity": initial_velocity, "dt": dt}
     values, system, contexts = named | (context or {}), None, None

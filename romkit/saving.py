@@ -27,6 +27,13 @@ def save(model: Projection | LearnedField | Basis, path: FilePath) -> Path:
     Raises:
         InputError: `config` does not rebuild the projection, or a law with functions of your own (`Terms`).
         FileError: the file cannot be written.
+
+    Example:
+        >>> import romkit
+        >>> ncae = romkit.load("ncae-lorenz96")
+        >>> path = romkit.save(ncae, "mine.safetensors")
+        >>> romkit.load(path).config == ncae.config
+        True
     """
     if isinstance(model, Projection):
         return sealed.write(path, "projection", *projections.packed(model))
@@ -49,6 +56,12 @@ def load(path: FilePath) -> Projection | LearnedField | Basis:
     Raises:
         FileError: neither a file nor a name in `pretrained()`; damaged, altered, or with content that cannot be used;
             or a projection of a class that is not imported.
+
+    Example:
+        >>> import romkit
+        >>> ncae = romkit.load("ncae-lorenz96")
+        >>> ncae.name, ncae.latent_dim, ncae.idempotent
+        ('ncae', 2, True)
     """
     header, tensors = sealed.read(projections.find(path))
     if "basis" in header:

@@ -28,6 +28,13 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
 
     Raises:
         InputError: the two do not have the same trajectories, times and components.
+
+    Example:
+        >>> import romkit
+        >>> truth = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> errors = romkit.score(truth, romkit.follow(romkit.load("ncae-lorenz96"), truth))
+        >>> errors.nrmse.dims, errors.valid_time.dims
+        (('trajectory', 'time'), ('trajectory',))
     """
     for dim in DIMS:
         if truth.sizes.get(dim) != reduced.sizes.get(dim):

@@ -47,6 +47,14 @@ def simulate(
 
     Raises:
         InputError: context, state, duration or dt that cannot be used.
+
+    Example:
+        >>> import romkit
+        >>> motion = romkit.simulate(romkit.systems.Pendulum(), duration=0.01, l1=0.4, l2=0.5, l3=0.5, l4=0.6)
+        >>> list(motion.data_vars)
+        ['state', 'velocity', 'acceleration']
+        >>> dict(motion.state.sizes)
+        {'trajectory': 1, 'time': 11, 'component': 16}
     """
     system = system if solver is None else system.using(solver)
     dt = system.dt if dt is None else dt

@@ -9,7 +9,7 @@ import romkit
 from romkit.integrators import Galerkin
 from romkit.problem import ConstantPath
 from romkit.projections import NcAE, Normalization, Projection
-from romkit.projections.base import Operator
+from romkit.projections.operator import Operator
 from romkit.systems import Lorenz96
 from romkit.types import Field
 

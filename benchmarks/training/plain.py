@@ -15,7 +15,7 @@ from benchmarks.training.contestant import Contestant
 from benchmarks.training.problem import Problem
 from romkit.presets import PRESETS
 from romkit.projections import NcAE
-from romkit.projections.constrained import layer_pairs
+from romkit.projections.layer_pairs import layer_pairs
 from romkit.projections.manifold import BiorthogonalManifold
 
 

@@ -3,10 +3,13 @@
 import importlib
 import inspect
 import re
+import typing
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from sphinx.application import Sphinx
+if typing.TYPE_CHECKING:  # tests ask for the names, and need no Sphinx
+    from sphinx.application import Sphinx
 
 ROOMS = (
     "romkit",
@@ -30,11 +33,11 @@ ROOMS = (
 )
 """In the order in which a user meets them."""
 
-SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:", "Yields:")
+SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:", "Yields:", "Example:")
 """Of a docstring, in which what is set in is no formula."""
 
 
-def write(app: Sphinx, config: object) -> None:
+def write(app: "Sphinx", config: object) -> None:
     """Fill the folder `reference` of the source."""
     folder = Path(app.srcdir) / "reference"
     folder.mkdir(exist_ok=True)
@@ -47,9 +50,11 @@ def write(app: Sphinx, config: object) -> None:
 
 def _page(module: ModuleType, shown: set[int]) -> str:
     """The page of a room, without what an earlier page has shown."""
-    values = {name: getattr(module, name) for name in _public(module)}
+    values = {name: getattr(module, name) for name in public(module)}
     values = {name: value for name, value in values.items() if not callable(value) or id(value) not in shown}
     shown.update(map(id, values.values()))
+    for value in values.values():
+        unchecked(value)
     entries = "\n".join(f"   {name}" for name, value in values.items() if callable(value))
     constants = "\n".join(
         f"``{name}``\n   {_listed(value)}\n"
@@ -79,7 +84,8 @@ def _listed(constant: object) -> str:
     return f"``{constant!r}``"
 
 
-def _public(module: ModuleType) -> list[str]:
+def public(module: ModuleType) -> list[str]:
+    """Names that a room lists, or that a single file defines."""
     listed = getattr(module, "__all__", None)
     return sorted(listed if listed is not None else _own(module), key=str.lower)
 
@@ -93,26 +99,61 @@ def _own(module: ModuleType) -> list[str]:
     ]
 
 
+def unchecked(value: object) -> None:
+    """Let the annotations of a function or class show the types that they check; the checks themselves stay."""
+    if not inspect.isclass(value):
+        _unchecked(value)
+        return
+    for owner in value.__mro__:
+        if owner.__module__.startswith("romkit"):
+            plain, own = _plain(owner), vars(owner).get("__annotations__", {})
+            owner.__annotations__ = {name: plain.get(name, annotation) for name, annotation in own.items()}
+            for member in vars(owner).values():
+                _unchecked(getattr(member, "__func__", member))
+
+
+def _unchecked(function: object) -> None:
+    """What `romkit.boundary` wraps keeps its own annotations inside."""
+    if inspect.isfunction(function) and hasattr(function, "__wrapped__"):
+        plain, signature = _plain(function), inspect.signature(function)
+        each = [p.replace(annotation=plain.get(p.name, p.annotation)) for p in signature.parameters.values()]
+        returned = plain.get("return", signature.return_annotation)
+        function.__annotations__ = function.__annotations__ | plain
+        function.__signature__ = signature.replace(parameters=each, return_annotation=returned)
+
+
+def _plain(thing: Callable) -> dict[str, object]:
+    """Annotations without checks; none where one has a name for type checkers alone."""
+    try:
+        return typing.get_type_hints(thing)
+    except NameError:
+        return {}
+
+
 def _title(text: str) -> str:
     return f"{text}\n{'=' * len(text)}\n"
 
 
-def readable(app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]) -> None:
+def readable(app: "Sphinx", what: str, name: str, value: object, options: object, lines: list[str]) -> None:
     """Docstrings are plain text: what is set in by four blanks is a formula, and | and * mean themselves."""
-    text, section, formula = [], False, False
+    text, section, formula = [], "", False
     for line in lines:
-        section = (section or line in SECTIONS) and (not line or line[0] == " " or line in SECTIONS)
+        if line in SECTIONS:
+            section = line
+        elif line and line[0] != " ":
+            section = ""
         if line.startswith("    ") and not section:
             text += [] if formula else ["", "::", ""]
             formula = True
         elif line:
             text += [""] if formula else []
             formula = False
-        text.append(line if formula else re.sub(r"(?<!\\)([|*])", r"\\\1", line))
+        literal = formula or section == "Example:"
+        text.append(line if literal else re.sub(r"(?<!\\)([|*])", r"\\\1", line))
     lines[:] = text
 
 
-def setup(app: Sphinx) -> dict[str, bool]:
+def setup(app: "Sphinx") -> dict[str, bool]:
     app.connect("config-inited", write)  # autosummary looks for pages right after
     app.connect("autodoc-process-docstring", readable, priority=400)  # before napoleon
     return {"parallel_read_safe": True}

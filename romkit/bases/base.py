@@ -37,6 +37,16 @@ class Basis(Display):
 
     Raises:
         InputError: shapes that do not fit, a weight that is not positive, modes that are not orthonormal.
+
+    Example:
+        >>> import torch
+        >>> from romkit.bases import Basis
+        >>> basis = Basis(torch.eye(4, 2), mean=torch.ones(4))
+        >>> basis
+        Basis(2 modes of 4 components)
+        >>> x = torch.tensor([1.0, 2.0, 3.0, 4.0])
+        >>> basis.encode(x), basis.decode(basis.encode(x))
+        (tensor([0., 1.]), tensor([1., 2., 1., 1.]))
     """
 
     def __init__(
@@ -188,7 +198,19 @@ class Basis(Display):
 
 @checked
 def check_size(basis: Basis, data: xr.Dataset) -> None:
-    """Raise InputError unless the states of a dataset have as many components as the basis."""
+    """Raise InputError unless the states of a dataset have as many components as the basis.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> romkit.bases.check_size(romkit.basis(data, rank=2), data)
+        >>> romkit.bases.check_size(romkit.bases.Basis(torch.eye(4, 2)), data)
+        Traceback (most recent call last):
+            ...
+        romkit.errors.InputError: data: expected the 4 components of the basis, got 36; use data on the grid of the
+        basis, or a basis of these data
+    """
     check_states(data)
     if data.sizes["component"] != basis.size:
         got = f"{data.sizes['component']}"

@@ -23,7 +23,15 @@ Weigher = Callable[[Tensor], Tensor]
 
 @hook
 class Decomposition(NamedTuple):
-    """Modes V (n, r) with Vᵀ W V = I, singular values (r,), and the energy Σ σₖ² of all snapshots, of every mode."""
+    """Modes V (n, r) with Vᵀ W V = I, singular values (r,), and the energy Σ σₖ² of all snapshots, of every mode.
+
+    Example:
+        >>> import torch
+        >>> from romkit.bases import decompose
+        >>> modes, singular_values, energy = decompose(torch.diag(torch.tensor([3.0, 2.0, 1.0])).double(), rank=2)
+        >>> modes.shape, singular_values, energy
+        (torch.Size([3, 2]), tensor([3., 2.], dtype=torch.float64), tensor(14., dtype=torch.float64))
+    """
 
     modes: Tensor
     singular_values: Tensor
@@ -42,6 +50,17 @@ def decompose(x: Numbers, rank: Count, weigh: Weigher = lambda u: u) -> Decompos
         x: (N, n) snapshots minus their mean, float64.
         rank: number of modes at most; directions that are zero to rounding are left out.
         weigh: u (n, k) -> W u.
+
+    Raises:
+        InputError: numbers that are not finite.
+
+    Example:
+        >>> import torch
+        >>> from romkit.bases import decompose
+        >>> x = torch.randn(100, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        >>> found = decompose(x - x.mean(0), rank=3)
+        >>> torch.allclose(found.modes.mT @ found.modes, torch.eye(3, dtype=torch.float64))
+        True
     """
     arrays.matrix("x", x)
     weighted = weigh(x.mT).mT  # (N, n)

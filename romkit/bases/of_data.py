@@ -45,6 +45,14 @@ def basis(
 
     Source: Sirovich (1987), Turbulence and the dynamics of coherent structures; Halko, Martinsson, Tropp (2011),
     Finding structure with randomness, algorithm 4.4.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> snapshots = np.random.default_rng(0).normal(size=(50, 3)) @ np.diag([3.0, 1.0, 0.0])
+        >>> basis = romkit.basis(snapshots, rank=2)
+        >>> basis.modes.shape, round(float(basis.energy[-1]), 6)
+        (torch.Size([3, 2]), 1.0)
     """
     x = _snapshots(data) if chunk is None else None
     count, n = x.shape if chunk is None else _lazy(data)

@@ -20,6 +20,13 @@ def weigher(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
 
     Raises:
         InputError: not of size n, not positive, not symmetric.
+
+    Example:
+        >>> import torch
+        >>> from romkit.bases import weigher
+        >>> weigh = weigher([1.0, 2.0, 4.0], 3)
+        >>> weigh(torch.ones(3, 1)).flatten()
+        tensor([1., 2., 4.])
     """
     if weight is None:
         return lambda u: u

@@ -48,6 +48,15 @@ def certify(
 
     Raises:
         InputError: a projection that is no such network, a stack, more than one context, cvxpy missing.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(n=4, transient=0.0, duration=0.1).dataset(F=[3.1, 3.2])
+        >>> bounds = romkit.certify(romkit.fit("ncae", data, latent_dim=2, epochs=1, verbose=False), F=3.15, radius=0.1)
+        >>> bounds["map"].values.tolist()
+        ['encoder', 'decoder', 'projection']
+        >>> bool((bounds.lower <= bounds.upper).all())
+        True
     """
     if projection.seeds is not None:
         raise InputError("projection", expected="a single model", got="a stack", fix="take one of romkit.unstack(...)")

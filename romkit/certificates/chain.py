@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from romkit.projections.activations import Hyperbola, ReLU, SiLU
-from romkit.projections.constrained import LayerDecoder, LayerEncoder
+from romkit.projections.layer_pairs import LayerDecoder, LayerEncoder
 from romkit.projections.networks import Networks
 from romkit.projections.unconstrained import Affine, Film, Pointwise
 

@@ -11,7 +11,7 @@ from romkit.data.context import (
     is_declared,
 )
 from romkit.data.control import Control, control_matrix, control_names, control_of, given_control
-from romkit.data.describe import describe, summary
+from romkit.data.describe import describe
 from romkit.data.layout import Layout, fields, layout_of
 from romkit.data.sampling import even_step, pieces
 from romkit.data.schema import DIMS, check_dataset, check_states, complete, make_dataset
@@ -19,6 +19,7 @@ from romkit.data.splitting import split
 from romkit.data.storage import open_dataset, save_dataset
 from romkit.data.tensors import Snapshots, snapshots, times_of, trajectories, whole_trajectories
 from romkit.data.velocity import needing_velocity, smoothest, with_velocity
+from romkit.data.words import summary
 
 __all__ = [
     "DIMS",

@@ -32,6 +32,19 @@ def from_arrays(
 
     Raises:
         InputError: shapes that do not match.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> t = 0.1 * np.arange(50)
+        >>> runs = [np.stack([np.cos(w * t), np.sin(w * t)], axis=-1) for w in (1.0, 1.5)]
+        >>> data = romkit.data.from_arrays([runs[0], runs[1][:30]], t, context={"w": [1.0, 1.5]})
+        trajectories  2 of up to 50 samples, n = 2
+        state         state (component 2), float64
+        context       w 1 ... 1.5 (float)
+        time          0 ... 4.9, every 0.1
+        velocity      none; estimated where it is needed
+        missing       20.0% of the snapshots, in 1 trajectories (1); left out, never filled
     """
     times = arrays.times("times", times).double().numpy()
     variables = {"state": (DIMS, _padded("states", states, len(times)))}

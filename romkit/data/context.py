@@ -16,7 +16,17 @@ from romkit.types import ContextFunction
 
 @checked
 class ContextParameter(NamedTuple):
-    """One external parameter: its name, unit, training range [low, high] and meaning."""
+    """One external parameter: its name, unit, training range [low, high] and meaning.
+
+    Example:
+        >>> from romkit.data import ContextParameter
+        >>> ContextParameter("Re", "1", 30.0, 150.0, "Reynolds number").name
+        'Re'
+        >>> ContextParameter("Re", "1", 30.0, float("inf"), "Reynolds number")
+        Traceback (most recent call last):
+            ...
+        romkit.errors.InputError: high: expected a finite number, got inf; give high=1.5, say
+    """
 
     name: str
     units: str
@@ -31,6 +41,12 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
 
     Raises:
         InputError: a name is missing or unknown, a value is not a finite number, or shapes do not broadcast.
+
+    Example:
+        >>> import romkit
+        >>> romkit.data.context_array(["Re", "Ma"], {"Ma": 0.3, "Re": [50.0, 100.0]})
+        array([[ 50. ,   0.3],
+               [100. ,   0.3]])
     """
     for name in values:
         if name not in names:
@@ -59,6 +75,12 @@ def context_names(data: xr.Dataset) -> tuple[str, ...]:
     """Names of the context of a dataset: coordinates along `trajectory`, or along it and `time`.
 
     Those that are declared (`romkit.data.describe`, and systems, do that); where none is, every one that holds numbers.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> romkit.data.context_names(data)
+        ('F',)
     """
     found = {str(name): coord for name, coord in data.coords.items() if _may_be_context(str(name), coord)}
     return tuple(found) if not is_declared(data) else tuple(name for name in found if _declared(found[name]))
@@ -66,7 +88,14 @@ def context_names(data: xr.Dataset) -> tuple[str, ...]:
 
 @checked
 def is_declared(data: xr.Dataset) -> bool:
-    """Whether somebody said what the context of a dataset is."""
+    """Whether somebody said what the context of a dataset is.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> romkit.data.is_declared(data), romkit.data.is_declared(data.drop_vars("F"))
+        (True, False)
+    """
     return any(ROLE in coord.attrs or "training_range" in coord.attrs for coord in data.coords.values())
 
 
@@ -84,6 +113,16 @@ def context_matrix(data: xr.Dataset) -> np.ndarray:
     """Context (trajectories, p) of a dataset, columns in the order of `context_names`.
 
     (trajectories, times, p) where a parameter varies in time.
+
+    Raises:
+        InputError: there are no trajectories.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> romkit.data.context_matrix(data)
+        array([[3.14],
+               [3.18]])
     """
     names, number = context_names(data), _trajectories(data)
     if not names:
@@ -93,7 +132,18 @@ def context_matrix(data: xr.Dataset) -> np.ndarray:
 
 @checked
 def context_ranges(data: xr.Dataset) -> np.ndarray:
-    """(2, p) low and high ends of the training range of each parameter, or of its values where none is given."""
+    """(2, p) low and high ends of the training range of each parameter, or of its values where none is given.
+
+    Raises:
+        InputError: no trajectories, or an attribute `training_range` that is no pair of numbers.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> romkit.data.context_ranges(data)
+        array([[3.133],
+               [3.193]])
+    """
     _trajectories(data)
     columns = [data[name] for name in context_names(data)]
     ranges = [column.attrs.get("training_range", (np.nanmin(column), np.nanmax(column))) for column in columns]
@@ -127,6 +177,14 @@ class Contexts(NamedTuple):
         over_time: (C, T, p) if it varies in time, else `initial`.
         path: c(t) (C, p), None if it does not vary.
         moving: names of the parameters that vary.
+
+    Example:
+        >>> import torch
+        >>> from romkit.data import Contexts
+        >>> times = torch.linspace(0, 1, 5)
+        >>> contexts = Contexts.of(["F"], {"F": lambda t: 3.14 + 0.01 * t}, times)
+        >>> contexts.over_time.shape, contexts.moving
+        (torch.Size([1, 5, 1]), ('F',))
     """
 
     initial: Tensor

@@ -18,7 +18,16 @@ Control = Callable[[Tensor], Tensor]
 
 @checked
 def control_names(data: xr.Dataset) -> tuple[str, ...]:
-    """Names of the inputs of a dataset."""
+    """Names of the inputs of a dataset.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> driven = data.assign(control=(("trajectory", "time", "input"), np.ones((2, 10, 1))))
+        >>> romkit.data.control_names(driven), romkit.data.control_names(data)
+        (('u0',), ())
+    """
     if "control" not in data:
         return ()
     if "input" in data.coords:
@@ -28,7 +37,21 @@ def control_names(data: xr.Dataset) -> tuple[str, ...]:
 
 @checked
 def control_matrix(data: xr.Dataset) -> np.ndarray:
-    """(trajectories, times, q) inputs of a dataset, q = 0 where it has none."""
+    """(trajectories, times, q) inputs of a dataset, q = 0 where it has none.
+
+    Raises:
+        InputError: there are no trajectories or times.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> romkit.data.control_matrix(data).shape
+        (2, 10, 0)
+        >>> driven = data.assign(control=(("trajectory", "time", "input"), np.ones((2, 10, 1))))
+        >>> romkit.data.control_matrix(driven).shape
+        (2, 10, 1)
+    """
     if "control" not in data:
         check_dims(data, "trajectory", "time")
         return np.zeros((data.sizes["trajectory"], data.sizes["time"], 0))
@@ -37,7 +60,17 @@ def control_matrix(data: xr.Dataset) -> np.ndarray:
 
 @checked
 def control_of(data: xr.Dataset) -> Control | None:
-    """The inputs of a dataset as a function of time, None where it has none."""
+    """The inputs of a dataset as a function of time, None where it has none.
+
+    Example:
+        >>> import numpy as np
+        >>> import torch
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.03)
+        >>> u = romkit.data.control_of(data.assign(control=(("trajectory", "time", "input"), [[[0.0], [1.0], [3.0]]])))
+        >>> u(torch.tensor(0.015))  # a straight line between two samples
+        tensor([[2.0000]], dtype=torch.float64)
+    """
     if "control" not in data:
         return None
     return interpolated(
@@ -63,6 +96,14 @@ def given_control(control: object, times: Times, number: Count, names: tuple[str
 
     Raises:
         InputError: missing where the law needs them, or of another shape.
+
+    Example:
+        >>> import torch
+        >>> from romkit.data import given_control
+        >>> times = torch.linspace(0, 1, 3)
+        >>> u = given_control(lambda t: 2 * t, times, 4, ("throttle",))  # for four trajectories
+        >>> u(times[1]).flatten()
+        tensor([1., 1., 1., 1.], dtype=torch.float64)
     """
     q = len(names)
     if control is None:

@@ -7,10 +7,10 @@ import xarray as xr
 
 from romkit import checks
 from romkit.boundary import checked
-from romkit.data.context import ROLE, context_names, is_declared
-from romkit.data.layout import Layout, layout_of
-from romkit.data.sampling import even_step
-from romkit.data.schema import DIMS, check_states, complete
+from romkit.data.context import ROLE, context_names
+from romkit.data.layout import Layout
+from romkit.data.schema import DIMS, check_states
+from romkit.data.words import summary
 from romkit.errors import InputError
 
 LEAD = DIMS[:2]
@@ -52,6 +52,20 @@ def describe(
 
     Raises:
         InputError: a name that is not there, or data that cannot be used.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> import romkit
+        >>> u = xr.DataArray(np.random.default_rng(0).normal(size=(3, 20, 8)), dims=("Re", "t", "x"), name="u")
+        >>> data = romkit.data.describe(u.assign_coords(Re=[50, 80, 100], t=0.1 * np.arange(20)), context=["Re"])
+        trajectories  3 of up to 20 samples, n = 8
+        state         u (x 8), float64
+        context       Re 50 ... 100 (whole numbers)
+        time          0 ... 1.9, every 0.1
+        velocity      none; estimated where it is needed
+        >>> data.state.dims
+        ('trajectory', 'time', 'component')
     """
     data = data.to_dataset(name=str(data.name or "state")) if isinstance(data, xr.DataArray) else data
     if not isinstance(data, xr.Dataset):
@@ -75,25 +89,6 @@ def describe(
     check_states(found)
     print(summary(found))
     return found
-
-
-@checked
-def summary(data: xr.Dataset) -> str:
-    """What romkit takes a dataset for, in a few lines: state, context, sampling, what is missing, what is ignored."""
-    check_states(data)
-    whole = complete(data, ("state",))
-    count, times, n = (data.sizes[dim] for dim in DIMS)
-    lines = {
-        "trajectories": f"{count} of up to {times} samples, n = {n}",
-        "state": _states_in_words(data),
-        "context": _context_in_words(data),
-        "time": _time_in_words(data),
-        "velocity": "given" if "velocity" in data else "none; estimated where it is needed",
-        "control": ", ".join(map(str, data["input"].values)) if "control" in data else "",
-        "missing": "" if whole.all() else _missing_in_words(whole),
-        "ignored": str(data.attrs.get("ignored", "")),
-    }
-    return "\n".join(f"{name:<13} {text}" for name, text in lines.items() if text)
 
 
 def _with_time(data: xr.Dataset, name: str | None) -> xr.Dataset:
@@ -247,45 +242,3 @@ def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | 
         for name in context:
             found = found.assign_coords({name: given[name].variable})
     return found
-
-
-def _states_in_words(data: xr.Dataset) -> str:
-    layout = layout_of(data)
-    parts = []
-    for variable in layout.variables:
-        sizes = ", ".join(f"{dim} {size}" for dim, size in zip(variable.dims, variable.shape, strict=True))
-        common = str(data["state"].attrs.get("units", ""))
-        unit = variable.units or ("" if common.startswith("mixed") else common)
-        parts.append(f"{variable.name}{f' ({sizes})' if sizes else ''}{f' [{unit}]' if unit not in ('', '1') else ''}")
-    return f"{', '.join(parts)}, {data['state'].dtype}"
-
-
-def _context_in_words(data: xr.Dataset) -> str:
-    names = context_names(data)
-    if not names:
-        return "none"
-    parts = []
-    for name in names:
-        values = data[name].values
-        kind = "whole numbers" if values.dtype.kind in "iu" else "float"
-        along = "" if values.ndim == 1 else ", along time"
-        unit = str(data[name].attrs.get("units", ""))
-        span = f"{np.nanmin(values):g} ... {np.nanmax(values):g}{f' {unit}' if unit not in ('', '1') else ''}"
-        parts.append(f"{name} {span} ({kind}{along})")
-    how = "" if is_declared(data) else "; found, not declared"
-    return ", ".join(parts) + how
-
-
-def _time_in_words(data: xr.Dataset) -> str:
-    times = data["time"].values
-    unit = str(data["time"].attrs.get("units", ""))
-    unit = f" {unit}" if unit not in ("", "1") else ""
-    step = even_step(times)
-    steps = f"every {step:g}{unit}" if step else "uneven steps"
-    return f"{times[0]:g} ... {times[-1]:g}{unit}, {steps}"
-
-
-def _missing_in_words(whole: np.ndarray) -> str:
-    short = [k for k, row in enumerate(whole) if not row.all()]
-    which = ", ".join(map(str, short[:8])) + (", ..." if len(short) > 8 else "")
-    return f"{(~whole).mean():.1%} of the snapshots, in {len(short)} trajectories ({which}); left out, never filled"

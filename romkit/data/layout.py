@@ -37,6 +37,17 @@ class Layout:
     Attributes:
         variables: in their order on the axis.
         coords: values and attributes of the coordinates along dimensions of the variables.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> from romkit.data import Layout
+        >>> data = xr.Dataset({"u": (("time", "y", "x"), np.zeros((5, 2, 3))), "p": ("time", np.zeros(5))})
+        >>> layout = Layout.of(data, ["u", "p"], ["time"])
+        >>> layout.size, layout.names[-2:]
+        (7, ('u[1, 2]', 'p'))
+        >>> layout.gather(data, ["time"]).shape
+        (5, 7)
     """
 
     variables: tuple[Variable, ...]
@@ -118,6 +129,7 @@ class Layout:
         return xr.Dataset(variables, {**own, **(coords or {})})
 
     def to_json(self) -> str:
+        """The layout as text, for an attribute of a dataset."""
         return json.dumps(asdict(self))
 
     @classmethod
@@ -144,7 +156,18 @@ class Layout:
 
 @checked
 def layout_of(data: xr.Dataset) -> Layout:
-    """The layout of a dataset in romkit's schema; one variable `state` over `component` where nothing else is said."""
+    """The layout of a dataset in romkit's schema; one variable `state` over `component` where nothing else is said.
+
+    Raises:
+        InputError: there is no dimension `component`.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(n=4, transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> layout = romkit.data.layout_of(data)
+        >>> layout.is_plain, layout.size
+        (True, 4)
+    """
     check_dims(data, AXIS)
     if text := data.attrs.get("layout"):
         layout = Layout.from_json(text)
@@ -159,6 +182,22 @@ def fields(data: xr.Dataset) -> xr.Dataset:
     """A dataset, forecast or rollout with its variables in the dimensions that the data came in: u(..., y, x).
 
     Of variables over `component` other than `state`, names get the variable in front: `rom_u`, `velocity_v`.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> import romkit
+        >>> u = xr.DataArray(np.zeros((3, 20, 4, 8)), dims=("trajectory", "time", "y", "x"), name="u")
+        >>> data = romkit.data.describe(u.assign_coords(time=np.arange(20)))
+        trajectories  3 of up to 20 samples, n = 32
+        state         u (y 4, x 8), float64
+        context       none
+        time          0 ... 19, every 1
+        velocity      none; estimated where it is needed
+        >>> dict(data.state.sizes)
+        {'trajectory': 3, 'time': 20, 'component': 32}
+        >>> dict(romkit.data.fields(data).u.sizes)
+        {'trajectory': 3, 'time': 20, 'y': 4, 'x': 8}
     """
     layout, found = layout_of(data), {}
     if layout.is_plain:

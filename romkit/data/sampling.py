@@ -11,7 +11,16 @@ TOLERANCE = 1e-6
 
 @checked
 def even_step(times: np.ndarray) -> float | None:
-    """The step of evenly spaced times (T,); None where they are not."""
+    """The step of evenly spaced times (T,); None where they are not.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> romkit.data.even_step(np.array([0.0, 0.5, 1.0]))
+        0.5
+        >>> romkit.data.even_step(np.array([0.0, 0.5, 2.0])) is None
+        True
+    """
     steps = np.diff(np.atleast_1d(times))
     if len(steps) == 0:
         return None
@@ -21,7 +30,17 @@ def even_step(times: np.ndarray) -> float | None:
 
 @checked
 def pieces(observed: Mask) -> list[slice]:
-    """Stretches of a trajectory (T,) without a missing sample."""
+    """Stretches of a trajectory (T,) without a missing sample.
+
+    Raises:
+        InputError: more or fewer axes than one.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> romkit.data.pieces(np.array([True, True, False, True, True, True]))
+        [slice(0, 2, None), slice(3, 6, None)]
+    """
     observed = np.asarray(observed)
     if observed.ndim != 1:
         got, fix = f"shape {observed.shape}", "give those of one trajectory"

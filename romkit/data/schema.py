@@ -58,6 +58,27 @@ def make_dataset(
         contexts: (trajectories, p), or (trajectories, T, p), in physical units, columns in the order of `context`.
         context: the parameters that the columns belong to.
         attrs: provenance; values that netCDF cannot hold are stored as JSON.
+
+    Raises:
+        InputError: shapes or numbers of names that do not go together, or attributes that are no plain values.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> x = np.random.default_rng(0).normal(size=(3, 20, 2))  # trajectories, times, components
+        >>> mass = romkit.data.ContextParameter("mass", "kg", 1.0, 3.0, "mass of the body")
+        >>> data = romkit.data.make_dataset(
+        ...     {"state": x, "velocity": np.gradient(x, 0.1, axis=1)},
+        ...     times=0.1 * np.arange(20),
+        ...     time_units="s",
+        ...     state_names=["q", "p"],
+        ...     state_units=["m", "kg m/s"],
+        ...     contexts=np.array([[1.0], [2.0], [3.0]]),
+        ...     context=[mass],
+        ...     attrs={"system": "mine"},
+        ... )
+        >>> data.state.dims, data.mass.attrs["units"]
+        (('trajectory', 'time', 'component'), 'kg')
     """
     _check_parts(variables, times, state_names, state_units, contexts, context)
     common = state_units[0] if len(set(state_units)) == 1 else "mixed, see component_units"
@@ -90,6 +111,17 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
 
     Raises:
         InputError: not a Dataset, a dimension or variable is missing, or no snapshot is complete.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> romkit.data.check_dataset(data) is data
+        True
+        >>> romkit.data.check_dataset(data.drop_vars("velocity"))
+        Traceback (most recent call last):
+            ...
+        romkit.errors.InputError: data: expected a variable 'velocity', got variables ['state', 'wave_number'];
+        estimate it: data = romkit.data.with_velocity(data)
     """
     check_states(data)
     if "velocity" not in data.data_vars:
@@ -108,6 +140,17 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
     Raises:
         InputError: not a Dataset, a dimension or the variable `state` is missing, times do not increase, values are
             infinite, a trajectory has no complete snapshot, or the context of a snapshot is missing.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> romkit.data.check_states(data.drop_vars("velocity")).sizes["time"]
+        10
+        >>> romkit.data.check_states(data.rename(state="u"))
+        Traceback (most recent call last):
+            ...
+        romkit.errors.InputError: data: expected a variable 'state', got variables ['u', 'velocity', 'wave_number'];
+        name it: romkit.data.describe(data, state=[...])
     """
     if not isinstance(data, xr.Dataset):
         got, fix = checks.shown(data), "see the guide, 'Your own data'"
@@ -136,7 +179,19 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
 
 @checked
 def complete(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
-    """(trajectories, times) whether nothing of these variables is missing in a snapshot."""
+    """(trajectories, times) whether nothing of these variables is missing in a snapshot.
+
+    Raises:
+        InputError: a variable is missing, or holds no numbers along the three dimensions.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.03)
+        >>> data.state[0, 1, 7] = np.nan  # one component is missing at the second time
+        >>> romkit.data.complete(data, ["state"])
+        array([[ True, False,  True]])
+    """
     for name in names:
         if name not in data.data_vars:
             got, fix = _variables(data), "record it, or see romkit.data.describe"

@@ -24,6 +24,15 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
 
     Raises:
         InputError: a share that is not between 0 and 1, or a single context.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.15, 3.16, 3.17, 3.18], duration=0.1)
+        >>> train, held_out = romkit.data.split(data, 0.4)
+        >>> train.sizes["trajectory"], held_out.sizes["trajectory"]
+        (3, 2)
+        >>> float(train.F.min()), float(train.F.max())  # the ends of the range are for training
+        (3.14, 3.18)
     """
     check_states(data)
     if not 0 < checks.positive("share", share) < 1:

@@ -46,6 +46,13 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
     Raises:
         InputError: `data` holds what netCDF cannot, dates for example.
         FileError: the file cannot be written.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> path = romkit.data.save_dataset(data, "run.nc")
+        >>> romkit.data.open_dataset(path).state.sizes == data.state.sizes
+        True
     """
     whole = prepared(data)
     encoding = {name: _encoding(variable) for name, variable in whole.variables.items()}
@@ -62,6 +69,13 @@ def open_dataset(path: FilePath) -> xr.Dataset:
 
     Raises:
         FileError: no such file, not netCDF, or truncated or altered since it was written.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> path = romkit.data.save_dataset(data, "run.nc")
+        >>> romkit.data.open_dataset(path).equals(data)
+        True
     """
     file = existing(path)
     with readable(path):

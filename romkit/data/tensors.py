@@ -16,7 +16,15 @@ from romkit.errors import InputError
 
 @hook
 class Snapshots(NamedTuple):
-    """States and velocities (N, n) with the context (N, p) of each, in physical units."""
+    """States and velocities (N, n) with the context (N, p) of each, in physical units.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> x, v, c = romkit.data.snapshots(data)
+        >>> x.shape, v.shape, c.shape
+        (torch.Size([20, 36]), torch.Size([20, 36]), torch.Size([20, 1]))
+    """
 
     state: Tensor
     velocity: Tensor
@@ -29,6 +37,13 @@ def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
 
     Raises:
         InputError: there is none.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> x = romkit.data.trajectories(data, "state")
+        >>> x.shape, x.dtype
+        (torch.Size([2, 10, 36]), torch.float64)
     """
     if name not in data:
         got = str(sorted(map(str, data.data_vars)))
@@ -43,6 +58,12 @@ def times_of(data: xr.Dataset) -> Tensor:
 
     Raises:
         InputError: there are none, or they do not increase.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.03)
+        >>> romkit.data.times_of(data)
+        tensor([0.0000, 0.0100, 0.0200], dtype=torch.float64)
     """
     if "time" not in data.coords:
         fix = "add it: data.assign_coords(time=...)"
@@ -52,7 +73,17 @@ def times_of(data: xr.Dataset) -> Tensor:
 
 @checked
 def snapshots(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
-    """All complete snapshots of all trajectories, of each `every`-th time, in float64 on the CPU."""
+    """All complete snapshots of all trajectories, of each `every`-th time, in float64 on the CPU.
+
+    Raises:
+        InputError: state or velocity is missing.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> romkit.data.snapshots(data).state.shape, romkit.data.snapshots(data, every=5).state.shape
+        (torch.Size([20, 36]), torch.Size([4, 36]))
+    """
     if "time" in data.dims:
         data = data.isel(time=slice(None, None, every))
     parts = (trajectories(data, "state"), trajectories(data, "velocity"))
@@ -71,6 +102,12 @@ def whole_trajectories(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
 
     Raises:
         InputError: something is.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> romkit.data.whole_trajectories(data, every=5).velocity.shape
+        torch.Size([2, 2, 36])
     """
     for name in ("state", "velocity"):
         trajectories(data, name)

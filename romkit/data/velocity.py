@@ -50,6 +50,13 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
         InputError: an unknown method, or one that needs even times.
 
     Source: Savitzky, Golay (1964); Craven, Wahba (1979) for leave-one-out.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.5)
+        >>> estimated = romkit.data.with_velocity(data.drop_vars("velocity"))
+        >>> bool(abs(estimated.velocity - data.velocity).max() < 1e-2)
+        True
     """
     check_states(data)
     times, whole = data["time"].values.astype(np.float64), complete(data, ("state",))
@@ -68,7 +75,17 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
 
 @checked
 def needing_velocity(data: xr.Dataset) -> xr.Dataset:
-    """`data` as it is where it has velocities; else with estimated ones, and a warning that says so."""
+    """`data` as it is where it has velocities; else with estimated ones, and a warning that says so.
+
+    Example:
+        >>> import warnings
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.5).drop_vars("velocity")
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     estimated = romkit.data.needing_velocity(data)
+        >>> caught[0].category.__name__, "velocity" in estimated
+        ('DataWarning', True)
+    """
     if not isinstance(data, xr.Dataset) or "state" not in data or "velocity" in data:
         return data
     data = with_velocity(data)
@@ -100,6 +117,19 @@ def smoothest(x: np.ndarray, whole: Mask) -> Smoothing:
     Args:
         x: (C, T, n) trajectories.
         whole: (C, T) which samples are complete.
+
+    Raises:
+        InputError: shapes that do not match, or no complete sample.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> t = 0.05 * np.arange(200)
+        >>> noise = 0.1 * np.random.default_rng(0).normal(size=200)
+        >>> whole = np.ones((1, 200), dtype=bool)
+        >>> window, degree = romkit.data.smoothest((np.sin(t) + noise)[None, :, None], whole)
+        >>> window > romkit.data.smoothest(np.sin(t)[None, :, None], whole).window  # noise makes it longer
+        True
     """
     whole = np.asarray(whole)
     if x.ndim != 3 or whole.shape != x.shape[:2] or not whole.any():

@@ -43,6 +43,16 @@ class Ensemble:
 
     Raises:
         InputError: a single projection.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import DMD
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.16, 3.18])
+        >>> stack = romkit.fit("ncae", data, epochs=5, seeds=range(3), verbose=False)
+        >>> ensemble = romkit.Ensemble(stack, DMD().fit(stack, data))
+        >>> band = ensemble.forecast(initial_state=data.state[0, 0], duration=0.1, dt=0.01, F=3.15)
+        >>> len(ensemble), band.state.dims, bool((band.lower <= band.upper).all())
+        (3, ('time', 'component'), True)
     """
 
     projection: Projection

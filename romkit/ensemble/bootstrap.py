@@ -41,6 +41,15 @@ def bootstrap(
         InputError: a stack of projections, or too few trajectories.
 
     Source: Efron, Tibshirani (1993), of trajectories; Kim, Xu, Barber (2020), jackknife+-after-bootstrap.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import SINDy
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.15, 3.16, 3.18])
+        >>> pod = romkit.fit("pod", data, latent_dim=2)
+        >>> ensemble = romkit.bootstrap(pod, SINDy(degree=1, threshold=0.0), data, members=5)
+        >>> ensemble.law.coefficients.shape  # members, terms, latent coordinates
+        torch.Size([5, 6, 2])
     """
     if not 2 <= members <= MOST_MEMBERS:
         fix = "give members=20, say"

@@ -28,6 +28,16 @@ class Calibration:
         profile: (n,) of each component, in its own unit.
         quantiles: of |error| / s, at `LEVELS`.
         trajectories: how many it was made of.
+
+    Example:
+        >>> import numpy as np
+        >>> from romkit.ensemble import Calibration
+        >>> error = np.random.default_rng(0).normal(size=(4, 20, 3))  # of four trajectories that no member has seen
+        >>> calibration = Calibration.of(np.linspace(0, 1, 20), error, spread=np.zeros_like(error), std=np.ones(3))
+        >>> calibration.trajectories, calibration.factor(0.5) < calibration.factor(0.9)
+        (4, True)
+        >>> calibration.scale(np.array([0.0, 0.5]), np.zeros((2, 3))).shape
+        (2, 3)
     """
 
     lead: np.ndarray
@@ -89,6 +99,7 @@ class Calibration:
 
     @classmethod
     def from_dataset(cls, data: xr.Dataset) -> "Calibration":
+        """What `to_dataset` gave."""
         parts = (data[name].values for name in ("time", "growth", "profile", "quantiles"))
         return cls(*parts, int(data.attrs["trajectories"]))
 

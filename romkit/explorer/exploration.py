@@ -39,6 +39,14 @@ class View(NamedTuple):
         lag: (T,) how far the reduced model is behind, in time units; NaN where there is no motion.
         idempotency: largest norm of P(P(x)) - P(x) along the run.
         valid_time: as of `romkit.score`.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.explorer import Exploration
+        >>> exploration = Exploration(romkit.load("ncae-lorenz96"), romkit.systems.Lorenz96(transient=0.0, horizon=0.5))
+        >>> view = exploration.view(exploration.middle)
+        >>> view.truth.shape == view.reduced.shape, view.idempotency < 1e-6
+        (True, True)
     """
 
     time: np.ndarray
@@ -64,6 +72,16 @@ class Exploration:
 
     Raises:
         InputError: a projection without a system that romkit knows, a stack, or of another system.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.explorer import Exploration
+        >>> system = romkit.systems.Lorenz96(transient=0.0, horizon=0.5)
+        >>> exploration = Exploration(romkit.load("ncae-lorenz96"), system)
+        >>> list(exploration.middle)
+        ['F']
+        >>> exploration.view({"F": 3.15}).latent.shape
+        (201, 2)
     """
 
     projection: Projection

@@ -150,6 +150,16 @@ def explore(
 
     Raises:
         InputError: a projection that cannot be explored.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.explorer import explore
+        >>> ncae = romkit.load("ncae-lorenz96")
+        >>> explore(romkit.projections.stack([ncae, ncae]))
+        Traceback (most recent call last):
+            ...
+        romkit.errors.InputError: projection: expected a single one, got a stack; take one of it,
+        romkit.projections.unstack(projection)[0]
     """
     pages = {"/": application(projection, system)}
     origin = [f"{name}:{port}" for name in (ADDRESS, "localhost")] if port else None

@@ -45,6 +45,13 @@ class LatentDynamics(Hooks, abc.ABC):
             that it is the same on a system seen through a basis (see `System.through`).
         decodes_only: whether it sees decoder and metric alone once it has started, and never encodes.
         orders: of the problems that it solves.
+
+    Example:
+        >>> from romkit.integrators import DYNAMICS, LatentDynamics
+        >>> all(issubclass(dynamics, LatentDynamics) for dynamics in DYNAMICS.values())
+        True
+        >>> DYNAMICS["hamiltonian"].orders  # for mechanical systems alone
+        (2,)
     """
 
     tangential: ClassVar[bool] = True
@@ -82,7 +89,20 @@ class LatentDynamics(Hooks, abc.ABC):
 
 
 class LatentField(LatentDynamics):
-    """Dynamics by a differential equation on the latent space, which a solver integrates."""
+    """Dynamics by a differential equation on the latent space, which a solver integrates.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> from romkit.integrators import LatentField
+        >>> class Rest(LatentField):
+        ...     def latent_rate(self, problem):
+        ...         return lambda t, w: torch.zeros_like(problem.split(w)[0])
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> run = romkit.follow(romkit.load("ncae-lorenz96"), data, dynamics=Rest())
+        >>> bool((run.latent == run.latent.isel(time=0)).all())
+        True
+    """
 
     @hook
     @abc.abstractmethod
@@ -113,6 +133,17 @@ class LearnedField(LatentField, Display):
         source: what it was fitted to, in words.
         samples: to how many samples.
         domain: where those are; None if that is not known.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import LearnedField, SINDy
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.15, 3.18])
+        >>> pod = romkit.fit("pod", data, latent_dim=2)
+        >>> law = SINDy(degree=1, threshold=0.0).fit(pod, data)
+        >>> isinstance(law, LearnedField), law.order, law.samples
+        (True, 1, 150)
+        >>> romkit.follow(pod, data, dynamics=law).status.values.tolist()  # no equations of the full model are needed
+        [0, 0, 0]
     """
 
     order: int

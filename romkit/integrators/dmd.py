@@ -20,7 +20,18 @@ from romkit.integrators.sindy.regression import joined
 
 
 class LinearModel(Equation):
-    """ż = A z + B (1, c): what the fit of `DMD` returns."""
+    """ż = A z + B (1, c): what the fit of `DMD` returns.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import DMD
+        >>> t = torch.linspace(0, 6, 61, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> law = DMD().fit_samples(z[None], rate[None], times=t)
+        >>> A, B = law.step(0.1)
+        >>> torch.allclose(z[:-1] @ A.mT, z[1:])
+        True
+    """
 
     @checked
     def step(self, dt: Positive) -> tuple[Tensor, Tensor]:
@@ -59,6 +70,15 @@ class DMD(Estimator):
     are the law: exact for linear systems, a fit for others.
 
     Source: Proctor, Brunton, Kutz (2016), Dynamic mode decomposition with control, section 3.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import DMD
+        >>> t = torch.linspace(0, 6, 61, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> law = DMD().fit_samples(z[None], rate[None], times=t)  # trajectories (C, T, m)
+        >>> law.predict(torch.tensor([1.0, 0.0], dtype=torch.float64)).round(decimals=6) + 0.0
+        tensor([0., 1.], dtype=torch.float64)
     """
 
     rank: Count | None = None

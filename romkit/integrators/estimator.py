@@ -17,7 +17,18 @@ from romkit.integrators.sources import ProjectionFamily, differentiated_samples,
 
 
 class Estimator(abc.ABC):
-    """Settings of a fit; `fit` returns the law, which `romkit.rollout`, `follow` and `forecast` take as dynamics."""
+    """Settings of a fit; `fit` returns the law, which `romkit.rollout`, `follow` and `forecast` take as dynamics.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import LAWS, Estimator
+        >>> all(issubclass(law, Estimator) for law in LAWS.values())
+        True
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.15, 3.18])
+        >>> law = LAWS["dmd"]().fit(romkit.fit("pod", data, latent_dim=2), data)
+        >>> law.latent_dim, law.context_names
+        (2, ('F',))
+    """
 
     @checked
     def fit(

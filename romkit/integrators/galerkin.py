@@ -23,6 +23,14 @@ class Galerkin(LatentField):
 
     Source: Lee & Carlberg (2020), Model reduction of dynamical systems on nonlinear manifolds, section 3.2;
     Lall, Krysl, Marsden (2003) for mechanical systems.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import Galerkin
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> run = romkit.follow(romkit.load("ncae-lorenz96"), data, dynamics=Galerkin())
+        >>> run.attrs["dynamics"], int(run.status[0])
+        ('Galerkin', 0)
     """
 
     decodes_only = True
@@ -47,6 +55,14 @@ class PetrovGalerkin(LatentField):
     is what the second form assumes.
 
     Source: Otto, Macchio, Rowley (2023), section 2; Adriaens et al. (2026).
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import PetrovGalerkin
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> run = romkit.follow(romkit.load("ncae-lorenz96"), data, dynamics=PetrovGalerkin())
+        >>> run.attrs["dynamics"], int(run.status[0])
+        ('PetrovGalerkin', 0)
     """
 
     def latent_rate(self, problem: Problem) -> LatentRate:

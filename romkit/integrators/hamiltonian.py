@@ -30,6 +30,16 @@ class Hamiltonian(LatentDynamics):
 
     Source: Lall, Krysl, Marsden (2003), Structure-preserving model reduction for mechanical systems, whose reduced
     Lagrangian this is in canonical coordinates.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import Hamiltonian
+        >>> data = romkit.systems.Pendulum().dataset(l1=0.4, l2=0.5, l3=0.5, l4=0.6, duration=0.005)
+        >>> run = romkit.follow(romkit.load("ncae-pendulum"), data, dynamics=Hamiltonian())
+        >>> dict(run.latent.sizes)
+        {'trajectory': 1, 'time': 5, 'latent_component': 4}
+        >>> run.attrs["solver"].split("(")[0]
+        'ImplicitMidpoint'
     """
 
     orders: ClassVar[tuple[int, ...]] = (2,)

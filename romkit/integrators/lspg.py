@@ -51,6 +51,14 @@ class LSPG(LatentDynamics):
 
     Source: Carlberg, Barone, Antil (2017), "Galerkin v. least-squares Petrov-Galerkin projection in nonlinear model
     reduction", section 3; Lee & Carlberg (2020), section 3.3, on nonlinear manifolds.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import LSPG
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> run = romkit.follow(romkit.load("ncae-lorenz96"), data, dynamics=LSPG(dt=0.05))
+        >>> run.attrs["dynamics_settings"]
+        'LSPG(dt=0.05, ...)'
     """
 
     tangential = False  # the residual has parts that no subspace sees

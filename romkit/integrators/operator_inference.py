@@ -20,7 +20,16 @@ from romkit.integrators.sindy.regression import joined, triangular
 
 
 class OperatorModel(Equation):
-    """ż = (c + A z + H (z ⊗ z) + ...)(context): what the fit of `OperatorInference` returns."""
+    """ż = (c + A z + H (z ⊗ z) + ...)(context): what the fit of `OperatorInference` returns.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import OperatorInference
+        >>> z = torch.linspace(-1, 1, 50, dtype=torch.float64).reshape(50, 1)
+        >>> law = OperatorInference(degree=2, regularization=0.0).fit_samples(z, z - z**2)
+        >>> type(law).__name__, law.terms
+        ('OperatorModel', ['1', 'z0', 'z0^2'])
+    """
 
 
 @checked
@@ -41,6 +50,14 @@ class OperatorInference(Estimator):
     `fit(projection, data)` scales the latents, and λ acts on the scaled coefficients.
 
     Source: Peherstorfer, Willcox (2016); choice of λ: McQuarrie, Huang, Willcox (2021), section 3.3.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import OperatorInference
+        >>> z = torch.linspace(-1, 1, 50, dtype=torch.float64).reshape(50, 1)
+        >>> law = OperatorInference(degree=2, regularization=0.0).fit_samples(z, z - z**2)
+        >>> law.predict(torch.tensor([[0.5]], dtype=torch.float64)).round(decimals=6)
+        tensor([[0.2500]], dtype=torch.float64)
     """
 
     degree: Count = 2

@@ -31,6 +31,16 @@ class LatentSamples:
         control_names: those of the parameters, the last ones, that are inputs.
 
     Samples may be missing: the numbers of such a row are NaN, `observed` says which, and `complete` leaves them out.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import LatentSamples
+        >>> z = torch.linspace(0, 1, 50, dtype=torch.float64).reshape(50, 1)
+        >>> samples = LatentSamples.first_order(z, -2 * z, names=["a"], source="ż = -2 z")
+        >>> samples
+        LatentSamples(50 samples of a; ż = -2 z)
+        >>> (samples + samples).order, len(samples + samples)
+        (1, 100)
     """
 
     inputs: Tensor

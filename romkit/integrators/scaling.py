@@ -26,6 +26,15 @@ class Scaling:
     Attributes:
         names: of the d variables.
         shift, scale: (d,) float64, or (..., d) where each problem of a stack is scaled by itself.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import Scaling
+        >>> scaling = Scaling(("a", "b"), shift=torch.tensor([0.0, 2.0]), scale=torch.tensor([1.0, 4.0]))
+        >>> scaling.symbols, scaling.definitions
+        (('a', 'δb'), ['δb = (b - 2) / 4'])
+        >>> scaling.on(torch.zeros(1))(torch.tensor([1.0, 4.0]))
+        tensor([1.0000, 0.5000])
     """
 
     names: tuple[str, ...]

@@ -58,6 +58,14 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
 
     Raises:
         InputError: the dataset has no velocities.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import encoded_samples
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.18])
+        >>> samples = encoded_samples(romkit.fit("pod", data, latent_dim=2), data)
+        >>> len(samples), samples.variables.names, samples.parameters.names
+        (100, ('z0', 'z1'), ('F',))
     """
     check_dataset(data)
     P = _operator(projection, data)
@@ -91,6 +99,15 @@ def differentiated_samples(
 
     Raises:
         InputError: the order is neither 1 nor 2, or `differentiate` refuses the times or its settings.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import differentiated_samples
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.18])
+        >>> pod = romkit.fit("pod", data, latent_dim=2)
+        >>> samples = differentiated_samples(pod, data.drop_vars("velocity"))
+        >>> samples.targets.shape, samples.order
+        (torch.Size([100, 2]), 1)
     """
     check_states(data)
     P = _operator(projection, data)
@@ -185,6 +202,18 @@ def galerkin_samples(
         copies: scattered points per snapshot.
         seed: of the scatter.
         dynamics: whose latent field; `Galerkin()` by default.
+
+    Raises:
+        InputError: data without states, or a mechanical system and data without velocities.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import galerkin_samples
+        >>> system = romkit.systems.Lorenz96(transient=0.0, duration=0.2)
+        >>> data = system.dataset(F=[3.14, 3.18])
+        >>> samples = galerkin_samples(romkit.load("ncae-lorenz96"), data, system.problem, copies=3)
+        >>> len(samples), samples.order
+        (120, 1)
     """
     check_states(data)
     dynamics = dynamics or Galerkin()

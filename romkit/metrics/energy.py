@@ -19,6 +19,12 @@ def energy_drift(energy: Tensor, scale: Tensor) -> Tensor:
 
     From the divergence of a member on its energy is NaN, and so is its drift; `peak_energy_drift` scores it.
     Source: Hairer, Lubich, Wanner (2006), Geometric Numerical Integration, section I.1 (error of the Hamiltonian).
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> romkit.metrics.energy_drift(torch.tensor([2.0, 2.0, 2.5]), scale=torch.tensor(2.0))
+        tensor([0.0000, 0.0000, 0.2500])
     """
     arrays.axes("energy", energy, "T")
     arrays.broadcast(energy=energy[..., 0], scale=scale)
@@ -27,5 +33,13 @@ def energy_drift(energy: Tensor, scale: Tensor) -> Tensor:
 
 @checked
 def peak_energy_drift(energy: Tensor, scale: Tensor) -> Tensor:
-    """(...) largest |`energy_drift`| over time, infinite for a diverged member."""
+    """(...) largest |`energy_drift`| over time, infinite for a diverged member.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> energy = torch.tensor([[2.0, 1.5, 2.0], [2.0, 2.5, torch.nan]])
+        >>> romkit.metrics.peak_energy_drift(energy, scale=torch.tensor([2.0, 2.0]))
+        tensor([0.2500,    inf])
+    """
     return energy_drift(energy, scale).abs().nan_to_num(nan=torch.inf).amax(-1)

@@ -18,6 +18,13 @@ def latent_condition_number(z: Tensor) -> Tensor:
 
     Dimensionless, at least 1: 1 for axes of equal scale, infinite where an axis has collapsed. NaN where a latent is
     not finite.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> t = torch.linspace(0, 2 * torch.pi, 101)[:-1]
+        >>> romkit.metrics.latent_condition_number(torch.stack([t.cos(), 3 * t.sin()], dim=-1)).round(decimals=3)
+        tensor(9.)
     """
     arrays.axes("z", z, "N m")
     finite = z.isfinite().all(-1).all(-1)
@@ -34,6 +41,16 @@ def latent_speed_variation(dz: Tensor) -> Tensor:
 
     Dimensionless: 0 for a motion of constant speed. The latent velocity is ż = Dρ(x) ẋ, `P.encode_jvp(x, v).tangent`.
     NaN where a velocity is not finite or nothing moves.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> t = torch.linspace(0, 2 * torch.pi, 101)
+        >>> rate = torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> bool(romkit.metrics.latent_speed_variation(rate) < 1e-6)  # constant speed
+        True
+        >>> bool(romkit.metrics.latent_speed_variation(t[:, None] * rate) > 0.5)
+        True
     """
     arrays.axes("dz", dz, "N m")
     speed = dz.norm(dim=-1)

@@ -23,6 +23,17 @@ def manifold_distance(P: ProjectionOperator, x: Tensor, std: Tensor) -> Tensor:
 
     NaN where a member has diverged.
     Source: idempotency error of Adriaens et al. (2026), section 4.1, "Metrics", in the norm of Vlachas et al. (2020).
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> ncae = romkit.load("ncae-lorenz96").double()
+        >>> P, std = ncae(F=3.15), ncae.normalization.state_std
+        >>> x = 3.15 + torch.rand(5, 36, dtype=torch.float64)
+        >>> bool(romkit.metrics.manifold_distance(P, x, std).min() > 0.1)
+        True
+        >>> bool(romkit.metrics.manifold_distance(P, P(x), std).max() < 1e-9)  # on the manifold
+        True
     """
     checks.last_axis("x", x.shape, P.state_size, "state components")
     arrays.broadcast(x=x, std=std)

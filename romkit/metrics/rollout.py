@@ -15,6 +15,13 @@ def diverged(states: Tensor) -> Tensor:
 
     Once diverged, diverged for good, as in the status of a solver (`romkit.solvers.Status`). The mean over members is
     the share that has diverged by each time.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> states = torch.tensor([[1.0], [torch.nan], [2.0]])
+        >>> romkit.metrics.diverged(states)  # for good
+        tensor([False,  True,  True])
     """
     arrays.axes("states", states, "T n")
     return ~states.isfinite().all(-1).cummin(-1).values
@@ -26,6 +33,13 @@ def nrmse(truth: Tensor, rom: Tensor, std: Tensor) -> Tensor:
 
     σ (n,) is the standard deviation of each component on the attractor (over the training data).
     Source: Vlachas et al. (2020), Backpropagation algorithms and reservoir computing, eq. 22.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> truth = torch.zeros(5, 2)  # times, components
+        >>> romkit.metrics.nrmse(truth, truth + 0.3, std=torch.tensor([1.0, 1.0]))
+        tensor([0.3000, 0.3000, 0.3000, 0.3000, 0.3000])
     """
     arrays.axes("truth", truth, "n")
     checks.last_axis("rom", rom.shape, truth.shape[-1], "as the truth")
@@ -41,6 +55,13 @@ def valid_time(times: Times, errors: Tensor, threshold: Positive = VALID_THRESHO
 
     It equals the length of the run where the threshold is never crossed, and 0 where the first error exceeds it.
     Source: Vlachas et al. (2020), eq. 23.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> times, errors = torch.tensor([0.0, 0.1, 0.2, 0.3]), torch.tensor([0.0, 0.2, 0.6, 0.4])
+        >>> romkit.metrics.valid_time(times, errors)
+        tensor(0.1000)
     """
     checks.last_axis("errors", errors.shape, len(times), "one for each time")
     valid = (errors <= threshold).cummin(-1).values

@@ -33,6 +33,16 @@ def power_density(states: Tensor, *, smoothing: Smoothing = SMOOTHING) -> Tensor
 
     Raises:
         InputError: smoothing that is negative or not finite.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> t = torch.arange(200) * 0.1
+        >>> density = romkit.metrics.power_density(torch.sin(2 * torch.pi * t).unsqueeze(-1), smoothing=0)
+        >>> density.shape, density.sum().round(decimals=3)
+        (torch.Size([101, 1]), tensor(1.))
+        >>> torch.fft.rfftfreq(200, 0.1)[density.argmax()].round(decimals=3)
+        tensor(1.)
     """
     arrays.axes("states", states, "T n")
     centred = states - states.mean(-2, keepdim=True)
@@ -64,6 +74,16 @@ def hellinger_distance(truth: Tensor, rom: Tensor, *, smoothing: Smoothing = SMO
 
     Source: Mikhaeil, Monfared, Durstewitz (2022), On the difficulty of learning chaotic dynamics with RNNs, where it
     scores reconstructed attractors.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> t = torch.linspace(0, 20, 401)
+        >>> wave, late, fast = (torch.sin(phase).unsqueeze(-1) for phase in (3 * t, 3 * t - 0.5, 6 * t))
+        >>> bool(romkit.metrics.hellinger_distance(wave, late) < 0.05)  # blind to phase
+        True
+        >>> bool(romkit.metrics.hellinger_distance(wave, fast) > 0.9)
+        True
     """
     arrays.axes("truth", truth, "T n")
     arrays.axes("rom", rom, "T n")

@@ -27,6 +27,17 @@ def plot_forecast(
 
     Raises:
         InputError: a run without interval, or unknown components.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> from romkit.plotting import plot_forecast
+        >>> wave = np.sin(np.linspace(0, 6, 50))[:, None]
+        >>> parts = {"lower": wave - 0.1, "state": wave, "upper": wave + 0.1}
+        >>> band = {name: (("time", "component"), part) for name, part in parts.items()}
+        >>> figure = plot_forecast(xr.Dataset(band, {"time": np.linspace(0, 6, 50), "component": ["x0"]}))
+        >>> len(figure.axes)
+        1
     """
     if "lower" not in band:
         fix = "give what Ensemble.forecast or Ensemble.follow returned"
@@ -68,6 +79,15 @@ def plot_calibration(reliability: xr.Dataset) -> Figure:
 
     Args:
         reliability: what `Ensemble.reliability` returned; thin lines are single trajectories.
+
+    Example:
+        >>> import xarray as xr
+        >>> from romkit.plotting import plot_calibration
+        >>> each = [[0.4, 0.5], [0.9, 0.94]]  # level, trajectory
+        >>> coverage = {"coverage": ("level", [0.45, 0.92]), "coverage_of": (("level", "trajectory"), each)}
+        >>> figure = plot_calibration(xr.Dataset(coverage, {"level": [0.5, 0.9]}))
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('level of the interval', 'share of the truth within')
     """
     missing = [name for name in ("level", "coverage", "coverage_of") if name not in reliability]
     if missing:

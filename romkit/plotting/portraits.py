@@ -27,6 +27,14 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
 
     Raises:
         InputError: no latent coordinates, or an unknown colour.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_latent
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.2)
+        >>> figure = plot_latent(romkit.load("ncae-lorenz96")(data).encode(data), colour="F")
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('z0', 'z1')
     """
     values = latent["latent"] if isinstance(latent, xr.Dataset) and "latent" in latent else latent
     if not isinstance(values, xr.DataArray) or "latent_component" not in values.dims:
@@ -51,6 +59,14 @@ def plot_phase(data: xr.Dataset, x: str, y: str, *, variable: str = "state", col
 
     Raises:
         InputError: an unknown component, variable or colour.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_phase
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.2)
+        >>> figure = plot_phase(data, "x0", "x9", colour="F")
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('x0', 'x9')
     """
     checks.one_of("variable", variable, [str(name) for name in data.data_vars])
     components = [str(name) for name in data["component"].values]

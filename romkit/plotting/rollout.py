@@ -37,6 +37,18 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         Long runs show the first and last few periods, shaded in the error panel. Several contexts stand side by
         side, at most four. Of several seeds, the one with the median valid prediction time is shown; the others
         are thin lines in the error panel.
+
+    Raises:
+        InputError: no rollout.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_rollout
+        >>> system = romkit.systems.Lorenz96(transient=0.0)
+        >>> run = romkit.rollout(system, romkit.load("ncae-lorenz96"), F=3.15, duration=0.2, dt=0.02)
+        >>> figure = plot_rollout(run)
+        >>> figure.get_suptitle()
+        'lorenz96 at F = 3.15: ncae with 2 of 36 dimensions, Galerkin'
     """
     selection.check_run(run)
     members = selection.members(run)
@@ -66,6 +78,13 @@ def save_figure(figure: Figure, path: FilePath) -> Path:
     Raises:
         InputError: an ending that is not a format.
         FileError: the file cannot be written.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_phase, save_figure
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.2)
+        >>> save_figure(plot_phase(data, "x0", "x9"), "phase.svg").name
+        'phase.svg'
     """
     path = Path(path)
     ending = path.suffix.removeprefix(".")

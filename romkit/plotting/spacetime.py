@@ -31,6 +31,22 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
 
     Raises:
         InputError: none has one.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> import romkit
+        >>> from romkit.plotting import plot_space_time
+        >>> u = np.random.default_rng(0).normal(size=(5, 4))
+        >>> u = xr.DataArray(u, dims=("time", "x"), coords={"time": np.arange(5.0)}, name="u")
+        >>> figure = plot_space_time(romkit.data.describe(u))
+        trajectories  1 of up to 5 samples, n = 4
+        state         u (x 4), float64
+        context       none
+        time          0 ... 4, every 1
+        velocity      none; estimated where it is needed
+        >>> figure.axes[0].get_xlabel()
+        'time'
     """
     shown = _shown(data, variable, 1)
     selection.check_numbers("data", shown, *map(str, shown.data_vars))
@@ -65,6 +81,23 @@ def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: Na
 
     Raises:
         InputError: none has two.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> import romkit
+        >>> from romkit.plotting import plot_frames
+        >>> u = np.random.default_rng(0).normal(size=(5, 3, 4))
+        >>> u = xr.DataArray(u, dims=("time", "y", "x"), coords={"time": np.arange(5.0)}, name="u")
+        >>> flow = romkit.data.describe(u)
+        trajectories  1 of up to 5 samples, n = 12
+        state         u (y 3, x 4), float64
+        context       none
+        time          0 ... 4, every 1
+        velocity      none; estimated where it is needed
+        >>> figure = plot_frames(flow, frames=3)
+        >>> [axes.get_title() for axes in figure.axes[:3]]
+        ['t = 0', 't = 2', 't = 4']
     """
     checks.at_least("frames", frames, 1)
     shown = _one_trajectory(_shown(data, variable, 2), trajectory)
@@ -92,7 +125,28 @@ def animate(
     frames: Count = 100,
     per_second: Count = 20,
 ) -> FuncAnimation:
-    """Variables of two dimensions side by side as an animation, for `save_animation`; arguments as of `plot_frames`."""
+    """Variables of two dimensions side by side as an animation, for `save_animation`; arguments as of `plot_frames`.
+
+    Raises:
+        InputError: no variable has two dimensions beside time.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> import romkit
+        >>> from romkit.plotting import animate, save_animation
+        >>> u = np.random.default_rng(0).normal(size=(5, 3, 4))
+        >>> u = xr.DataArray(u, dims=("time", "y", "x"), coords={"time": np.arange(5.0)}, name="u")
+        >>> flow = romkit.data.describe(u)
+        trajectories  1 of up to 5 samples, n = 12
+        state         u (y 3, x 4), float64
+        context       none
+        time          0 ... 4, every 1
+        velocity      none; estimated where it is needed
+        >>> movie = animate(flow, frames=5)
+        >>> save_animation(movie, "flow.gif").name
+        'flow.gif'
+    """
     checks.at_least("frames", frames, 1)
     shown = _one_trajectory(_shown(data, variable, 2), trajectory)
     selection.check_numbers("data", shown, *map(str, shown.data_vars))
@@ -123,6 +177,22 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
     Raises:
         InputError: another ending, or no ffmpeg.
         FileError: the file cannot be written.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> import romkit
+        >>> from romkit.plotting import animate, save_animation
+        >>> u = np.random.default_rng(0).normal(size=(2, 3, 4))
+        >>> u = xr.DataArray(u, dims=("time", "y", "x"), coords={"time": np.arange(2.0)}, name="u")
+        >>> flow = romkit.data.describe(u)
+        trajectories  1 of up to 2 samples, n = 12
+        state         u (y 3, x 4), float64
+        context       none
+        time          0 ... 1, every 1
+        velocity      none; estimated where it is needed
+        >>> save_animation(animate(flow, frames=2), "flow.gif").name
+        'flow.gif'
     """
     path = Path(path)
     checks.ending("path", path, WRITERS)

@@ -26,6 +26,14 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
 
     Raises:
         InputError: uneven times, or missing samples.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_spectrum
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.5)
+        >>> figure = plot_spectrum(data)
+        >>> figure.axes[0].get_xlabel()
+        'frequency'
     """
     selection.check_numbers("run", run, *(("truth", "rom") if "truth" in run else ("state",)))
     step = even_step(run["time"].values)

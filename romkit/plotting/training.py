@@ -17,6 +17,13 @@ def plot_training(model: Projection) -> Figure:
 
     Raises:
         InputError: a projection whose report has no losses.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_training
+        >>> figure = plot_training(romkit.load("ncae-lorenz96"))
+        >>> figure.axes[0].get_xlabel()
+        'epoch'
     """
     reports = model.report.get("seeds", [model.report])
     if not all(report.get("losses") for report in reports):

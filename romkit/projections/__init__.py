@@ -1,12 +1,13 @@
 """Projections: a family of operators P = φ ∘ ρ indexed by a context. One file per family; `METHODS` lists them."""
 
 from romkit.projections.architectures import architecture
-from romkit.projections.base import Operator, Projection
+from romkit.projections.base import Projection
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.flow import Flow
 from romkit.projections.maps import EncoderDecoder
 from romkit.projections.methods import METHODS, method_named
 from romkit.projections.normalization import BasisNormalization, Normalization, Signature
+from romkit.projections.operator import Operator
 from romkit.projections.path import MovingPath
 from romkit.projections.pod import POD
 from romkit.projections.stacking import stack, unstack

@@ -33,6 +33,13 @@ def architecture(
 
     Raises:
         InputError: neither `latent_dim` nor `layers` is known, sizes do not fit the state, an unknown setting.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.projections import NcAE, architecture
+        >>> signature = romkit.load("ncae-lorenz96").normalization.signature
+        >>> architecture(NcAE, signature, latent_dim=2)
+        {'embedding': (1, 4, 4), 'layers': (2, 19, 36)}
     """
     accepted = arguments(method)
     for name in settings:

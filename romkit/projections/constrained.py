@@ -1,80 +1,26 @@
 """Constrained autoencoders: layer pairs that invert each other exactly, so that P is idempotent by construction."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from romkit import checks
 from romkit.boundary import Count, Positive, Sizes, checked, hook
-from romkit.broadcast import align, matmul
-from romkit.projections.activations import Hyperbola, inverse_pair
 from romkit.projections.base import Projection
 from romkit.projections.biorthogonal import BiorthogonalPair, FreePair
 from romkit.projections.hypernetwork import Embedding, FixedBias, FixedSlope, ModulatedBias, ModulatedSlope
-from romkit.projections.networks import Joint, LastStep, Networks, Pointwise
+from romkit.projections.layer_pairs import layer_pairs
+from romkit.projections.networks import Joint, Networks
 from romkit.projections.normalization import Normalization
-from romkit.types import Dual, Jet
 
 Slope = Annotated[float, checks.between(0.0, math.pi / 4 - 1e-6)]
 
 MIDDLE_SLOPE = math.pi / 10
 """The middle of the range of modulated slopes, and the slope of an NcAE whose modulation weights are zero."""
-
-
-class LayerEncoder(NamedTuple):
-    """ρ(x) = σ₋(Ψᵀ (x - β); α) at one context (Adriaens et al. 2026, section 2.2)."""
-
-    psi: Tensor
-    beta: Tensor
-    activation: Hyperbola
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self.activation(matmul(x - align(self.beta, x), self.psi))
-
-    def jvp(self, x: Tensor, v: Tensor) -> Dual:
-        z, slope = self.activation.value_and_slope(matmul(x - align(self.beta, x), self.psi))
-        return Dual(z, slope * matmul(v, self.psi))
-
-
-class LayerDecoder(NamedTuple):
-    """φ(z) = Φ σ₊(z; α) + β: with σ₋ ∘ σ₊ = id and Ψᵀ Φ = I, a right inverse of ρ."""
-
-    phi_t: Tensor
-    beta: Tensor
-    activation: Hyperbola
-
-    def __call__(self, z: Tensor) -> Tensor:
-        x = matmul(self.activation(z), self.phi_t)
-        return x + align(self.beta, x)
-
-    def jvp(self, z: Tensor, w: Tensor) -> Dual:
-        value, slope = self.activation.value_and_slope(z)
-        x = matmul(value, self.phi_t)
-        return Dual(x + align(self.beta, x), matmul(slope * w, self.phi_t))
-
-    def jet(self, curve: Jet) -> Jet:
-        activated = curve.through(*self.activation.value_slope_and_bend(curve.value))
-        x, v, a = (matmul(part, self.phi_t) for part in activated)
-        return Jet(x + align(self.beta, x), v, a)
-
-    def last(self) -> LastStep:
-        return LastStep([Pointwise(self.activation)], self.phi_t, self.beta)
-
-
-def layer_pairs(
-    weights: Iterable[tuple[Tensor, Tensor]], slopes: nn.ModuleList, biases: nn.ModuleList, signal: Tensor
-) -> Networks:
-    """ρ = ρ⁽¹⁾ ∘ ... ∘ ρ⁽ᴸ⁾ and φ = φ⁽ᴸ⁾ ∘ ... ∘ φ⁽¹⁾ with weights (Φ, Ψ), slopes and biases at a signal."""
-    encoder, decoder = [], []
-    for (phi, psi), slope, bias in zip(weights, slopes, biases, strict=True):
-        beta, (minus, plus) = bias(signal), inverse_pair(slope(signal))
-        encoder.insert(0, LayerEncoder(psi, beta, minus))
-        decoder.append(LayerDecoder(phi.mT, beta, plus))
-    return Networks(encoder, decoder)
 
 
 class Constrained(Projection):
@@ -115,6 +61,15 @@ class CAE(Constrained):
     Args:
         layers: sizes from the latent side to the state, (m, ..., n).
         slope: α of every unit, in (0, π/4).
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> P = romkit.fit("cae", data, latent_dim=2, epochs=1, verbose=False).double()(F=3.15)
+        >>> x = torch.from_numpy(data.state.values)
+        >>> torch.allclose(P(P(x)), P(x))
+        True
     """
 
     name = "cae"
@@ -143,6 +98,13 @@ class ContextCAE(CAE):
     """A cAE of the joint vector (x, c), whose decoded context is thrown away: not idempotent in x alone.
 
     Args: as for `CAE`; the last of `layers` is the size of x, and the p of the context is added to it.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> model = romkit.fit("context-cae", data, latent_dim=2, epochs=1, verbose=False)
+        >>> model(F=3.15)(data.state.values[0]).shape, model.idempotent
+        ((20, 36), False)
     """
 
     name = "context-cae"
@@ -207,6 +169,17 @@ class NcAE(Modulated):
     """The neuromodulated constrained autoencoder: slopes and biases of every layer pair follow the context.
 
     Source: Adriaens et al. (2026), section 3.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> from romkit.projections import NcAE
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> ncae = romkit.fit(NcAE.with_sizes(layers=(2, 12, 36), embedding=(1, 4, 4)), data, epochs=1, verbose=False)
+        >>> P = ncae.double()(F=3.15)
+        >>> x = torch.from_numpy(data.state.values)
+        >>> torch.allclose(P(P(x)), P(x))
+        True
     """
 
     name = "ncae"
@@ -214,7 +187,15 @@ class NcAE(Modulated):
 
 
 class BiasNcAE(Modulated):
-    """NcAE with the bias channel alone; slopes stay in the middle of their range."""
+    """NcAE with the bias channel alone; slopes stay in the middle of their range.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> model = romkit.fit("ncae-bias", data, latent_dim=2, epochs=1, verbose=False)
+        >>> type(model).__name__, model.idempotent
+        ('BiasNcAE', True)
+    """
 
     name = "ncae-bias"
     idempotent = True
@@ -222,11 +203,20 @@ class BiasNcAE(Modulated):
     @staticmethod
     @checked
     def slope(signal: Count, size: Count, generator: torch.Generator) -> FixedSlope:
+        """Slopes of `size` units that do not see the signal."""
         return FixedSlope(MIDDLE_SLOPE, size)
 
 
 class SlopeNcAE(Modulated):
-    """NcAE with the slope channel alone; biases do not depend on the context."""
+    """NcAE with the slope channel alone; biases do not depend on the context.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> model = romkit.fit("ncae-slope", data, latent_dim=2, epochs=1, verbose=False)
+        >>> type(model).__name__, model.idempotent
+        ('SlopeNcAE', True)
+    """
 
     name = "ncae-slope"
     idempotent = True
@@ -234,11 +224,20 @@ class SlopeNcAE(Modulated):
     @staticmethod
     @checked
     def bias(signal: Count, size: Count, generator: torch.Generator) -> FixedBias:
+        """Biases of `size` units that do not see the signal."""
         return FixedBias(size)
 
 
 class SoftNcAE(Modulated):
-    """NcAE whose weights are free and only penalised by ‖Ψᵀ Φ - I‖², so idempotent only approximately."""
+    """NcAE whose weights are free and only penalised by ‖Ψᵀ Φ - I‖², so idempotent only approximately.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> model = romkit.fit("soft-ncae", data, latent_dim=2, epochs=1, verbose=False)
+        >>> type(model).__name__, model.idempotent
+        ('SoftNcAE', False)
+    """
 
     name = "soft-ncae"
     weight = FreePair

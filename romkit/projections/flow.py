@@ -179,6 +179,16 @@ class Flow(Projection):
         embedding, bandwidth: of the signal that the context sends to the networks, as for `NcAE`.
 
     Source: Dinh, Sohl-Dickstein, Bengio (2017), Density estimation using Real NVP, for the couplings.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> flow = romkit.fit("flow", data, latent_dim=2, epochs=1, verbose=False)
+        >>> P = flow.double()(F=3.15)
+        >>> z = torch.randn(5, 2, dtype=torch.float64)
+        >>> torch.allclose(P.encode(P.decode(z)), z)
+        True
     """
 
     name = "flow"

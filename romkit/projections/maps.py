@@ -9,7 +9,24 @@ from romkit.types import Dual
 
 
 class EncoderDecoder(abc.ABC):
-    """Encoder and decoder at one context in normalised coordinates, with tangents: what `Projection.at` returns."""
+    """Encoder and decoder at one context in normalised coordinates, with tangents: what `Projection.at` returns.
+
+    Example:
+        >>> import torch
+        >>> from romkit.projections import EncoderDecoder
+        >>> from romkit.types import Dual
+        >>> class Ends(EncoderDecoder):
+        ...     def encode(self, y):
+        ...         return y[..., [0, -1]]
+        ...     def decode(self, z):
+        ...         return torch.cat([z[..., :1], z.mean(-1, keepdim=True), z[..., 1:]], dim=-1)
+        ...     def encode_jvp(self, y, v):
+        ...         return Dual(self.encode(y), self.encode(v))
+        ...     def decode_jvp(self, z, w):
+        ...         return Dual(self.decode(z), self.decode(w))
+        >>> Ends().decode(Ends().encode(torch.tensor([1.0, 5.0, 3.0])))
+        tensor([1., 2., 3.])
+    """
 
     @abc.abstractmethod
     def encode(self, y: Tensor) -> Tensor:

@@ -16,7 +16,15 @@ METHODS: dict[str, type[Projection]] = {
 
 @checked
 def method_named(name: str) -> type[Projection] | None:
-    """The class of a method: one that ships, or the newest of the user's own with this name; None without any."""
+    """The class of a method: one that ships, or the newest of the user's own with this name; None without any.
+
+    Example:
+        >>> import romkit
+        >>> romkit.projections.method_named("ncae").__name__
+        'NcAE'
+        >>> romkit.projections.method_named("nothing") is None
+        True
+    """
     found, classes = METHODS.get(name), [Projection]
     for cls in classes:  # which grows: the classes below follow in the order of their definition
         classes += cls.__subclasses__()

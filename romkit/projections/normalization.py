@@ -25,6 +25,12 @@ class Signature:
         state_names, state_units: one entry per state component.
         context_names, context_units: one entry per context parameter.
         layout: of the state on its axis, as text (see `romkit.data.Layout`); "" where it is a plain vector.
+
+    Example:
+        >>> import romkit
+        >>> signature = romkit.load("ncae-lorenz96").normalization.signature
+        >>> signature.system, signature.context_names, signature.state_names[:3]
+        ('lorenz96', ('F',), ('x0', 'x1', 'x2'))
     """
 
     system: str
@@ -40,11 +46,13 @@ class Signature:
         return Layout.from_json(self.layout) if self.layout else Layout.plain(self.state_names)
 
     def to_json(self) -> dict[str, object]:
+        """The fields as plain values, for a file."""
         return asdict(self)
 
     @classmethod
     @checked
     def from_json(cls, fields: dict[str, object]) -> "Signature":
+        """What `to_json` gave."""
         return cls(**{key: value if isinstance(value, str) else tuple(value) for key, value in fields.items()})
 
 
@@ -64,6 +72,16 @@ class Normalization(Hooks, nn.Module):
     Attributes:
         basis: in front of what the network sees; None here, see `BasisNormalization`.
         state_std: (n,) standard deviation of each component over the training data, by which NRMSE is normalised.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.18])
+        >>> normalization = romkit.projections.Normalization.from_dataset(data)
+        >>> normalization.signature.context_names, normalization.state_std.shape
+        (('F',), torch.Size([36]))
+        >>> normalization.normalise_context(torch.tensor([[3.133], [3.193]])).flatten().round(decimals=3)
+        tensor([-1.,  1.])
     """
 
     basis: Basis | None = None
@@ -109,10 +127,12 @@ class Normalization(Hooks, nn.Module):
 
     @hook
     def normalise(self, x: States) -> Tensor:
+        """y (..., size) of a state x (..., n)."""
         return (x - self.state_shift) / self.state_scale
 
     @hook
     def denormalise(self, y: Seen) -> Tensor:
+        """x (..., n) of coordinates y (..., size)."""
         return torch.addcmul(self.state_shift, y, self.state_scale)
 
     @hook
@@ -127,10 +147,12 @@ class Normalization(Hooks, nn.Module):
 
     @hook
     def normalise_context(self, c: Context) -> Tensor:
+        """d (..., p) of a context c (..., p) in physical units."""
         return (c - self.context_shift) / self.context_scale
 
     @hook
     def denormalise_context(self, c: Context) -> Tensor:
+        """The context (..., p) in physical units of one that is normalised."""
         return torch.addcmul(self.context_shift, c, self.context_scale)
 
 
@@ -143,6 +165,16 @@ class BasisNormalization(Normalization):
     Attributes:
         basis: shared by all copies, in float64 whatever the precision of the network.
         inner: of the coordinates.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> cae = romkit.fit("cae", data, basis=6, latent_dim=2, epochs=1, verbose=False)
+        >>> type(cae.normalization).__name__, cae.normalization.size
+        ('BasisNormalization', 6)
+        >>> cae.normalization.normalise(torch.zeros(10, 36)).shape
+        torch.Size([10, 6])
     """
 
     def __init__(self, signature: Signature, basis: Basis, inner: Normalization):
@@ -185,10 +217,12 @@ class BasisNormalization(Normalization):
 
     @property
     def context_shift(self) -> Tensor:
+        """(p,) of the inner normalization, as all that concerns the context."""
         return self.inner.context_shift
 
     @property
     def context_scale(self) -> Tensor:
+        """(p,) of the inner normalization."""
         return self.inner.context_scale
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from romkit.arrays import Axes
 from romkit.boundary import Time, checked, hook
 from romkit.errors import InputError
-from romkit.projections.base import Operator, Projection
+from romkit.projections.base import Projection
+from romkit.projections.operator import Operator
 from romkit.types import ContextFunction
 
 T = TypeVar("T")
@@ -31,6 +32,19 @@ class MovingPath:
     Args:
         projection: in float64, since rates are differences.
         context: t, a scalar tensor, to c (..., p) in physical units; smooth in t.
+
+    Raises:
+        InputError: a projection in float32.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> ncae = romkit.load("ncae-lorenz96").double()
+        >>> path = romkit.projections.MovingPath(ncae, lambda t: 3.14 + 0.01 * t.reshape(1))
+        >>> path.at(torch.tensor(1.0)).context
+        tensor([3.1500])
+        >>> path.decoder_rate(torch.tensor(1.0), torch.zeros(2)).shape
+        torch.Size([36])
     """
 
     projection: Projection
@@ -43,18 +57,22 @@ class MovingPath:
 
     @hook
     def at(self, t: Time) -> Operator:
+        """The operator at the context of the time t, a scalar tensor."""
         return self.projection.operator(self.context(t))
 
     @hook
     def each(self, make: Callable[[Operator], T]) -> Callable[[Tensor], T]:
+        """t -> make(P(t)), made anew at every time."""
         return lambda t: make(self.at(t))
 
     @hook
     def relative(self, t: Time, z: Latents, rate: States) -> Tensor:
+        """`rate` (..., n) of the state without the motion ∂ₜφ(z) of the manifold itself."""
         return rate - self.decoder_rate(t, z)
 
     @hook
     def carried(self, t: Time, z: Latents, rate: Latents) -> Tensor:
+        """The latent `rate` (..., m) of a law for fixed contexts, plus D_cρ ċ = -D_xρ ∂ₜφ."""
         P = self.at(t)
         return rate - P.encode_jvp(P.decode(z), self.decoder_rate(t, z)).tangent
 

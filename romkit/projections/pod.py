@@ -46,6 +46,15 @@ class POD(Projection):
         latent_dim: number m of modes.
 
     Source: Holmes et al., Turbulence, Coherent Structures, Dynamical Systems and Symmetry, chapter 3.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> pod = romkit.fit("pod", data, latent_dim=3)
+        >>> pod(data).encode(data).dims
+        ('trajectory', 'time', 'latent_component')
+        >>> pod.basis is None, tuple(pod.modes.shape)
+        (True, (36, 3))
     """
 
     name = "pod"

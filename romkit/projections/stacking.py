@@ -16,6 +16,17 @@ def stack(models: Sequence[Projection]) -> Projection:
     """One projection that holds `models`, which share method, architecture and normalization, on a leading seed axis.
 
     Buffers (scaling, fixed slopes) are shared and taken from the first. `unstack` is the inverse.
+
+    Raises:
+        InputError: models of different methods or architectures.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> ncae = romkit.load("ncae-lorenz96")
+        >>> both = romkit.projections.stack([ncae, ncae])
+        >>> both(F=3.15).encode(torch.ones(1, 10, 36)).shape  # seeds, samples, latent coordinates
+        torch.Size([2, 10, 2])
     """
     if len({(model.name, str(model.config)) for model in models}) != 1:
         raise InputError("models", expected="one method and architecture", got="several", fix="stack them separately")
@@ -30,7 +41,16 @@ def stack(models: Sequence[Projection]) -> Projection:
 
 @checked
 def unstack(stacked: Projection) -> list[Projection]:
-    """The models of a stack, one by one."""
+    """The models of a stack, one by one.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> stack = romkit.fit("ncae", data, latent_dim=2, seeds=range(3), epochs=1, verbose=False)
+        >>> models = romkit.projections.unstack(stack)
+        >>> len(models), models[2].report["seed"]
+        (3, 2)
+    """
     if stacked.seeds is None:
         return [stacked]
     models = []

@@ -32,7 +32,13 @@ PRETRAINED = Path(str(importlib.resources.files("romkit"))) / "pretrained"
 
 
 def pretrained() -> tuple[str, ...]:
-    """Names of the projections that ship with romkit."""
+    """Names of the projections that ship with romkit.
+
+    Example:
+        >>> import romkit
+        >>> "ncae-lorenz96" in romkit.projections.pretrained()
+        True
+    """
     return tuple(sorted(file.stem for file in PRETRAINED.glob("*.safetensors")))
 
 

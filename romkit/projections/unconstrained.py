@@ -63,6 +63,13 @@ class AE(Projection):
     Args:
         encoder: sizes (n, ..., m).
         decoder: sizes (m, ..., n).
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> ae = romkit.fit("ae", data, latent_dim=2, epochs=1, verbose=False)
+        >>> ae.config, ae.idempotent
+        ({'encoder': [36, 19, 2], 'decoder': [2, 19, 36]}, False)
     """
 
     name = "ae"
@@ -91,7 +98,15 @@ class AE(Projection):
 
 
 class ContextAE(AE):
-    """An autoencoder whose encoder also sees the context. Arguments as for `AE`; p is added to the encoder's n."""
+    """An autoencoder whose encoder also sees the context. Arguments as for `AE`; p is added to the encoder's n.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> model = romkit.fit("context-ae", data, latent_dim=2, epochs=1, verbose=False)
+        >>> model(F=3.15).encode(data.state.values[0]).shape
+        (20, 2)
+    """
 
     name = "context-ae"
     joint = True
@@ -106,6 +121,13 @@ class FilmAE(AE):
 
     γ and β of each hidden layer are affine in c, γ near 1 at the start. Arguments as for `AE`.
     Source: Perez et al. (2018); Adriaens et al. (2026), section 4.1, "Baselines".
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> model = romkit.fit("film-ae", data, latent_dim=2, epochs=1, verbose=False)
+        >>> model(F=[3.14, 3.18])(data.state.values).shape
+        (2, 20, 36)
     """
 
     name = "film-ae"

@@ -21,6 +21,16 @@ class Adaptive(EmbeddedPair):
         rtol, atol: relative and absolute tolerance per step.
 
     Source: R. T. Q. Chen, torchdiffeq; Dormand & Prince (1980) for the default pair.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import Adaptive
+        >>> times = torch.linspace(0, 1, 5, dtype=torch.float64)
+        >>> solution = Adaptive(rtol=1e-8, atol=1e-8)(lambda t, y: -y, torch.ones(3, 2, dtype=torch.float64), times)
+        >>> solution.states.shape, solution.status.tolist()
+        (torch.Size([3, 5, 2]), [0, 0, 0])
+        >>> bool((solution.states[0, -1] - torch.exp(-times[-1])).abs().max() < 1e-6)
+        True
     """
 
     PAIRS = ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
@@ -49,6 +59,15 @@ def odeint(field: Field, y0: Tensor, times: Times) -> Tensor:
 
     torchdiffeq's fixed-step method of order four (the 3/8 rule), one step between two times, so that members of a
     batch do not influence each other.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import odeint
+        >>> rate = torch.tensor(1.0, requires_grad=True)
+        >>> states = odeint(lambda t, y: -rate * y, torch.ones(1), torch.linspace(0, 1, 11))
+        >>> states[-1].sum().backward()
+        >>> states.shape, rate.grad.round(decimals=3)
+        (torch.Size([11, 1]), tensor(-0.3680))
     """
     import torchdiffeq
 

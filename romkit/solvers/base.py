@@ -24,7 +24,15 @@ Start = Annotated[Tensor, Axes(None)]
 
 
 class Status(enum.IntEnum):
-    """How the integration of one member ended (one code per member, never an exception)."""
+    """How the integration of one member ended (one code per member, never an exception).
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import RK4, Status
+        >>> solution = RK4(0.01)(lambda t, y: y**2, torch.tensor([[-1.0], [5.0]]), torch.linspace(0, 1, 5))
+        >>> [Status(code).name for code in solution.status.tolist()]
+        ['COMPLETED', 'DIVERGED']
+    """
 
     COMPLETED = 0
     DIVERGED = 1
@@ -36,6 +44,15 @@ class Solution(NamedTuple):
 
     `cost` has `solver` with its settings, `engine` ("compiled", or "torch" with the reason where compiling was
     considered), and `seconds_compiling` and `seconds_computing`.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import RK4
+        >>> solution = RK4(0.1)(lambda t, y: -y, torch.ones(3, 2), torch.linspace(0, 1, 5))
+        >>> times, states, status, cost = solution
+        >>> times.shape, states.shape, status.shape, sorted(cost)
+        (torch.Size([5]), torch.Size([3, 5, 2]), torch.Size([3]), ['engine', 'seconds_compiling',
+        'seconds_computing', 'solver'])
     """
 
     times: Tensor
@@ -59,6 +76,22 @@ class Solver(Hooks, abc.ABC):
 
     A member counts as diverged at the first output time at which a component is not finite or exceeds
     `divergence_threshold` in magnitude. Its states are NaN from there on.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import torch
+        >>> from romkit.solvers import Solver
+        >>> @dataclass(frozen=True)
+        ... class Euler(Solver):
+        ...     def prepare(self, field, y0, times, engine, label):
+        ...         def run(y, times):
+        ...             states = [y]
+        ...             for t, h in zip(times[:-1], times.diff()):
+        ...                 states.append(states[-1] + h * field(t, states[-1]))
+        ...             return torch.stack(states)
+        ...         return run, "torch"
+        >>> Euler()(lambda t, y: -y, torch.ones(1, 1), torch.tensor([0.0, 0.5, 1.0])).states.flatten()
+        tensor([1.0000, 0.5000, 0.2500])
     """
 
     divergence_threshold: float = 1e6

@@ -27,6 +27,15 @@ class PerMember(EmbeddedPair):
 
     Source: Lienen & Günnemann (2022), torchode: A parallel ODE solver for PyTorch; Dormand & Prince (1980) and
     Tsitouras (2011) for the pairs.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import PerMember
+        >>> times = torch.linspace(0, 1, 5, dtype=torch.float64)
+        >>> rates = torch.tensor([[1.0], [10.0]], dtype=torch.float64)
+        >>> solution = PerMember()(lambda t, y: -rates * y, torch.ones(2, 1, dtype=torch.float64), times)
+        >>> solution.states.shape, solution.status.tolist()
+        (torch.Size([2, 5, 1]), [0, 0])
     """
 
     PAIRS = ("dopri5", "tsit5", "heun")

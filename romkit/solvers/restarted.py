@@ -24,6 +24,14 @@ class Restarted(Solver):
         solver: what integrates in between; a field that it compiles, it compiles once.
         every: output times from one jump to the next.
         jump: (t, y) -> the state (..., d) to go on from.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import RK4, Restarted
+        >>> times = torch.linspace(0, 4, 5, dtype=torch.float64)
+        >>> bouncing = Restarted(RK4(0.1), every=2, jump=lambda t, y: torch.ones_like(y))
+        >>> bouncing(lambda t, y: -y, torch.ones(1, 1, dtype=torch.float64), times).states.flatten().round(decimals=2)
+        tensor([1.0000, 0.3700, 0.1400, 0.3700, 0.1400], dtype=torch.float64)
     """
 
     solver: Solver
@@ -32,6 +40,7 @@ class Restarted(Solver):
 
     @property
     def divergence_threshold(self) -> float:
+        """That of the solver in between."""
         return self.solver.divergence_threshold
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:

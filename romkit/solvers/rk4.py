@@ -34,6 +34,14 @@ class RK4(Solver):
         dt: largest step, in the time unit of the field.
 
     Source: Hairer, Nørsett, Wanner, Solving Ordinary Differential Equations I, table II.1.2.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import RK4
+        >>> times = torch.linspace(0, 1, 11, dtype=torch.float64)
+        >>> solution = RK4(0.01)(lambda t, y: y * (1 - y), torch.tensor([[0.5], [-2.0]], dtype=torch.float64), times)
+        >>> solution.states.shape, solution.status.tolist()  # the second member blows up
+        (torch.Size([2, 11, 1]), [0, 1])
     """
 
     dt: Positive

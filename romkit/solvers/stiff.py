@@ -28,6 +28,15 @@ class SciPy(Solver):
         rtol, atol: relative and absolute tolerance per step.
 
     Source: Shampine & Reichelt (1997) for BDF, Hairer & Wanner (1996) for Radau, Petzold (1983) for LSODA.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import SciPy
+        >>> times = torch.linspace(0, 1, 3, dtype=torch.float64)
+        >>> stiff = lambda t, y: -1000 * (y - t.cos())
+        >>> solution = SciPy("BDF")(stiff, torch.ones(1, 1, dtype=torch.float64), times)
+        >>> bool((solution.states.flatten()[1:] - times[1:].cos()).abs().max() < 1e-2)
+        True
     """
 
     METHODS: ClassVar = ("BDF", "Radau", "LSODA", "RK45", "DOP853")

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from romkit import checks
 from romkit.bases import Basis, Weight
-from romkit.boundary import Codes, Count, Hooks, Positive, Seed, Time, Times, behind, checked, hook
-from romkit.broadcast import align
+from romkit.boundary import Codes, Count, Hooks, Positive, Seed, Time, Times, checked, hook
 from romkit.data import ContextParameter
 from romkit.data.context import bound_context, varies
 from romkit.engine import Engine
@@ -23,6 +22,7 @@ from romkit.errors import InputError
 from romkit.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.solvers import RK4, Solution, Solver
 from romkit.systems.axes import Columns, Context, ContextRows, Phases, Recorded, States
+from romkit.systems.binding import bound, weighing
 from romkit.systems.motion import Motion, at_each_time, starting, warn_of_divergence
 from romkit.systems.quadratic import Quadratic
 from romkit.systems.records import identity, recorded
@@ -53,6 +53,15 @@ class System(Hooks, abc.ABC):
         context_may_move: whether the context may be a function of time.
         basis: whose coordinates the states are, None but for systems by `through`.
         weight: W of the metric of states where it is the same everywhere, for bases; None for the identity.
+
+    Example:
+        >>> import romkit
+        >>> class Decay(romkit.systems.System):
+        ...     name, state_names, state_units, dt, duration, horizon = "decay", ("x",), ("1",), 0.1, 1.0, 1.0
+        ...     def rhs(self, t, x, c): return -x
+        ...     def initial_state(self, contexts, rng): return contexts.new_ones(len(contexts), 1)
+        >>> dict(romkit.simulate(Decay()).state.sizes)
+        {'trajectory': 1, 'time': 11, 'component': 1}
     """
 
     name: ClassVar[str]
@@ -141,13 +150,7 @@ class System(Hooks, abc.ABC):
 
         A context that varies in time is a function of the scalar t that gives such a tensor.
         """
-        fixed, rhs = None if varies(context) else self._context_tensor(context, named), behind(self.rhs)
-
-        def f(t: Tensor, x: Tensor) -> Tensor:
-            c = context(t) if fixed is None else fixed
-            return rhs(t, x, align(c.to(x), x))
-
-        return f
+        return bound(self.rhs, context if varies(context) else self._context_tensor(context, named))
 
     @checked
     def through(
@@ -177,8 +180,7 @@ class System(Hooks, abc.ABC):
         c = context(torch.zeros(())) if varies(context) else self._context_tensor(context, {})
         if type(self).weigh is System.weigh:
             return euclidean
-        weigh = behind(self.weigh)
-        return lambda x, u: weigh(x, u, align(c.to(x), x))
+        return weighing(self.weigh, c)
 
     @hook
     def problem(self, path: OperatorPath, context: Context | ContextFunction) -> Problem:
@@ -217,8 +219,7 @@ class System(Hooks, abc.ABC):
         context = starting(parts, context, self.order, self.state_size, self.context_names)
         with torch.inference_mode():
             motion = self._simulate(parts, context, times, engine, label)
-        contexts = None if callable(context) else context
-        warn_of_divergence(motion, parts, times, f"{label} of {self.name}", self.context_names, contexts)
+        warn_of_divergence(motion, parts, times, f"{label} of {self.name}", self.context_names, context)
         return motion
 
     @checked

@@ -45,6 +45,14 @@ class KuramotoSivashinsky(System):
     to oscillate with period 14.24; chaos at L = 22, with velocities of order one.
     Source: Hyman, Nicolaenko (1986), The Kuramoto-Sivashinsky equation: a bridge between PDEs and dynamical systems;
     Kassam, Trefethen (2005), Fourth-order time-stepping for stiff PDEs.
+
+    Example:
+        >>> import romkit
+        >>> wave = romkit.systems.KuramotoSivashinsky(n=32, transient=0.0).dataset(L=[8.0, 16.0], duration=0.5)
+        >>> dict(wave.state.sizes)
+        {'trajectory': 2, 'time': 10, 'component': 32}
+        >>> bool(abs(wave.state.mean("component")).max() < 1e-12)  # the mean stays zero
+        True
     """
 
     n: Annotated[int, checks.from_(16)] = 64

@@ -34,6 +34,13 @@ class Lorenz96(System):
 
     What you should see: a periodic wave, standard deviation about 1.5 in x and 3.7 in ẋ.
     Source: Lorenz (1996); Adriaens et al. (2026), appendix "Lorenz96".
+
+    Example:
+        >>> import romkit
+        >>> system = romkit.systems.Lorenz96(transient=0.0)
+        >>> data = system.dataset(F=[3.14, 3.15, 3.18], duration=0.5)
+        >>> dict(data.state.sizes)
+        {'trajectory': 3, 'time': 50, 'component': 36}
     """
 
     n: Annotated[int, checks.from_(4)] = 36

@@ -20,6 +20,24 @@ class MechanicalSystem(System):
     A subclass writes `acceleration` in place of `rhs`, and `weigh`, M(q; c) u, where the inertia is not the identity:
     T = ½ q̇ᵀ M q̇ is the metric in which constraint forces do no work. A context that moves would need the forces that
     move it, so it may not.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import romkit
+        >>> @dataclass(frozen=True)
+        ... class Oscillator(romkit.systems.MechanicalSystem):
+        ...     dt: float = 0.01
+        ...     duration: float = 1.0
+        ...     horizon: float = 1.0
+        ...     name = "oscillator"
+        ...     state_names, state_units = ("q",), ("m",)
+        ...     context = (romkit.data.ContextParameter("k", "s-2", 0.5, 2.0, "stiffness"),)
+        ...     def acceleration(self, t, q, v, c):
+        ...         return -c * q
+        ...     def initial_state(self, contexts, rng):
+        ...         return contexts * 0 + 1.0
+        >>> list(Oscillator().dataset(k=1.0).data_vars)
+        ['state', 'velocity', 'acceleration']
     """
 
     order = 2

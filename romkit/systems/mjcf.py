@@ -29,6 +29,12 @@ class ModelParameter:
             Or a function of the `mujoco.MjSpec` and the value, for what is not proportional.
         units: of the parameter.
         long_name: what it is, for figures.
+
+    Example:
+        >>> from romkit.systems import ModelParameter
+        >>> length = ModelParameter(0.3, 0.5, {"geom/upper.fromto[5]": -1, "body/lower.pos[2]": -1}, units="m")
+        >>> length.low, length.high, sorted(length.sets)
+        (0.3, 0.5, ['body/lower.pos[2]', 'geom/upper.fromto[5]'])
     """
 
     low: Finite

@@ -23,6 +23,15 @@ class Motion(NamedTuple):
     """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status (...).
 
     `cost` says what computed it and how long that took: solver, engine, seconds_compiling, seconds_computing.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> system = romkit.systems.Lorenz96(transient=0.0)
+        >>> c = torch.tensor([[3.14], [3.18]], dtype=torch.float64)
+        >>> motion = system.simulate(system.start(c), c, torch.linspace(0, 0.1, 11))
+        >>> motion.state.shape, motion.acceleration is None, motion.cost["engine"]
+        (torch.Size([2, 11, 36]), True, 'torch (too short a run to compile)')
     """
 
     state: Tensor
@@ -46,16 +55,16 @@ def starting(
 
 
 def warn_of_divergence(
-    motion: Motion, parts: Parts, times: Tensor, label: str, names: Sequence[str], context: Tensor | None
+    motion: Motion, parts: Parts, times: Tensor, label: str, names: Sequence[str], context: Tensor | ContextFunction
 ) -> None:
-    """Name the trajectories that are lost, with context and time; not those that started so."""
+    """Name the trajectories that are lost, with time, and the context where it stays; not those that started so."""
     started = torch.cat(parts, dim=-1).isfinite().all(-1)
     lost = ((motion.status == Status.DIVERGED) & started).reshape(-1).nonzero().flatten().tolist()
     if not lost:
         return
     count = motion.status.numel()
     ends = motion.state.isfinite().all(-1).reshape(count, -1).sum(-1)
-    rows = None if context is None else context.expand(*motion.status.shape, -1).reshape(count, -1)
+    rows = None if callable(context) else context.expand(*motion.status.shape, -1).reshape(count, -1)
     said = []
     for k in lost[:NAMED]:
         values = () if rows is None else zip(names, rows[k].tolist(), strict=True)

@@ -54,6 +54,18 @@ class MuJoCo(MechanicalSystem):
     Raises:
         FileError: no file, or none that MuJoCo reads.
         InputError: no joints, or parameters that set nothing.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import romkit
+        >>> from romkit.systems import ModelParameter
+        >>> path = Path("arm.xml")
+        >>> _ = path.write_text('''<mujoco model="arm"><worldbody><body><joint name="hinge" axis="0 1 0"/>
+        ...   <geom name="link" type="capsule" size="0.05" fromto="0 0 0 0 0 -0.5"/></body></worldbody></mujoco>''')
+        >>> length = ModelParameter(0.3, 0.6, {"geom/link.fromto[5]": -1}, units="m")
+        >>> arm = romkit.systems.MuJoCo(path, context={"length": length}, start=[0.3])
+        >>> dict(romkit.simulate(arm, length=[0.4, 0.5], duration=0.02).state.sizes)
+        {'trajectory': 2, 'time': 11, 'component': 1}
     """
 
     time_units = "s"

@@ -50,6 +50,14 @@ class Pendulum(MechanicalSystem):
     What you should see: root mean square angle 0.39 rad (train) and 0.35 rad (test), velocity 2.1 and 1.4 rad/s;
     accelerations with a sharp peak wherever q₁, q₃ or q₄ changes sign and its link is shorter than 0.5 m.
     Source: Adriaens et al. (2026), appendix "16-DoF pendulum"; coupling of Friedl et al. (2025) at l = 0.5 m.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> pendulum = romkit.systems.Pendulum()
+        >>> q = torch.zeros(16, dtype=torch.float64)
+        >>> pendulum.energy(l1=0.5, l2=0.5, l3=0.5, l4=0.5)(q, q)  # at rest, hanging down
+        tensor(0., dtype=torch.float64)
     """
 
     dt: Positive = 1e-3

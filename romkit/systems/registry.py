@@ -26,6 +26,12 @@ def system_of(data: xr.Dataset) -> System | None:
 
     Raises:
         InputError: parameters that the system does not take.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(n=8, transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> romkit.systems.system_of(data) == romkit.systems.Lorenz96(n=8, transient=0.0)
+        True
     """
     name, parameters = data.attrs.get("system"), data.attrs.get("parameters", "{}")
     if not isinstance(name, str) or name not in SYSTEMS:

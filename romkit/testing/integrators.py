@@ -107,6 +107,11 @@ def check_dynamics(
 
     Raises:
         InputError: consistent dynamics and a projection that is not idempotent, on which there is no such motion.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import PetrovGalerkin
+        >>> romkit.testing.check_dynamics(PetrovGalerkin(), romkit.load("ncae-lorenz96"))  # silent
     """
     learned, p = hasattr(dynamics, "order"), probe(projection, batch=2)
     if consistent and not learned and not projection.idempotent:

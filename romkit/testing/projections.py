@@ -125,6 +125,10 @@ def check_projection(projection: Projection, *, spreads: Sequence[Positive] = (1
     Args:
         projection: a single model, trained or not; it is copied and tested in float64.
         spreads: contexts are drawn from each of these multiples of the training range.
+
+    Example:
+        >>> import romkit
+        >>> romkit.testing.check_projection(romkit.load("ncae-lorenz96"), spreads=(1.0,))  # silent
     """
     laws = LAWS + IDEMPOTENT_LAWS if projection.idempotent else LAWS
     for spread in spreads:

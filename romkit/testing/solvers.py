@@ -84,6 +84,11 @@ def check_solver(solver: Solver, *, order: Positive | None = None, tolerance: Po
         solver: with settings that solve ẏ = y (1 - y) over two units of time to the tolerance.
         order: of a method with a fixed step, to be confirmed by regression.
         tolerance: largest relative error.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.solvers import RK4
+        >>> romkit.testing.check_solver(RK4(0.02), order=4)  # silent, since every law holds
     """
     with laws_of(str(solver)):
         for law in (accuracy, members, clock):

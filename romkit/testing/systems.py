@@ -130,6 +130,10 @@ def check_system(system: System) -> None:
 
     Args:
         system: with a short transient, since the laws start from where its datasets begin.
+
+    Example:
+        >>> import romkit
+        >>> romkit.testing.check_system(romkit.systems.Lorenz96(n=8, transient=0.0))  # silent
     """
     with laws_of(system.name):
         for law in (names, field, terms, rows, metric, datasets):

@@ -8,7 +8,7 @@ from torch import Tensor
 from romkit.boundary import NotNegative, Positive, checked
 from romkit.errors import InputError
 from romkit.projections.activations import Hyperbola
-from romkit.projections.constrained import LayerDecoder, LayerEncoder
+from romkit.projections.layer_pairs import LayerDecoder, LayerEncoder
 from romkit.projections.networks import Networks
 from romkit.training.loss import Evaluated, Term
 
@@ -24,6 +24,15 @@ class LipschitzBound(Term):
     Args:
         target: of the Lipschitz constant of P.
         weight: of the term.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.training import LipschitzBound, Penalty, Reconstruction
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> loss = [Reconstruction(), Penalty(), LipschitzBound(target=5.0)]
+        >>> ncae = romkit.fit("ncae", data, latent_dim=2, loss=loss, epochs=1, verbose=False)
+        >>> ncae.report["recipe"]["loss"][-1]
+        {'term': 'LipschitzBound', 'target': 5.0, 'weight': 1.0}
     """
 
     target: Positive = 30.0

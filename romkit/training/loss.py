@@ -25,6 +25,18 @@ class Evaluated(NamedTuple):
 
     `encoded` is ρ(y) and Dρ(y) ẏ, `decoded` is P(y) and DP(y) ẏ, `weights` (n,) those of squared components in the norm
     of the loss, and `extra` (S, B, k) what `Term.attach` gave for these snapshots.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.training import Reconstruction, Term
+        >>> class SmallLatents(Term):
+        ...     def value(self, batch):
+        ...         return 1e-3 * batch.encoded.value.square().sum(-1).mean(-1)  # batch is an Evaluated
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> loss = [Reconstruction(), SmallLatents()]
+        >>> ncae = romkit.fit("ncae", data, latent_dim=2, loss=loss, epochs=1, verbose=False)
+        >>> ncae.report["recipe"]["loss"][1]
+        {'term': 'SmallLatents'}
     """
 
     projection: Projection
@@ -64,6 +76,18 @@ class Term(Hooks, abc.ABC):
 
     Attributes:
         needs_field: whether it evaluates the field ẋ = f of the full model.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.training import Reconstruction, Term
+        >>> class SmallLatents(Term):
+        ...     def value(self, batch):
+        ...         return 1e-3 * batch.encoded.value.square().sum(-1).mean(-1)
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> loss = [Reconstruction(), SmallLatents()]
+        >>> ncae = romkit.fit("ncae", data, latent_dim=2, loss=loss, epochs=1, verbose=False)
+        >>> [term["term"] for term in ncae.report["recipe"]["loss"]]
+        ['Reconstruction', 'SmallLatents']
     """
 
     needs_field: ClassVar[bool] = False
@@ -93,6 +117,13 @@ class Reconstruction(Term):
         velocity_weight: w; 0 trains on positions alone.
 
     Source: Adriaens et al. (2026), appendix "Training objective", with w = 1.
+
+    Example:
+        >>> from romkit.training import Recipe, Reconstruction
+        >>> Reconstruction()
+        Reconstruction(velocity_weight=1.0)
+        >>> Recipe().with_settings({"velocity_weight": 0.5}).loss[0]
+        Reconstruction(velocity_weight=0.5)
     """
 
     velocity_weight: NotNegative = 1.0
@@ -105,7 +136,17 @@ class Reconstruction(Term):
 @checked
 @dataclass(frozen=True)
 class Penalty(Term):
-    """The method's own penalty (‖Φ - Ψ‖² for exact pairs, ‖Ψᵀ Φ - I‖² for SoftNcAE) times `weight`."""
+    """The method's own penalty (‖Φ - Ψ‖² for exact pairs, ‖Ψᵀ Φ - I‖² for SoftNcAE) times `weight`.
+
+    Example:
+        >>> from romkit.training import Penalty, Recipe
+        >>> Recipe().with_settings({"penalty_weight": 0.01}).loss
+        (Reconstruction(velocity_weight=1.0), Penalty(weight=0.01))
+        >>> Penalty(-1.0)
+        Traceback (most recent call last):
+            ...
+        romkit.errors.InputError: weight: expected a number that is not negative, got -1.0; give weight >= 0
+    """
 
     weight: NotNegative = 1e-3
 
@@ -119,6 +160,15 @@ class LatentVelocity(Term):
     """`weight` times the mean of ‖ẏ - DP(Py) f(Py)‖²: the latent velocity where the encoder's field evaluates it.
 
     The reconstruction loss sees Dρ on the data alone, the reduced model sees it on the manifold alone.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.training import LatentVelocity, Reconstruction
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> loss = [Reconstruction(), LatentVelocity(weight=0.1)]
+        >>> ncae = romkit.fit("ncae", data, latent_dim=2, loss=loss, epochs=1, verbose=False)
+        >>> [term["term"] for term in ncae.report["recipe"]["loss"]]
+        ['Reconstruction', 'LatentVelocity']
     """
 
     weight: NotNegative = 1.0

@@ -63,6 +63,11 @@ class PhaseFit:
         steps: of Gauss-Newton.
         weight: w, per squared time unit.
         every, dynamics: samples per RK4 step and latent dynamics; None for those of the rollouts of the recipe.
+
+    Example:
+        >>> from romkit.training import PhaseFit, Recipe
+        >>> Recipe(phase=PhaseFit(steps=3)).timing
+        PhaseFit(steps=3, weight=100.0, every=10, dynamics='petrov-galerkin')
     """
 
     steps: int = 12

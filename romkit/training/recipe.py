@@ -51,6 +51,16 @@ class Snapshots:
         noise_unit: what they multiply: "scale" (deviation of the states; half the training range of the context),
             "deviation" (also for the context, as if it were uniform over its range: half of that over √3), or
             "physical" (the units of states and contexts).
+
+    Example:
+        >>> from romkit.training import Snapshots
+        >>> Snapshots(epochs=100, schedule="fast-plateau", state_noise=0.01).batch_size
+        128
+        >>> Snapshots(schedule="none")
+        Traceback (most recent call last):
+            ...
+        romkit.errors.InputError: schedule: expected one of constant, cosine, ..., got 'none'; did
+        you mean 'cosine'?
     """
 
     epochs: Count = 400
@@ -97,6 +107,20 @@ class Recipe:
             as the paper does; 1 by the error relative to their own standard deviation, as NRMSE does.
         rollouts: refinement by rollouts, which needs the system.
         phase: refinement of their timing, which needs it as well.
+
+    Raises:
+        InputError: parts of another kind, or a loss that is no list of terms.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.training import Recipe, Snapshots
+        >>> recipe = Recipe(Snapshots(epochs=2, batch_size=64), component_weighting=1.0)
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> ncae = romkit.fit("ncae", data, latent_dim=2, preset=recipe, verbose=False)
+        >>> len(ncae.report["losses"])
+        2
+        >>> recipe.with_settings({"epochs": 100}).snapshots.epochs
+        100
     """
 
     snapshots: Snapshots = Snapshots()

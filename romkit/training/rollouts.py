@@ -64,6 +64,15 @@ class RolloutTraining:
         weight: w.
         learning_rate: of Adam at the start, with half a cosine down to zero.
         dynamics: a name from `romkit.integrators.DYNAMICS` whose latent field is followed.
+
+    Example:
+        >>> from romkit.presets import quick
+        >>> from romkit.training import RolloutTraining
+        >>> recipe = quick("lorenz96", "ncae").with_settings({"rollouts": RolloutTraining(steps=30, length=120)})
+        >>> recipe.needs_system  # a preset for romkit.fit
+        True
+        >>> recipe.rollouts.window(0.0, samples=500), recipe.rollouts.window(0.9, samples=500)  # windows grow
+        (10, 120)
     """
 
     steps: int = 300

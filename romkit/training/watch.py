@@ -29,6 +29,17 @@ class Epoch(NamedTuple):
     """What a callback gets after an epoch: its number, how many there are, and the loss of each seed (S,).
 
     `validation` (S,) is the loss on held-out data, None where there are none.
+
+    Example:
+        >>> import romkit
+        >>> losses = []
+        >>> def follow_training(epoch):
+        ...     losses.append(epoch.losses.item())
+        ...     return epoch.number == 1  # ends training
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> ncae = romkit.fit("ncae", data, latent_dim=2, epochs=50, callback=follow_training, verbose=False)
+        >>> len(losses)
+        2
     """
 
     number: Natural
@@ -48,6 +59,16 @@ class Watch:
         patience: epochs without a better loss on held-out data after which training ends; None for never.
         callback: called with an `Epoch` after every epoch; training ends when it returns True.
         verbose: whether there are bars. What happens is logged in any case, as "romkit.training" at level INFO.
+
+    Raises:
+        InputError: patience without held-out data, or a share that leaves nothing to train on.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.15, 3.16, 3.17, 3.18])
+        >>> ncae = romkit.fit("ncae", data, latent_dim=2, epochs=3, validation=0.2, patience=2, verbose=False)
+        >>> len(ncae.report["validation_losses"])
+        3
     """
 
     validation: Share | xr.Dataset = 0.0
@@ -71,6 +92,7 @@ class Watch:
 
     @property
     def validates(self) -> bool:
+        """Whether data are held out."""
         return isinstance(self.validation, xr.Dataset) or self.validation > 0
 
     @checked

@@ -49,6 +49,16 @@ class NeuralODE(Estimator):
 
     Source: Chen, Rubanova, Bettencourt, Duvenaud (2018), Neural ordinary differential equations; multiple shooting
     of Bock & Plitt (1984), with the encoded data as the starts of all segments.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import NeuralODE
+        >>> t = torch.linspace(0, 6, 61, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> settings = NeuralODE(hidden=(8,), regression_steps=5, shooting_steps=1)
+        >>> law = settings.fit_samples(z[None], rate[None], times=t)
+        >>> law.latent_dim, law.order
+        (2, 1)
     """
 
     hidden: Widths = (32, 32)

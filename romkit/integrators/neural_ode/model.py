@@ -33,6 +33,15 @@ class NeuralODEModel(LearnedField):
         order, source, samples, control_names, domain: as of every `LearnedField`.
         velocity_error: (...) root mean square error of the rates of the training data, in units of `rate`.
         trajectory_error: (...) root mean square error along a segment, in units of `scale`.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import NeuralODE
+        >>> t = torch.linspace(0, 6, 61, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> law = NeuralODE(hidden=(8,), regression_steps=5, shooting_steps=1).fit_samples(z[None], rate[None], times=t)
+        >>> law.right_hand_side(torch.zeros(0))(z.float()).shape, [tuple(weight.shape) for weight, _ in law.layers]
+        (torch.Size([61, 2]), [(2, 8), (8, 2)])
     """
 
     layers: Layers
@@ -50,10 +59,12 @@ class NeuralODEModel(LearnedField):
 
     @property
     def latent_dim(self) -> int:
+        """m."""
         return self.rate.shape[-1]
 
     @property
     def context_names(self) -> tuple[str, ...]:
+        """Of the parameters that the law depends on, without its inputs."""
         return self.context.names[: len(self.context) - len(self.control_names)]
 
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:

@@ -50,6 +50,14 @@ class SINDy(Estimator):
     Good values: data scaled so that coefficients are of order 1, threshold a tenth of the smallest one that matters.
     Source: Brunton, Proctor, Kutz (2016); context as a parameter: section "parametric" there, and Champion et al.
     (2019) for latent spaces.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import SINDy
+        >>> t = torch.linspace(0, 6, 100, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> SINDy(degree=1, threshold=0.1).fit_samples(z, rate).equations()
+        ["z0' = -1.000 z1", "z1' = 1.000 z0"]
     """
 
     degree: Natural = 3

@@ -35,6 +35,19 @@ class Equation(LearnedField):
             single terms depend on details of the data, while the fitted field need not; see `regression`.
         converged: (...) whether the support settled within `max_iter` steps.
         residual: (..., latent) root mean square residual over the samples, relative to that of the target.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import SINDy
+        >>> t = torch.linspace(0, 6, 100, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> law = SINDy(degree=1).fit_samples(z, rate)
+        >>> law.equations()
+        ["z0' = -1.000 z1", "z1' = 1.000 z0"]
+        >>> law.terms, law.support.sum().item()
+        (['1', 'z0', 'z1'], 2)
+        >>> law.predict(torch.tensor([2.0, 0.0], dtype=torch.float64)) + 0.0
+        tensor([0., 2.], dtype=torch.float64)
     """
 
     basis: Basis
@@ -50,10 +63,12 @@ class Equation(LearnedField):
 
     @property
     def latent_dim(self) -> int:
+        """m."""
         return self.coefficients.shape[-1]
 
     @property
     def context_names(self) -> tuple[str, ...]:
+        """Of the parameters that the law depends on, without its inputs."""
         return self.basis.context.names[: len(self.basis.context) - len(self.control_names)]
 
     @property
@@ -167,7 +182,16 @@ class Equation(LearnedField):
 
 
 class SINDyModel(Equation):
-    """Few non-zero coefficients: what the fit of `SINDy` or `WeakSINDy` returns."""
+    """Few non-zero coefficients: what the fit of `SINDy` or `WeakSINDy` returns.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import SINDy
+        >>> z = torch.linspace(-1, 1, 50, dtype=torch.float64).reshape(50, 1)
+        >>> law = SINDy(degree=3).fit_samples(z, z - z**3, names=["a"])
+        >>> type(law).__name__, law.equations()
+        ('SINDyModel', ["a' = 1.000 a - 1.000 a^3"])
+    """
 
 
 def _formula(column: list[float], names: list[str], digits: int) -> str:

@@ -41,6 +41,16 @@ class WeakSINDy(SINDy):
 
     Source: Messenger, Bortz (2021), Weak SINDy; Reinbold, Gurevich, Grigoriev (2020); weights as in pysindy's
     WeakPDELibrary.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import WeakSINDy
+        >>> t = torch.linspace(0, 12, 601, dtype=torch.float64)
+        >>> z = torch.stack([t.cos(), t.sin()], dim=-1)[None]
+        >>> unseen = torch.zeros_like(z)  # rates are not looked at
+        >>> law = WeakSINDy(degree=1, windows=50).fit_samples(z, unseen, times=t)
+        >>> law.predict(torch.tensor([1.0, 0.0], dtype=torch.float64)).round(decimals=2) + 0.0
+        tensor([0., 1.], dtype=torch.float64)
     """
 
     windows: Count = 200

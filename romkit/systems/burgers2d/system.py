@@ -46,6 +46,15 @@ class Burgers2D(System):
     behind it; velocities up to about 6.
     Source: Barnett, Farhat, Maday (2023), Neural-network-augmented projection-based model order reduction for
     mitigating the Kolmogorov barrier to reducibility, section 5.
+
+    Example:
+        >>> import romkit
+        >>> burgers = romkit.systems.Burgers2D(cells=5)
+        >>> run = romkit.simulate(burgers, mu1=4.5, mu2=0.02, duration=0.2)
+        >>> dict(run.state.sizes)
+        {'trajectory': 1, 'time': 5, 'component': 50}
+        >>> bool((run.state > 0).all())
+        True
     """
 
     cells: Annotated[int, checks.from_(2)] = 100

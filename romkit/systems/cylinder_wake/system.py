@@ -65,6 +65,12 @@ class CylinderWake(System):
     rises from 0.27 to 0.31. At Re = 100 on the standard mesh: drag up to 3.223, lift up to 0.998, Strouhal number
     0.300.
     Source: Schäfer, Turek (1996), Benchmark computations of laminar flow around a cylinder.
+
+    Example:
+        >>> import romkit
+        >>> wake = romkit.systems.CylinderWake(mesh="coarse")
+        >>> wake.state_size, wake.context_names, wake.time_units
+        (2460, ('Re',), 's')
     """
 
     mesh: Annotated[str, checks.named(MESHES)] = "standard"

@@ -1,0 +1,85 @@
+"""What romkit takes a dataset for, in words."""
+
+import numpy as np
+import xarray as xr
+
+from romkit.boundary import checked
+from romkit.data.context import context_names, is_declared
+from romkit.data.layout import layout_of
+from romkit.data.sampling import even_step
+from romkit.data.schema import DIMS, check_states, complete
+
+
+@checked
+def summary(data: xr.Dataset) -> str:
+    """What romkit takes a dataset for, in a few lines: state, context, sampling, what is missing, what is ignored.
+
+    Raises:
+        InputError: data without states, see `check_states`.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> print(romkit.data.summary(data))
+        trajectories  2 of up to 10 samples, n = 36
+        state         state (component 36), float64
+        context       F 3.14 ... 3.18 (float)
+        time          0 ... 0.09, every 0.01
+        velocity      given
+    """
+    check_states(data)
+    whole = complete(data, ("state",))
+    count, times, n = (data.sizes[dim] for dim in DIMS)
+    lines = {
+        "trajectories": f"{count} of up to {times} samples, n = {n}",
+        "state": _states_in_words(data),
+        "context": _context_in_words(data),
+        "time": _time_in_words(data),
+        "velocity": "given" if "velocity" in data else "none; estimated where it is needed",
+        "control": ", ".join(map(str, data["input"].values)) if "control" in data else "",
+        "missing": "" if whole.all() else _missing_in_words(whole),
+        "ignored": str(data.attrs.get("ignored", "")),
+    }
+    return "\n".join(f"{name:<13} {text}" for name, text in lines.items() if text)
+
+
+def _states_in_words(data: xr.Dataset) -> str:
+    layout = layout_of(data)
+    parts = []
+    for variable in layout.variables:
+        sizes = ", ".join(f"{dim} {size}" for dim, size in zip(variable.dims, variable.shape, strict=True))
+        common = str(data["state"].attrs.get("units", ""))
+        unit = variable.units or ("" if common.startswith("mixed") else common)
+        parts.append(f"{variable.name}{f' ({sizes})' if sizes else ''}{f' [{unit}]' if unit not in ('', '1') else ''}")
+    return f"{', '.join(parts)}, {data['state'].dtype}"
+
+
+def _context_in_words(data: xr.Dataset) -> str:
+    names = context_names(data)
+    if not names:
+        return "none"
+    parts = []
+    for name in names:
+        values = data[name].values
+        kind = "whole numbers" if values.dtype.kind in "iu" else "float"
+        along = "" if values.ndim == 1 else ", along time"
+        unit = str(data[name].attrs.get("units", ""))
+        span = f"{np.nanmin(values):g} ... {np.nanmax(values):g}{f' {unit}' if unit not in ('', '1') else ''}"
+        parts.append(f"{name} {span} ({kind}{along})")
+    how = "" if is_declared(data) else "; found, not declared"
+    return ", ".join(parts) + how
+
+
+def _time_in_words(data: xr.Dataset) -> str:
+    times = data["time"].values
+    unit = str(data["time"].attrs.get("units", ""))
+    unit = f" {unit}" if unit not in ("", "1") else ""
+    step = even_step(times)
+    steps = f"every {step:g}{unit}" if step else "uneven steps"
+    return f"{times[0]:g} ... {times[-1]:g}{unit}, {steps}"
+
+
+def _missing_in_words(whole: np.ndarray) -> str:
+    short = [k for k, row in enumerate(whole) if not row.all()]
+    which = ", ".join(map(str, short[:8])) + (", ..." if len(short) > 8 else "")
+    return f"{(~whole).mean():.1%} of the snapshots, in {len(short)} trajectories ({which}); left out, never filled"

@@ -1,0 +1,186 @@
+"""The projection operator at a fixed context, in physical units."""
+
+from dataclasses import replace
+from typing import Annotated, NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit import arrays, checks
+from romkit.boundary import Count, hook
+from romkit.converters import anything
+from romkit.data import Layout
+from romkit.errors import InputError
+from romkit.projections import labelled
+from romkit.projections.maps import EncoderDecoder
+from romkit.projections.normalization import Normalization
+from romkit.types import Dual
+
+
+class LastLayer(NamedTuple):
+    """φ(z) = shift + F a(z): the last layer of a decoder in physical units, and the operator of what is before.
+
+    Attributes:
+        hidden: decodes to a (..., k); it does not encode.
+        factor: F (n, k), the same at every context.
+        shift: (..., n), with the leading axes of the context.
+    """
+
+    hidden: "Operator"
+    factor: Tensor
+    shift: Tensor
+
+
+Given = Annotated[Tensor, anything]
+"""What the methods of an operator look at themselves: tensors at once, and anything with labels."""
+
+
+@hook
+class Operator:
+    """P = φ ∘ ρ at a fixed context, in physical units. The hyper-network has run; calls are cheap.
+
+    Shapes: states x (..., n), latents z (..., m), contexts (..., p); leading axes match from the left, seeds
+    first, then contexts, then samples. A state with fewer axes than the context is evaluated at each context.
+    `encode`, `decode` and the operator itself also take NumPy arrays, DataArrays and datasets, and return such.
+
+    Attributes:
+        context: (..., p) in physical units.
+        state_size, latent_dim: n and m.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> P = romkit.load("ncae-lorenz96")(F=3.15)
+        >>> x = 3.15 + torch.rand(10, 36)
+        >>> P.encode(x).shape, P(x).shape, P.decode_jacobian(P.encode(x)).tangent.shape
+        (torch.Size([10, 2]), torch.Size([10, 36]), torch.Size([10, 36, 2]))
+    """
+
+    def __init__(
+        self,
+        normalization: Normalization,
+        maps: EncoderDecoder,
+        context: Tensor,
+        latent_dim: Count,
+        seeds: Count | None = None,
+    ):
+        self._normalization, self._maps, self._seeds = normalization, maps, seeds
+        self.context = context
+        self.state_size = len(normalization.signature.state_names)
+        self.latent_dim = latent_dim
+
+    @hook
+    def encode(self, x: Given) -> Tensor:
+        """z = ρ(x): (..., n) -> (..., m). Of a dataset or DataArray: a DataArray along `latent_component`."""
+        if not torch.is_tensor(x):
+            return labelled.encoded(self.encode, *self._labels, x)
+        x = self._given("x", x, self.state_size)
+        return self._maps.encode(self._normalization.normalise(x))
+
+    @hook
+    def decode(self, z: Given) -> Tensor:
+        """x = φ(z): (..., m) -> (..., n). Of a DataArray: a dataset of the state's variables in their dimensions."""
+        if not torch.is_tensor(z):
+            return labelled.decoded(self.decode, *self._labels, z)
+        z = self._given("z", z, self.latent_dim)
+        return self._normalization.denormalise(self._maps.decode(z))
+
+    @hook
+    def __call__(self, x: Given) -> Tensor:
+        """P(x) = φ(ρ(x)); P(P(x)) = P(x) for every constrained projection."""
+        if not torch.is_tensor(x):
+            return labelled.projected(self, *self._labels, x)
+        return self.decode(self.encode(x))
+
+    @hook
+    def encode_jvp(self, x: Given, v: Given) -> Dual:
+        """ρ(x) and Dρ(x) v, each (..., m)."""
+        x, v = self._pair(("x", "v"), x, v, self.state_size)
+        return self._maps.encode_jvp(self._normalization.normalise(x), self._normalization.normalise_tangent(v))
+
+    @hook
+    def decode_jvp(self, z: Given, w: Given) -> Dual:
+        """φ(z) and Dφ(z) w, each (..., n)."""
+        return self._decode_jvp(*self._pair(("z", "w"), z, w, self.latent_dim))
+
+    @hook
+    def jvp(self, x: Given, v: Given) -> Dual:
+        """P(x) and DP(x) v, each (..., n)."""
+        return self._decode_jvp(*self.encode_jvp(x, v))
+
+    @hook
+    def decode_jacobian(self, z: Given) -> Dual:
+        """φ(z) (..., n) and Dφ(z) (..., n, m)."""
+        z = self._given("z", z, self.latent_dim)
+        directions = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device).expand(*z.shape, -1)
+        x, columns = self._decode_jvp(z.unsqueeze(-2), directions)
+        return Dual(x.squeeze(-2), columns.mT)
+
+    def last_layer(self) -> LastLayer | None:
+        """The last layer of the decoder, where it is affine and the same for all members; None elsewhere."""
+        split = self._maps.last_layer()
+        if split is None or split[1].ndim != 2:
+            return None
+        maps, weight, shift = split
+        names = tuple(f"a{k}" for k in range(len(weight)))
+        units = ("1",) * len(weight)
+        signature = replace(self._normalization.signature, state_names=names, state_units=units)
+        hidden = Operator(Normalization(signature).to(weight), maps, self.context, self.latent_dim)
+        factor = self._normalization.denormalise_tangent(weight).mT
+        return LastLayer(hidden, factor, self._normalization.denormalise(shift))
+
+    @hook
+    def decode_curvature(self, z: Given, w: Given) -> Tensor:
+        """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""
+        z, w = self._pair(("z", "w"), z, w, self.latent_dim)
+        return self._normalization.denormalise_tangent(self._maps.decode_curvature(z, w))
+
+    def _decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
+        """`decode_jvp` of what has been looked at."""
+        y, dy = self._maps.decode_jvp(z, w)
+        return Dual(self._normalization.denormalise(y), self._normalization.denormalise_tangent(dy))
+
+    @property
+    def _labels(self) -> tuple[Layout, bool, torch.dtype]:
+        normalization = self._normalization
+        return normalization.signature.fields, self._seeds is not None, normalization.state_std.dtype
+
+    def _given(self, name: str, value: object, size: int) -> Tensor:
+        """The argument in the precision of the projection; quick, since fields call it at every evaluation."""
+        own, like = self._normalization.state_std.dtype, self.context
+        known = isinstance(value, Tensor) and value.dtype is own and value.layout is torch.strided
+        if not known or (value.is_meta and not arrays.recording()):
+            value = _converted(name, value, own)
+        meaning = "state components" if size == self.state_size else "latent coordinates"
+        if value.shape[-1:] != (size,):
+            checks.last_axis(name, value.shape, size, meaning)
+        if self._seeds is not None and value.ndim > 1 and len(value) not in (1, self._seeds):
+            expected, fix = (
+                f"shape ({self._seeds} or 1, ..., {size}) for a stack of seeds",
+                "unsqueeze(0) what they share",
+            )
+            raise InputError(name, expected=expected, got=f"shape {tuple(value.shape)}", fix=fix)
+        lead, contexts = value.shape[:-1], like.shape[:-1]
+        if any(a != b and a != 1 and b != 1 for a, b in zip(lead, contexts, strict=False)):
+            expected = f"shape ({', '.join(map(str, contexts))}, ..., {size}), {meaning}, as the contexts"
+            fix = "leading axes match from the left: contexts, then samples"
+            raise InputError(name, expected=expected, got=f"shape {tuple(value.shape)}", fix=fix)
+        return value
+
+    def _pair(self, names: tuple[str, str], point: object, direction: object, size: int) -> tuple[Tensor, Tensor]:
+        """A point and a direction there, whose leading axes have to go with each other."""
+        found = tuple(self._given(name, value, size) for name, value in zip(names, (point, direction), strict=True))
+        if found[0].shape != found[1].shape:
+            arrays.broadcast(**dict(zip(names, found, strict=True)))
+        return found
+
+
+def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
+    """In this precision, if nothing is lost by it; NumPy arrays and datasets are converted both ways."""
+    if not torch.is_tensor(value):
+        got, fix = checks.shown(value), "use torch.from_numpy; encode and decode take arrays and datasets as well"
+        raise InputError(name, expected="a tensor", got=got, fix=fix)
+    if value.dtype == torch.float64 and dtype == torch.float32:
+        fix = f"give {name}.float(), or make the projection double: projection.double()"
+        raise InputError(name, expected="float32, as the projection", got="float64", fix=fix)
+    return arrays.tensor(name, value).to(dtype)

@@ -1,0 +1,69 @@
+"""Every name of the reference has a docstring with an example that runs, and every public method has a docstring."""
+
+import doctest
+import importlib
+import importlib.util
+import inspect
+import warnings
+from pathlib import Path
+
+import pytest
+
+PAGES = Path(__file__).parents[2] / "docs" / "site_tools" / "reference_pages.py"
+RULES = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def pages():
+    """What writes the reference, which knows its rooms."""
+    spec = importlib.util.spec_from_file_location(PAGES.stem, PAGES)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def described():
+    """Every public function and class once, by the first name that a reader meets."""
+    reference, found = pages(), {}
+    for room in map(importlib.import_module, reference.ROOMS):
+        for name in reference.public(room):
+            thing = getattr(room, name)
+            if inspect.isfunction(thing) or inspect.isclass(thing):
+                found.setdefault(id(thing), (f"{room.__name__}.{name}", thing))
+    return dict(found.values())
+
+
+NAMES = described()
+
+
+def methods(cls):
+    """Public methods and properties that a class of romkit has from itself or its bases, by name."""
+    own = {name for base in cls.__mro__ if base.__module__.startswith("romkit") for name in vars(base)}
+    found = {name: inspect.getattr_static(cls, name) for name in own if not name.startswith("_")}
+    return {name: getattr(cls, name) for name, member in found.items() if _computes(member)}
+
+
+def _computes(member):
+    return inspect.isfunction(member) or isinstance(member, classmethod | staticmethod | property)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_have_an_example_that_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    example = doctest.DocTestParser().get_doctest(inspect.getdoc(NAMES[name]) or "", {}, name, None, None)
+    assert example.examples, "no example: two to five lines under `Example:` at the end of the docstring"
+    said = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")  # examples show some
+        result = doctest.DocTestRunner(optionflags=RULES).run(example, out=said.append)
+    assert not result.failed, "".join(said)
+
+
+def test_methods_have_a_docstring():
+    classes = {name: thing for name, thing in NAMES.items() if inspect.isclass(thing)}
+    silent = [
+        f"{name}.{key}"
+        for name, cls in classes.items()
+        for key, method in methods(cls).items()
+        if not inspect.getdoc(method)
+    ]
+    assert not silent
