@@ -13,7 +13,7 @@ from torch import Tensor
 
 from romkit import checks
 from romkit.bases import Basis, Weight
-from romkit.boundary import Codes, Count, Hooks, Positive, Seed, Time, Times, checked, hook
+from romkit.boundary import Codes, Hooks, Positive, Seed, Time, Times, checked, hook
 from romkit.data import ContextParameter
 from romkit.data.context import bound_context, varies
 from romkit.engine import Engine
@@ -153,22 +153,20 @@ class System(Hooks, abc.ABC):
         return bound(self.rhs, context if varies(context) else self._context_tensor(context, named))
 
     @checked
-    def through(
-        self, basis: Basis, data: xr.Dataset | None = None, *, tolerance: Positive = 1e-6, rows: Count | None = None
-    ) -> "System":
+    def through(self, basis: Basis, data: xr.Dataset | None = None, *, tolerance: Positive | None = None) -> "System":
         """The system in the coordinates of a basis, at a cost that does not depend on n: see `SystemThroughBasis`.
 
-        Without error from its `terms`; with training data, from a few of its rows (`rhs_rows`), chosen on these data.
+        Without error from its `terms`; with training data from a few rows (`rhs_rows`) that are chosen on them.
 
         Args:
             basis: of the states.
             data: training data, or their coordinates in the basis.
-            tolerance: share of the energy of the right-hand sides in the data that may be left out.
-            rows: how many are sampled; by default two for each mode of the right-hand sides.
+            tolerance: share of the energy of right-hand sides that may be left out; by default that which the basis
+                leaves out of the states.
         """
         from romkit.systems.through import through  # to a System itself
 
-        return through(self, basis, data, tolerance, rows)
+        return through(self, basis, data, tolerance)
 
     @hook
     def quadratic(self, context: Context) -> Quadratic | None:

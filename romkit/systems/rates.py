@@ -18,7 +18,11 @@ SNAPSHOTS, BLOCK, MOST = 1000, 100, 256
 """Snapshots that are taken, evenly out of all; in memory at a time; and modes of them, at most."""
 
 
-def basis_of_rates(system: System, basis: Basis, data: xr.Dataset, tolerance: float) -> Basis:
+UNKNOWN, SMALLEST = 1e-6, 1e-13
+"""Shares of energy that may be left out: where the basis knows none, and at least."""
+
+
+def basis_of_rates(system: System, basis: Basis, data: xr.Dataset, tolerance: float | None = None) -> Basis:
     """The modes of f(t, x̄ + V y; c) at the coordinates y of training data.
 
     What a reduced model asks for is f on the subspace and not at the states themselves, in whose modes the error is
@@ -28,15 +32,20 @@ def basis_of_rates(system: System, basis: Basis, data: xr.Dataset, tolerance: fl
         system: whose right-hand side f is.
         basis: x̄ and V.
         data: of states, or of coordinates (`basis.project`).
-        tolerance: share of the energy that may be left out.
+        tolerance: share of the energy that may be left out; by default what the basis leaves out of that of the states.
     """
     blocks = _blocks(system, basis, *_coordinates(system, basis, data))
     parts = (Summary.of(x, min(MOST, len(x)), _same) for x in blocks)
     whole = functools.reduce(lambda a, b: a.merged(b, MOST, _same), parts)
     sigma = whole.factor.norm(dim=0)
     share = (sigma**2).cumsum(0) / whole.energy
-    rank = smallest_rank(share, tolerance, MOST)
+    rank = smallest_rank(share, _left_out(basis) if tolerance is None else tolerance, MOST)
     return Basis(whole.factor[:, :rank] / sigma[:rank], whole.mean, singular_values=sigma[:rank], energy=share[:rank])
+
+
+def _left_out(basis: Basis) -> float:
+    """The share of the energy of the states that a basis leaves out, if it is more than rounding."""
+    return UNKNOWN if basis.energy is None else max(1 - basis.energy[-1].item(), SMALLEST)
 
 
 def _coordinates(system: System, basis: Basis, data: xr.Dataset) -> tuple[Tensor, Tensor, Tensor]:

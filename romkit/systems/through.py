@@ -72,17 +72,15 @@ class SystemThroughBasis(System):
         return self.full.test_contexts()
 
 
-def through(
-    system: System, basis: Basis, data: xr.Dataset | None, tolerance: float, rows: int | None
-) -> SystemThroughBasis:
+def through(system: System, basis: Basis, data: xr.Dataset | None, tolerance: float | None) -> SystemThroughBasis:
     """See `System.through`.
 
     Raises:
         InputError: a system without terms or rows, of second order, of other states or with another metric than the
-            basis; data of another system; fewer rows than modes of the right-hand sides.
+            basis; data of another system.
     """
     check_fits(system, basis)
-    image = _projected(system, basis, rows) if data is None else _sampled(system, basis, data, tolerance, rows)
+    image = _projected(system, basis) if data is None else _sampled(system, basis, data, tolerance)
     return SystemThroughBasis(system, basis, image)
 
 
@@ -102,27 +100,19 @@ def check_fits(system: System, basis: Basis) -> None:
         raise InputError("basis", expected=f"modes orthonormal in the metric of {system.name}", got=got, fix=fix)
 
 
-def _projected(system: System, basis: Basis, rows: int | None) -> Projected:
-    kind, terms = type(system).__name__, system.terms()
-    if terms and rows is None:
+def _projected(system: System, basis: Basis) -> Projected:
+    if terms := system.terms():
         return Projected(terms, basis)
-    if rows is not None or gives_rows(system):
+    if gives_rows(system):
         expected, fix = "training data, on which rows are chosen", "give those that the basis was made of"
         raise InputError("data", expected=expected, got="none", fix=fix)
-    fix = f"write terms() or rhs_rows() of {kind}, or roll out in full space"
+    fix = f"write terms() or rhs_rows() of {type(system).__name__}, or roll out in full space"
     raise InputError("system", expected="one that gives its terms or its rows", got=f"{system.name}, neither", fix=fix)
 
 
-def _sampled(system: System, basis: Basis, data: xr.Dataset, tolerance: float, rows: int | None) -> Sampled:
+def _sampled(system: System, basis: Basis, data: xr.Dataset, tolerance: float | None) -> Sampled:
     if not gives_rows(system):
         fix = f"write stencil() and rhs_rows() of {type(system).__name__}"
         raise InputError("system", expected="one that gives its rows", got=f"{system.name} without", fix=fix)
     rates = basis_of_rates(system, basis, data, tolerance)
-    number = min(OVERSAMPLING * rates.rank, rates.size) if rows is None else rows
-    if not rates.rank <= number <= rates.size:
-        expected, fix = (
-            f"{rates.rank} to {rates.size}, modes of the right-hand sides to components",
-            "raise the tolerance",
-        )
-        raise InputError("rows", expected=expected, got=str(number), fix=fix)
-    return Sampled(system, basis, rates, number)
+    return Sampled(system, basis, rates, min(OVERSAMPLING * rates.rank, rates.size))

@@ -171,7 +171,7 @@ CALLS = {
     "systems.Pendulum.energy": lambda: LENGTHS | {"context": None},
     "systems.System.dataset": lambda: {"F": 3.15, "split": None},
     "systems.System.field": lambda: {"F": 3.15, "context": None},
-    "systems.System.through": lambda: {"basis": world()["subspace"], "data": None, "rows": None},
+    "systems.System.through": lambda: {"basis": world()["subspace"], "data": None},
     "systems.system_of": lambda: {"data": world()["data"]},
     "testing.check_solver": lambda: {"solver": solvers.RK4(1e-2), "order": None},
     "testing.check_system": lambda: {"system": world()["system"]},

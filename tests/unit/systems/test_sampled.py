@@ -59,6 +59,9 @@ class Rod(System):
     def initial_state(self, contexts, rng):
         return contexts.new_zeros(len(contexts), self.n)
 
+    def train_contexts(self, rng):
+        return np.linspace(0.5, 3.0, 6)[:, None]
+
 
 @pytest.fixture(scope="module")
 def rod():
@@ -79,10 +82,8 @@ def orthonormal(n, rank):
     return torch.linalg.qr(torch.randn(n, rank, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
 
 
-def test_the_contract_of_systems_holds_for_both(data, sampled):
-    settled = Rod(transient=0.1)
-    check_system(settled)
-    check_system(settled.through(sampled.basis, data))
+def test_the_contract_of_systems_holds(data, sampled):
+    check_system(Rod(transient=0.1).through(sampled.basis, data))
 
 
 def test_the_laws_see_wrong_rows():
@@ -106,15 +107,15 @@ def test_rows_of_all_are_the_projected_field(rod):
 
 
 def test_sampled_burgers_converges_to_its_exact_tensors():
-    system = Burgers2D(cells=10, dt=0.2)
+    system = Burgers2D(cells=8, dt=0.25)
     runs = system.dataset("train")
     basis, c = romkit.basis(runs, rank=8), torch.tensor([[4.8, 0.02]], dtype=torch.float64)
-    times = torch.linspace(0, 20, 11, dtype=torch.float64)
+    times = torch.linspace(0, 10, 11, dtype=torch.float64)
     exact, *others = (
         through.simulate(through.start(c), c, times).state
         for through in (
             system.through(basis),
-            *(system.through(basis, runs, tolerance=tolerance) for tolerance in (1e-3, 1e-5, 1e-8, 1e-14)),
+            *(system.through(basis, runs, tolerance=tolerance) for tolerance in (1e-3, 1e-6, 1e-14)),
         )
     )
     errors = [((other - exact).norm() / exact.norm()).item() for other in others]
@@ -185,12 +186,9 @@ def test_bad_input_is_one_line(rod, data):
 
     for call, message in (
         (lambda: rod.through(basis), "data: expected training data, on which rows are chosen, got none; give those"),
-        (lambda: lorenz.through(basis, rows=9), "data: expected training data"),
         (lambda: lorenz.through(basis, data), "system: expected one that gives its rows, got lorenz96 without; write"),
         (lambda: rod.through(basis, data.rename(strength="heat")), "data: expected the context of rod, ('strength',)"),
         (lambda: rod.through(basis, data.isel(component=slice(9))), "data: expected the 40 components of the basis"),
-        (lambda: rod.through(basis, data, rows=1), "rows: expected"),
-        (lambda: rod.through(basis, data, rows=41), "rows: expected"),
         (lambda: rod.through(basis, data, tolerance=0), "tolerance: expected a positive number"),
         (lambda: Outside().through(basis, data), "system: expected a stencil of whole numbers ("),
     ):
