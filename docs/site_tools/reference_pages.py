@@ -110,6 +110,9 @@ def unchecked(value: object) -> None:
             owner.__annotations__ = {name: plain.get(name, annotation) for name, annotation in own.items()}
             for member in vars(owner).values():
                 _unchecked(getattr(member, "__func__", member))
+    made, shown = _plain(value.__init__), _plain(value)
+    own = {name: made[name] for name in shown if name in made}  # what a class is made from, not what it keeps of it
+    value.__annotations__ = vars(value).get("__annotations__", {}) | own
 
 
 def _unchecked(function: object) -> None:
@@ -135,9 +138,9 @@ def _title(text: str) -> str:
 
 
 def readable(app: "Sphinx", what: str, name: str, value: object, options: object, lines: list[str]) -> None:
-    """Docstrings are plain text: what is set in by four blanks is a formula, and | and * mean themselves."""
+    """Docstrings are plain text: what is set in by four blanks is a formula, and |, * and `m.` mean themselves."""
     text, section, formula = [], "", False
-    for line in lines:
+    for line in _apart(lines):
         if line in SECTIONS:
             section = line
         elif line and line[0] != " ":
@@ -149,8 +152,16 @@ def readable(app: "Sphinx", what: str, name: str, value: object, options: object
             text += [""] if formula else []
             formula = False
         literal = formula or section == "Example:"
-        text.append(line if literal else re.sub(r"(?<!\\)([|*])", r"\\\1", line))
+        text.append(line if literal else re.sub(r"(?<!\\)([|*]|(?:^|(?<=: ))\w\.$)", r"\\\1", line))
     lines[:] = text
+
+
+def _apart(lines: list[str]) -> list[str]:
+    """Attributes that share a description have it each, as arguments have without this."""
+    text, shared = "\n".join(lines), r"^    (\w+), (\w+(?:, \w+)*)(: .*(?:\n {5,}.*)*)"
+    while (apart := re.sub(shared, r"    \1\3\n    \2\3", text, flags=re.MULTILINE)) != text:
+        text = apart
+    return text.split("\n")
 
 
 def setup(app: "Sphinx") -> dict[str, bool]:
