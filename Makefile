@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+LINKS := $(BIN)/lychee --quiet --offline --include-fragments --exclude-path webpack-macros.html  # within the site
 
 .DEFAULT_GOAL := help
 .PHONY: help rollout test docs reference lint format clean
@@ -20,9 +21,11 @@ test: $(INSTALLED)  ## run the tests
 
 docs: $(VENV)/.docs  ## build the site in docs/_build/html; its tutorials and gallery run
 	OMP_NUM_THREADS=1 TQDM_DISABLE=1 $(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
+	$(LINKS) docs/_build/html
 
 reference: $(VENV)/.docs  ## the same without running tutorials and gallery
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -D plot_gallery=0 docs docs/_build/reference
+	$(LINKS) docs/_build/reference
 
 lint: $(INSTALLED)  ## check style and types
 	$(BIN)/ruff check .

@@ -41,6 +41,8 @@ napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 
+copybutton_prompt_text, copybutton_prompt_is_regexp = r">>> |\.\.\. ", True  # examples are copied without
+
 html_theme = "pydata_sphinx_theme"
 html_title = "romkit"
 html_static_path = ["static"]
