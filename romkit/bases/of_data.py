@@ -66,7 +66,7 @@ def basis(
     else:
         mean, (modes, sigma, energy) = stream(data, rank, weigh, chunk, checkpoint)
     share = (sigma**2).cumsum(0) / energy
-    kept = len(sigma) if tolerance is None else smallest_rank(share, tolerance, rank)
+    kept = len(sigma) if tolerance is None else _smallest(share, tolerance, rank)
     if tolerance is None and len(sigma) < rank:
         expected, fix = f"at most {len(sigma)}, the directions of these snapshots", "give a smaller one, or a tolerance"
         raise InputError("rank", expected=expected, got=str(rank), fix=fix)
@@ -97,7 +97,7 @@ def _snapshots(data: xr.Dataset | np.ndarray | Tensor) -> Tensor:
     return x
 
 
-def smallest_rank(share: Tensor, tolerance: float, rank: int) -> int:
+def _smallest(share: Tensor, tolerance: float, rank: int) -> int:
     """The smallest number of modes that leave no more than `tolerance` of the energy.
 
     Raises:

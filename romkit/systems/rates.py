@@ -8,7 +8,6 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.bases import Basis, check_size
-from romkit.bases.of_data import smallest_rank
 from romkit.bases.summary import Summary
 from romkit.data import context_matrix, context_names, times_of, trajectories
 from romkit.errors import InputError
@@ -18,7 +17,7 @@ SNAPSHOTS, BLOCK, MOST = 1000, 100, 256
 """Snapshots that are taken, evenly out of all; in memory at a time; and modes of them, at most."""
 
 
-UNKNOWN, SMALLEST = 1e-6, 1e-13
+UNKNOWN, SMALLEST = 1e-6, 1e-14
 """Shares of energy that may be left out: where the basis knows none, and at least."""
 
 
@@ -32,14 +31,21 @@ def basis_of_rates(system: System, basis: Basis, data: xr.Dataset, tolerance: fl
         system: whose right-hand side f is.
         basis: x̄ and V.
         data: of states, or of coordinates (`basis.project`).
-        tolerance: share of the energy that may be left out; by default what the basis leaves out of that of the states.
+        tolerance: share of the energy that may be left out; by default what the basis leaves out of that of the states,
+            if `MOST` modes are enough for it.
+
+    Raises:
+        InputError: data of another system or grid, a tolerance that `MOST` modes do not reach.
     """
     blocks = _blocks(system, basis, *_coordinates(system, basis, data))
     parts = (Summary.of(x, min(MOST, len(x)), _same) for x in blocks)
     whole = functools.reduce(lambda a, b: a.merged(b, MOST, _same), parts)
     sigma = whole.factor.norm(dim=0)
     share = (sigma**2).cumsum(0) / whole.energy
-    rank = smallest_rank(share, _left_out(basis) if tolerance is None else tolerance, MOST)
+    rank = int((1 - share > (_left_out(basis) if tolerance is None else tolerance)).sum()) + 1
+    if rank > len(share) and tolerance is not None:
+        got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
+        raise InputError("tolerance", expected=f"one that {len(share)} modes reach", got=got, fix="raise it")
     return Basis(whole.factor[:, :rank] / sigma[:rank], whole.mean, singular_values=sigma[:rank], energy=share[:rank])
 
 

@@ -14,7 +14,7 @@ from romkit.integrators import Galerkin
 from romkit.problem import ConstantPath
 from romkit.reduced import ReducedModel
 from romkit.solvers import RK4
-from romkit.systems import Burgers2D, Lorenz96, System
+from romkit.systems import Burgers2D, Lorenz96, System, rates
 from romkit.systems.sampled import Sampled, chosen_rows
 from romkit.systems.through import SystemThroughBasis
 from romkit.testing import check_system
@@ -128,6 +128,13 @@ def test_coordinates_do_as_training_data(rod, data, sampled):
     assert torch.equal(again.image.rows, sampled.image.rows)
 
 
+def test_modes_that_are_not_enough_are_an_error_if_a_tolerance_was_asked_for(rod, data, sampled, monkeypatch):
+    monkeypatch.setattr(rates, "MOST", 3)
+    assert len(rod.through(sampled.basis, data).image.rows) == 6
+    with pytest.raises(InputError, match=r"one that 3 modes reach, got .* left by 3 modes; raise it"):
+        rod.through(sampled.basis, data, tolerance=1e-10)
+
+
 def test_nothing_but_the_rows_is_computed(data, sampled):
     class Counting(Rod):
         def rhs_rows(self, t, rows, x, c):
@@ -155,7 +162,7 @@ def test_runs_between_the_contexts_of_training_are_those_of_the_whole_field(rod,
 
 
 def test_galerkin_behind_the_basis_sees_the_rows_alone(rod, data, sampled):
-    model = romkit.fit("cae", data, basis=sampled.basis, latent_dim=2, epochs=3)
+    model = romkit.fit("cae", data, basis=sampled.basis, latent_dim=2, epochs=3, engine="torch")
     c, z = torch.tensor([[1.7]], dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)
     reduced = ReducedModel(model, Galerkin(), Contexts(c, c), sampled)
     full = rod.problem(ConstantPath(model.double()(c)), c)
