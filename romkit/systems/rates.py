@@ -24,8 +24,8 @@ UNKNOWN, SMALLEST = 1e-6, 1e-14
 def basis_of_rates(system: System, basis: Basis, data: xr.Dataset, tolerance: float | None = None) -> Basis:
     """The modes of f(t, x̄ + V y; c) at the coordinates y of training data.
 
-    What a reduced model asks for is f on the subspace and not at the states themselves, in whose modes the error is
-    three to ten times larger (studies/large).
+    What a reduced model asks for is f on the subspace and not at the states themselves: in as many modes of these the
+    error of sampling is three to nine times larger (studies/large/SAMPLED.md).
 
     Args:
         system: whose right-hand side f is.

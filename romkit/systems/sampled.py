@@ -9,7 +9,7 @@ from romkit.errors import InputError
 from romkit.systems.base import System
 
 OVERSAMPLING = 2
-"""Rows for each mode of the right-hand sides: with one, errors by modes that are left out are some times larger."""
+"""Rows for each mode of the right-hand sides: with one, the error of sampling is twice as large; more gain little."""
 
 
 class Sampled:
