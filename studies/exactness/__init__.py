@@ -7,7 +7,7 @@ if TYPE_CHECKING:
 
     from studies.runner import Executor, Sweep, Task
 
-PRESETS = ("smoke", "equal", "half", "double", "long", "floor", "guarantees", "rollouts", "dynamics")
+PRESETS = ("smoke", "equal", "half", "double", "short", "long", "longer", "floor", "guarantees", "rollouts", "dynamics")
 
 
 def plan(preset: str) -> "list[Task]":

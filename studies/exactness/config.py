@@ -17,6 +17,9 @@ FRESH = tuple(range(20, 30))
 FRESHER = tuple(range(30, 40))
 """Seeds of the longer trainings, whose settings were chosen after the results of `FRESH` were known."""
 
+FRESHEST = tuple(range(40, 50))
+"""Seeds of the shortest and the longest trainings."""
+
 SNAPSHOTS: dict[str, Settings] = {
     "lorenz96": (("epochs", 150), ("batch_size", 256)),
     "pendulum": (("epochs", 400), ("every", 4), ("schedule", "cosine"), ("learning_rate", 1e-2)),
@@ -25,6 +28,13 @@ SNAPSHOTS: dict[str, Settings] = {
 
 STEADY: Settings = (("epochs", 400), ("batch_size", 256), ("clip", 0.1))
 """Of longer trainings on Lorenz96: gradients so short that no step throws a seed far back."""
+
+LENGTHS = {
+    "short": ((("epochs", 60), ("batch_size", 256)), FRESHEST),
+    "long": (STEADY, FRESHER),
+    "longer": ((("epochs", 2000), *STEADY[1:]), FRESHEST),
+}
+"""Shorter and longer trainings on Lorenz96, and their seeds."""
 
 NCAE = (("embedding", (4, 4, 4)), ("layers", (4, 8, 12, 15, 16, 16)))
 SIZES: dict[str, dict[str, dict[str, Settings]]] = {
@@ -96,10 +106,11 @@ def tasks(preset: str) -> list[Task]:
     """What a preset computes."""
     if preset == "floor":
         return list(FLOORS)
-    if preset == "long":
-        return [Race(_lorenz96(method, "long", STEADY)) for method in ("flow", "film-ae")]
+    if preset in LENGTHS:
+        settings, seeds = LENGTHS[preset]
+        return [_lorenz96(method, preset, settings, seeds) for method in ("film-ae", "flow")]
     if preset == "dynamics":
-        models = [_lorenz96(method, "dynamics", REFINED) for method in ("flow", "film-ae")]
+        models = [_lorenz96(method, "dynamics", REFINED, FRESHER).model for method in ("flow", "film-ae")]
         return [_followed(model, *way) for model in models for way in FOLLOWED["lorenz96"]]
     if preset == "guarantees":
         return list(GUARANTEES)
@@ -117,8 +128,8 @@ def tasks(preset: str) -> list[Task]:
     ]
 
 
-def _lorenz96(method: str, training: str, settings: Settings) -> Model:
-    return Model("lorenz96", method, training, FRESHER, LORENZ96.data, settings)
+def _lorenz96(method: str, training: str, settings: Settings, seeds: tuple[int, ...]) -> Race:
+    return Race(Model("lorenz96", method, training, seeds, LORENZ96.data, settings))
 
 
 def _followed(model: Model, plan: Plan, dynamics: str, settings: Settings) -> Drift:

@@ -17,7 +17,7 @@ from studies.runner.archive import read
 MAPS = {"encoder": "ρ", "decoder": "φ", "projection": "P"}
 RESTS = ("position_rest", "velocity_rest")
 RACES = {preset: f"size {preset}" for preset in ("smoke", "equal", "half", "double")}
-RACES["long"] = "size equal, longer training"
+RACES |= {"short": "size equal, 60 epochs", "long": "size equal, 400 epochs", "longer": "size equal, 2000 epochs"}
 TITLES = {"lorenz96": "Lorenz96", "pendulum": "Pendulum"}
 BELOW = 0.012
 """So far below the change of wave number, in F, waves still decay in the data: these are on no surface."""
@@ -43,7 +43,7 @@ def write(folder: Path) -> Path:
 
 
 def _page(folder: Path) -> Iterator[str]:
-    yield "# Results\n\nWritten by report.py. Mean ± standard deviation over seeds; physical units.\n"
+    yield "# Results\n\nWritten by report.py. Mean ± standard deviation (median) over seeds; physical units.\n"
     for preset in PRESETS:
         found = read(folder / preset) if (folder / preset).exists() or (folder / f"{preset}.nc").exists() else []
         if preset in OWN:
@@ -188,7 +188,7 @@ def _away(run: xr.Dataset) -> list[str]:
 
 
 def _spread(values: np.ndarray) -> str:
-    return f"{values.mean():.4f} ± {values.std():.4f}"
+    return f"{values.mean():.4f} ± {values.std():.4f} ({np.median(values):.4f})"
 
 
 def _provenance(runs: list[xr.Dataset]) -> str:
