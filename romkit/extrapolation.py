@@ -1,30 +1,34 @@
 """How far a reduced model is from what it was trained on: in its context, at its start, and in its latent state."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit.errors import ExtrapolationWarning, warn
-from romkit.integrators import LatentDynamics
 from romkit.projections import Projection
 
 ROUNDING = 4 * torch.finfo(torch.float32).eps
 """Of the ends of a range, in which projections are trained; relative to the context."""
 
 
-def noted(run: xr.Dataset, projection: Projection, dynamics: LatentDynamics, contexts: Tensor) -> xr.Dataset:
+def noted(
+    run: xr.Dataset, projection: Projection, distance: Callable[[Tensor], Tensor] | None, contexts: Tensor
+) -> xr.Dataset:
     """The run of a reduced model with its distance from what it was trained on; a warning where it leaves that.
 
     Args:
         run: with `latent`, as `romkit.follow` makes it.
         projection: knows the range of the context.
-        dynamics: a law knows the latent states it was fitted to; other dynamics look at the full model instead.
+        distance: how far (..., T) latent states (..., T, m) are from those that a law was fitted to or a system sampled
+            on; None for other dynamics, which look at the whole full model instead.
         contexts: (C, p) or (C, T, p) in physical units.
 
     Returns:
-        `context_distance` in half widths of the training range beyond its ends, 0 inside it; and for a law
-        `state_distance` from the nearest sample, 1 where they end.
+        `context_distance` in half widths of the training range beyond its ends, 0 inside it; and `state_distance`, 1
+        where the samples of a law end, or the residual of sampled rows is ten times that of training data.
     """
     shift, scale = projection.normalization.context_shift, projection.normalization.context_scale
     scaled = projection.normalization.normalise_context(contexts.to(shift))
@@ -34,12 +38,11 @@ def noted(run: xr.Dataset, projection: Projection, dynamics: LatentDynamics, con
     named = {"units": "1", "long_name": "distance from the training range, in half widths"}
     run = run.assign(context_distance=(dims, apart.double().numpy(), named))
     said = _context_in_words(beyond, projection.normalization.signature.context_names)
-    domain = getattr(dynamics, "domain", None)
-    if domain is not None:
+    if distance is not None:
         z = torch.from_numpy(run["latent"].values)
-        distance = domain.distance(z.nan_to_num(nan=0.0)).masked_fill(z.isnan().any(-1), torch.nan)
-        named = {"units": "1", "long_name": "distance from the samples of the law, 1 where they end"}
-        run = run.assign(state_distance=(run["latent"].dims[:-1], distance.numpy(), named))
+        apart = distance(z.nan_to_num(nan=0.0)).masked_fill(z.isnan().any(-1), torch.nan)
+        named = {"units": "1", "long_name": "distance from what the latent field is made of, 1 where that ends"}
+        run = run.assign(state_distance=(run["latent"].dims[:-1], apart.detach().numpy(), named))
         said += _state_in_words(run["state_distance"])
     if said:
         fix = "context_distance and state_distance of the result say how far"

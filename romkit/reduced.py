@@ -2,6 +2,7 @@
 
 import copy
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated
 
@@ -21,6 +22,7 @@ from romkit.problem import PROBLEMS, ConstantPath, Parts, Problem
 from romkit.projections import MovingPath, Operator, Projection
 from romkit.solvers import Solution, Solver, Status
 from romkit.systems import System
+from romkit.systems.sampled import Sampled
 
 
 class ReducedModel:
@@ -48,6 +50,7 @@ class ReducedModel:
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
         if self.dynamics.tangential:
             system = seen_through(projection.basis, system)
+        self.image = getattr(system, "image", None)
         self.basis = projection.basis if system is None or system.basis is not None else None
         self.solved = self.projection if self.basis is None else self.projection.of_coordinates()
         self.problem = self._problem(system)
@@ -69,11 +72,26 @@ class ReducedModel:
             solution = self.dynamics.solve(problem, start, times, solver=solver, engine=engine)
             decoded = self.problem.decode(self.operator(self.projection, self.contexts.over_time), solution.states)
         run = self._dataset(solution, decoded)
-        return noted(run, self.projection, self.dynamics, self.contexts.over_time)
+        return noted(run, self.projection, self._distance(times), self.contexts.over_time)
 
     def operator(self, projection: Projection, contexts: Tensor) -> Operator:
         """A projection at contexts (C, p) or (C, T, p)."""
         return projection.operator(contexts if projection.seeds is None else contexts.unsqueeze(0))
+
+    def _distance(self, times: Tensor) -> Callable[[Tensor], Tensor] | None:
+        """How far (..., T) latent states (..., T, m) are from what their field is made of, 1 where that ends."""
+        domain = getattr(self.dynamics, "domain", None)
+        if domain is not None or not isinstance(self.image, Sampled):
+            return None if domain is None else domain.distance
+        c = self.contexts.over_time
+        c = (c if c.ndim == 3 else c.unsqueeze(1)).expand(*self.lead, len(times), -1)
+
+        def distance(z: Tensor) -> Tensor:
+            y = self.operator(self.solved, self.contexts.over_time).decode(z)
+            each = zip(times, y.unbind(-2), c.unbind(-2), strict=True)
+            return torch.stack([self.image.distance(*at) for at in each], dim=-1)
+
+        return distance
 
     def _problem(self, system: System | None) -> Problem:
         c = self.contexts.initial.expand(*self.lead, -1)

@@ -17,11 +17,13 @@ SNAPSHOTS, BLOCK, MOST = 1000, 100, 256
 """Snapshots that are taken, evenly out of all; in memory at a time; and modes of them, at most."""
 
 
+TrainingData = tuple[Tensor, Tensor, Tensor]
+
 UNKNOWN, SMALLEST = 1e-6, 1e-14
 """Shares of energy that may be left out: where the basis knows none, and at least."""
 
 
-def basis_of_rates(system: System, basis: Basis, data: xr.Dataset, tolerance: float | None = None) -> Basis:
+def basis_of_rates(system: System, basis: Basis, data: TrainingData, tolerance: float | None = None) -> Basis:
     """The modes of f(t, x̄ + V y; c) at the coordinates y of training data.
 
     What a reduced model asks for is f on the subspace and not at the states themselves: in as many modes of these the
@@ -30,15 +32,14 @@ def basis_of_rates(system: System, basis: Basis, data: xr.Dataset, tolerance: fl
     Args:
         system: whose right-hand side f is.
         basis: x̄ and V.
-        data: of states, or of coordinates (`basis.project`).
+        data: times (N,), coordinates (N, r) and contexts (N, p), see `training_data`.
         tolerance: share of the energy that may be left out; by default what the basis leaves out of that of the states,
             if `MOST` modes are enough for it.
 
     Raises:
-        InputError: data of another system or grid, a tolerance that `MOST` modes do not reach.
+        InputError: a tolerance that `MOST` modes do not reach.
     """
-    blocks = _blocks(system, basis, *_coordinates(system, basis, data))
-    parts = (Summary.of(x, min(MOST, len(x)), _same) for x in blocks)
+    parts = (Summary.of(x, min(MOST, len(x)), _same) for x in _blocks(system, basis, *data))
     whole = functools.reduce(lambda a, b: a.merged(b, MOST, _same), parts)
     sigma = whole.factor.norm(dim=0)
     share = (sigma**2).cumsum(0) / whole.energy
@@ -54,8 +55,17 @@ def _left_out(basis: Basis) -> float:
     return UNKNOWN if basis.energy is None else max(1 - basis.energy[-1].item(), SMALLEST)
 
 
-def _coordinates(system: System, basis: Basis, data: xr.Dataset) -> tuple[Tensor, Tensor, Tensor]:
-    """Coordinates (N, r) of snapshots with their contexts (N, p) and times (N,)."""
+def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
+    """Times (N,), coordinates (N, r) and contexts (N, p) of up to `SNAPSHOTS` snapshots.
+
+    Args:
+        system: of the data.
+        basis: in which the coordinates are.
+        data: of states, or of coordinates (`basis.project`).
+
+    Raises:
+        InputError: data of another system or grid.
+    """
     if context_names(data) != system.context_names:
         expected, got = f"the context of {system.name}, {system.context_names}", str(context_names(data))
         raise InputError("data", expected=expected, got=got, fix="take training data of this system")
@@ -68,10 +78,10 @@ def _coordinates(system: System, basis: Basis, data: xr.Dataset) -> tuple[Tensor
     y, c, t = (part.flatten(0, 1) for part in (y, c, t))
     there = y.isfinite().all(-1).nonzero().flatten()
     taken = there[torch.linspace(0, len(there) - 1, min(SNAPSHOTS, len(there))).round().long()]
-    return y[taken], c[taken], t[taken]
+    return t[taken], y[taken], c[taken]
 
 
-def _blocks(system: System, basis: Basis, y: Tensor, c: Tensor, t: Tensor) -> Iterator[Tensor]:
+def _blocks(system: System, basis: Basis, t: Tensor, y: Tensor, c: Tensor) -> Iterator[Tensor]:
     """Right-hand sides (k, n)."""
     for rows in torch.arange(len(y)).split(BLOCK):
         yield torch.stack([system.field(c[i])(t[i], basis.decode(y[i])) for i in rows])

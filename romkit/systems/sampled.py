@@ -1,15 +1,22 @@
 """Right-hand sides in a basis, from a few of their rows: for systems that are no polynomial."""
 
+import math
+
 import torch
 from scipy import linalg
 from torch import Tensor
 
 from romkit.bases import Basis
+from romkit.boundary import behind
 from romkit.errors import InputError
 from romkit.systems.base import System
 
 OVERSAMPLING = 2
 """Rows for each mode of the right-hand sides: with one, the error of sampling is twice as large; more gain little."""
+
+
+REACH, ROUNDING = 10.0, 1e-12
+"""Residual that counts as far away, in the largest of the training data; and the least of these, relative to f̄."""
 
 
 class Sampled:
@@ -26,6 +33,7 @@ class Sampled:
 
     Attributes:
         rows: (s,), in the order in which they were chosen.
+        reach: residual from which on a state is far from the training data, infinite until `calibrate` has seen these.
 
     Source: Chaturantabut, Sorensen (2010), Nonlinear model reduction via discrete empirical interpolation; Everson,
     Sirovich (1995) for least squares.
@@ -36,14 +44,33 @@ class Sampled:
         stencil = _checked(system.stencil(self.rows), number, basis.size)
         self.shape, points = stencil.shape, stencil.flatten()
         self.mean, self.modes = basis.mean[points], basis.modes[points].mT.contiguous()
-        self.weights = (basis.dual.mT @ rates.modes @ torch.linalg.pinv(rates.modes[self.rows])).mT.contiguous()
+        fit, seen = torch.linalg.pinv(rates.modes[self.rows]), rates.modes[self.rows]
+        self.weights = (basis.dual.mT @ rates.modes @ fit).mT.contiguous()
         self.constant = basis.encode_tangent(rates.mean) - rates.mean[self.rows] @ self.weights
-        self.system = system
+        self.mean_at_rows, self.unseen = rates.mean[self.rows], torch.eye(number, dtype=fit.dtype) - seen @ fit
+        self.rhs_rows, self.reach = behind(system.rhs_rows), math.inf
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading axes."""
+        return self.constant.to(y) + self._rows(t, y, c) @ self.weights.to(y)
+
+    def residual(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """(...) norm of what the modes of right-hand sides leave of the rows: how far f is from those of training."""
+        return ((self._rows(t, y, c) - self.mean_at_rows) @ self.unseen).norm(dim=-1)
+
+    def distance(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """(...) the residual, 1 at `REACH` times the largest of the training data."""
+        return self.residual(t, y, c) / self.reach
+
+    def calibrate(self, times: Tensor, y: Tensor, c: Tensor) -> "Sampled":
+        """Itself, after a look at the residuals of training data: times (N,), coordinates (N, r), contexts (N, p)."""
+        largest = max(self.residual(*each).item() for each in zip(times, y, c, strict=True))
+        self.reach = REACH * max(largest, ROUNDING * self.mean_at_rows.norm().item())
+        return self
+
+    def _rows(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         x = (self.mean.to(y) + y @ self.modes.to(y)).unflatten(-1, self.shape)
-        return self.constant.to(y) + self.system.rhs_rows(t, self.rows, x, c) @ self.weights.to(y)
+        return self.rhs_rows(t, self.rows, x, c)
 
 
 def gives_rows(system: System) -> bool:

@@ -10,7 +10,7 @@ from romkit.errors import InputError
 from romkit.problem import Parts
 from romkit.systems.base import System
 from romkit.systems.quadratic import Projected, Quadratic
-from romkit.systems.rates import basis_of_rates
+from romkit.systems.rates import basis_of_rates, training_data
 from romkit.systems.sampled import OVERSAMPLING, Sampled, gives_rows
 
 METRIC = 1e-8
@@ -114,5 +114,6 @@ def _sampled(system: System, basis: Basis, data: xr.Dataset, tolerance: float | 
     if not gives_rows(system):
         fix = f"write stencil() and rhs_rows() of {type(system).__name__}"
         raise InputError("system", expected="one that gives its rows", got=f"{system.name} without", fix=fix)
-    rates = basis_of_rates(system, basis, data, tolerance)
-    return Sampled(system, basis, rates, min(OVERSAMPLING * rates.rank, rates.size))
+    seen = training_data(system, basis, data)
+    rates = basis_of_rates(system, basis, seen, tolerance)
+    return Sampled(system, basis, rates, min(OVERSAMPLING * rates.rank, rates.size)).calibrate(*seen)

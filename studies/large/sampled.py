@@ -20,7 +20,7 @@ from romkit.engine.threads import one_thread
 from romkit.files import atomic
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, System
-from romkit.systems.rates import basis_of_rates
+from romkit.systems.rates import basis_of_rates, training_data
 from romkit.systems.sampled import Sampled
 from romkit.systems.through import SystemThroughBasis
 from romkit.types import Field
@@ -34,6 +34,10 @@ SHARES = (1.0, 1.5, 2.0, 3.0)
 
 STEP = 2.5e-4
 """Of reduced models of the reaction."""
+
+CONTEXTS = ((0.02, 0.02), (0.1, 1.0), (1.0, 1.0), (3.0, 5.0), (7.0, 7.0), (10.0, 10.0))
+CONTEXTS = (*CONTEXTS, (12.0, 12.0), (20.0, 10.0), (10.0, 20.0), (100.0, 10.0), (30.0, 30.0), (10.0, -5.0))
+"""Inside of the training range, and outside."""
 
 RANK, RATES, EVERY = 12, 24, 8
 """Modes of states and of right-hand sides, and snapshots that are taken, where the cost against n is measured."""
@@ -60,7 +64,7 @@ def burgers(rank: int = 64) -> Numbers:
     through = system.through(basis, data)
     numbers["sampling, seconds"] = time.process_time() - began
     numbers["rows by default"] = len(through.image.rows)
-    finest = basis_of_rates(system, basis, data, TOLERANCES[-1])
+    finest = basis_of_rates(system, basis, training_data(system, basis, data), TOLERANCES[-1])
     found = [finest.truncated(int((1 - finest.energy > tolerance).sum()) + 1) for tolerance in TOLERANCES[:-1]]
     found.append(finest)
     numbers["by tolerance"] = [{"tolerance": t} | measured(rates) for t, rates in zip(TOLERANCES, found, strict=True)]
@@ -99,6 +103,22 @@ def reaction(cells: int = 100) -> Numbers:
         numbers["reduced"].append(found)
         print(found, flush=True)
     return numbers
+
+
+def distances(cells: int = 30) -> Numbers:
+    """Errors at contexts inside of the training range and far from it, beside the distance that a run reports."""
+    system = Reaction(cells=cells)
+    data = system.dataset("train")
+    basis = romkit.basis(data, rank=10)
+    sampled, times = system.through(basis, data), torch.tensor(data["time"].values)
+    found = []
+    for mu in CONTEXTS:
+        c = torch.tensor([mu], dtype=torch.float64)
+        truth, y = system.simulate(system.start(c), c, times).state[0], _run(sampled, c, times, STEP)
+        distance = max(sampled.image.distance(t, z, c[0]).item() for t, z in zip(times, y, strict=True))
+        found.append({"mu": mu, "distance": distance, "error": _error(basis, y, truth)})
+        found[-1] |= {"floor": _error(basis, basis.encode(truth), truth)}
+    return {"n": system.state_size, "rank": basis.rank, "rows": len(sampled.image.rows), "runs": found}
 
 
 def step_against_n(cells: int) -> Numbers:
@@ -189,6 +209,7 @@ PIECES: dict[str, Callable[[], Numbers]] = {
     "step, n = 100 000": lambda: step_against_n(316),
     "step, n = 1 000 000": lambda: step_against_n(1000),
     "reaction, n = 10 000": reaction,
+    "distances, n = 900": distances,
     "Burgers, n = 20 000": burgers,
 }
 

@@ -48,9 +48,28 @@ them takes {offline:.1f} s.
 """
 
 
+DISTANCES = """
+## What a run reports
+
+The same system at n = {n} with {rank} modes and {rows} rows, at contexts in and around the training range, from 0.01
+to 10 for both. *Distance* is the largest `state_distance` of a run: the residual of its rows, which needs no full
+model, 1 at ten times the largest of the training data.
+
+"""
+
+
 def page(found: dict[str, dict]) -> str:
     """The text of SAMPLED.md."""
-    return INTRO + _reaction(found["reaction, n = 10 000"]) + _against_n(found) + _burgers(found["Burgers, n = 20 000"])
+    parts = (_reaction(found["reaction, n = 10 000"]), _distances(found["distances, n = 900"]), _against_n(found))
+    return INTRO + "".join(parts) + _burgers(found["Burgers, n = 20 000"])
+
+
+def _distances(numbers: dict) -> str:
+    rows = [
+        (*each["mu"], f"{each['distance']:.2g}", f"{each['error']:.1e}", f"{each['floor']:.1e}")
+        for each in numbers["runs"]
+    ]
+    return DISTANCES.format(**numbers) + table(("μ₁", "μ₂", "distance", "error", "of the projection"), rows)
 
 
 def _reaction(numbers: dict) -> str:

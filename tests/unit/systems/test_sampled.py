@@ -161,6 +161,7 @@ def test_runs_between_the_contexts_of_training_are_those_of_the_whole_field(rod,
     assert (found.state - expected).norm() < 2e-3 * expected.norm()
 
 
+@pytest.mark.filterwarnings("ignore::romkit.errors.ExtrapolationWarning")  # it is hardly trained
 def test_galerkin_behind_the_basis_sees_the_rows_alone(rod, data, sampled):
     model = romkit.fit("cae", data, basis=sampled.basis, latent_dim=2, epochs=3, engine="torch")
     c, z = torch.tensor([[1.7]], dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)
@@ -170,6 +171,16 @@ def test_galerkin_behind_the_basis_sees_the_rows_alone(rod, data, sampled):
     assert torch.allclose(fast, slow, rtol=1e-2)
     run = romkit.follow(model, rod.dataset(strength=1.7), system=sampled)
     assert run.state.shape == (1, 200, 40)
+
+
+def test_runs_say_how_far_their_right_hand_side_is_from_the_training_data(rod, data, sampled):
+    pod = romkit.fit("pod", data, basis=sampled.basis, latent_dim=4)
+    near = romkit.follow(pod, rod.dataset(strength=[0.7, 2.2]), system=sampled)
+    assert near.state_distance.shape == (2, 200)
+    assert 0 < near.state_distance.max() < 1
+    with pytest.warns(romkit.errors.ExtrapolationWarning, match="strength by .*; the state of 1 trajectories"):
+        far = romkit.follow(pod, rod.dataset(strength=[1.0, 8.0], duration=0.1), system=sampled)
+    assert float(far.state_distance[0].max()) < 1 < float(far.state_distance[1, -1])
 
 
 def test_more_rows_read_coordinates_off_more_safely():
