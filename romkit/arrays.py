@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from romkit import checks
@@ -22,8 +23,8 @@ WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 
 
 def recording() -> bool:
-    """Whether a field is recorded or traced just now: values, if tensors have any, must not be looked at."""
-    return _get_current_dispatch_mode() is not None
+    """Whether a field is recorded, traced or compiled just now: values, if tensors have any, must not be looked at."""
+    return is_compiling() or _get_current_dispatch_mode() is not None
 
 
 def tensor(argument: str, value: object) -> Tensor:

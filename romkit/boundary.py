@@ -85,6 +85,8 @@ def hook(method: T, contract: Callable | None = None) -> T:
     """
     if isinstance(method, type):
         return _constructed(method, hook)
+    if is_compiling():  # what a compiled step makes, it calls
+        return method
     convert = _converting(method, contract)
 
     @functools.wraps(method)
@@ -110,8 +112,8 @@ def _constructed(cls: type, guard: Callable[[Callable], Callable]) -> type:
 
 def behind(method: T) -> T:
     """A bound hook without its checks: for functions that close over it and are called in every step of a solver."""
-    inner = inspect.unwrap(method)
-    return method if inner is method else inner.__get__(method.__self__)
+    inner = getattr(method, "__wrapped__", None)
+    return method if inner is None else inner.__get__(method.__self__)
 
 
 class Hooks:

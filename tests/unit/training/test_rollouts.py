@@ -9,10 +9,11 @@ from romkit.errors import InputError
 from romkit.integrators import PetrovGalerkin
 from romkit.metrics import nrmse
 from romkit.problem import ConstantPath
-from romkit.projections import unstack
+from romkit.projections import stack, unstack
 from romkit.solvers import RK4
 from romkit.training import LatentVelocity, PhaseFit, Reconstruction, RolloutTraining
 from romkit.training.loss import Objective
+from romkit.training.rollouts import Advance
 
 ROLLOUTS = {"rollouts.steps": 6, "rollouts.length": 12, "rollouts.batch": 4, "engine": "torch"}
 
@@ -160,3 +161,11 @@ def test_the_timing_is_refined_for_each_seed_alone(lorenz, waves):
     stacked = romkit.fit("ncae", waves, seeds=[3, 4], **settings)
     alone = romkit.fit("ncae", waves, seed=4, **settings)
     assert torch.equal(parameters(alone), parameters(unstack(stacked)[1]))
+
+
+def test_a_compiled_step_is_one_graph(lorenz, waves):
+    projection = stack([romkit.fit("ncae", waves, epochs=1)])
+    step = Advance(projection, lorenz, PetrovGalerkin(), 0.1)
+    w, c = torch.full((1, 3, 2), 0.1), torch.full((1, 3, 1), 3.15)
+    compiled = torch.compile(step, backend="eager", fullgraph=True)  # raises where a check looks at values
+    torch.testing.assert_close(compiled(w, c), step(w, c))
