@@ -1,104 +1,93 @@
-"""Bounds of the Lipschitz constant of a chain on a ball: slopes, rebalanced product, lower bound."""
+"""Bounds of the norm of a derivative: the rebalanced product of norms, and what gradient ascent finds."""
 
-import math
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from romkit.certificates.chain import Chain, slope_range
+from romkit.certificates.trace import ANYWHERE, Links
 
-ANYWHERE = 1e9
-"""A ball of this radius is the whole space: slopes have reached their limits there, to rounding."""
+BALANCING = 200
+"""Steps by which units are weighed."""
+
+Jacobian = Callable[[Tensor, Tensor], Tensor]
+"""Of states and contexts."""
+
+POINTS, STEPS = 64, 100
+"""So many points ascend at once, for so many steps."""
 
 
-class Slopes(NamedTuple):
-    """Smallest and largest slope of each unit of a layer on the ball."""
+def product(links: Links) -> float:
+    """The sum over all paths of the products of norms, each unit weighed so that it becomes small; for any weights.
 
-    low: Tensor
-    high: Tensor
-
-
-def slopes(chain: Chain, center: Tensor, radius: float) -> list[Slopes]:
-    """Slope intervals of each layer that hold on the ball of a radius about a center (n,).
-
-    A unit's input stays within radius · ‖its gradient‖ of that at the center. Gradients are enclosed by a midpoint and
-    a radius for each entry, and, where that is tighter, by the intervals of the layer before.
+    ‖C S A‖ = ‖C D⁻¹ S D A‖ for diagonal S and D: gradient steps on log D, of each block. A chain has one path.
     """
-    middle = torch.eye(len(center), dtype=center.dtype)
-    spread, before, found, x = torch.zeros_like(middle), None, [], center
-    for matrix, bias, activation in chain.layers:
-        x, middle, spread = matrix @ x + bias, matrix @ middle, matrix.abs() @ spread
-        reach = radius * (middle.norm(dim=1) + spread.norm(dim=1))
-        if before is not None:
-            reach = reach.minimum(matrix.abs() @ before)
-        found.append(Slopes(*slope_range(activation, x - reach, x + reach)))
-        half, mid = (found[-1].high - found[-1].low) / 2, (found[-1].high + found[-1].low) / 2
-        spread = mid.abs().unsqueeze(1) * spread + half.unsqueeze(1) * (middle.abs() + spread)
-        middle = mid.unsqueeze(1) * middle
-        before, x = torch.maximum(found[-1].low.abs(), found[-1].high.abs()) * reach, activation(x)
-    return found
-
-
-def product(chain: Chain, ranges: list[Slopes], *, steps: int = 200) -> float:
-    """The product of the layers' norms, each unit weighed so that it becomes small; a bound for any weights.
-
-    ‖C S A‖ = ‖C D⁻¹ S D A‖ for diagonal S and D: gradient steps on log D, of each layer.
-    """
-    largest = [torch.maximum(low.abs(), high.abs()) for low, high in ranges]
-    logs = [torch.zeros_like(slope, requires_grad=True) for slope in largest]
+    logs = [torch.zeros_like(block.gains[0].low, requires_grad=True) for block in links.blocks]
     optimizer = torch.optim.Adam(logs, lr=0.05) if logs else None
-
-    def log_bound() -> Tensor:
-        total, before = torch.zeros((), dtype=torch.float64), None
-        for (matrix, _, _), slope, log in zip(chain.layers, largest, logs, strict=True):
-            balanced = (slope * log.exp()).unsqueeze(1) * matrix
-            total = total + _norm(balanced if before is None else balanced * before).log()
-            before = (-log).exp()
-        return total + _norm(chain.last.matrix if before is None else chain.last.matrix * before).log()
-
-    best = log_bound().item()
+    best = _by_paths(links, logs)
     with torch.enable_grad():
-        for _ in range(steps if logs else 0):
+        for _ in range(BALANCING if logs else 0):
             optimizer.zero_grad()
-            bound = log_bound()
-            best = min(best, bound.item())
-            bound.backward()
+            bound = _by_paths(links, logs)
+            best = torch.minimum(best, bound.detach())
+            bound.log().backward()
             optimizer.step()
-    return math.exp(best)
+    return best.item()
 
 
-def sampled(chain: Chain, center: Tensor, radius: float, *, spread: float, points: int = 64, steps: int = 100) -> float:
-    """The largest norm of the Jacobian that gradient ascent finds on the ball: a lower bound.
+def _by_paths(links: Links, logs: Sequence[Tensor]) -> Tensor:
+    ends, sizes = [torch.ones((), dtype=torch.float64)], [links.size, *(len(log) for log in logs)]
+    balance = [torch.ones(links.size, dtype=torch.float64), *((-log).exp() for log in logs)]
+    for k, (block, log) in enumerate(zip(links.blocks, logs, strict=True)):
+        rows = [
+            (gain.largest * log.exp()).unsqueeze(1) * A for A, gain in zip(block.matrices, block.gains, strict=True)
+        ]
+        ends.append(sum(_sum_of_norms(row, sizes[: k + 1], balance, ends) for row in rows))
+    return _sum_of_norms(links.last, sizes, balance, ends)
+
+
+def _sum_of_norms(rows: Tensor, sizes: Sequence[int], balance: Sequence[Tensor], ends: Sequence[Tensor]) -> Tensor:
+    """Of all that enters: norms of the columns of each origin, times the bound of what comes from there."""
+    parts = zip(rows.split(list(sizes), dim=1), balance, ends, strict=False)
+    terms = [_norm(part * weight) * end for part, weight, end in parts if bool((part != 0).any())]
+    return sum(terms, rows.new_zeros(()))
+
+
+def sampled(jacobian: Jacobian, centers: Sequence[Tensor], radii: Sequence[float], spread: float) -> float:
+    """The largest norm of a Jacobian that gradient ascent finds on the balls: a lower bound.
 
     Args:
-        chain: the map.
-        center: (n,) of the ball.
-        radius: of the ball.
-        spread: how far from the center it starts at most, where the ball is the whole space.
-        points: that ascend at once.
-        steps: of ascent.
+        jacobian: (points, r, k) at states or latent states (points, n) and contexts (points, p).
+        centers: of the balls of both.
+        radii: of the balls of both.
+        spread: ten times as far from its center it starts at most, where the first ball is the whole space.
     """
     draw = torch.Generator().manual_seed(0)
-    radius, reach = min(radius, ANYWHERE), min(radius, 10 * spread)
-    direction = torch.randn(points, len(center), generator=draw, dtype=torch.float64)
-    direction = direction / direction.norm(dim=1, keepdim=True)
-    lengths = reach * torch.rand(points, 1, generator=draw, dtype=torch.float64)
-    offset = (lengths * direction).requires_grad_()
-    optimizer, best = torch.optim.Adam([offset], lr=reach / 20), 0.0
-    for _ in range(steps):
+    radii = [min(radius, ANYWHERE) for radius in radii]
+    reach = [min(radii[0], 10 * spread), radii[1]]
+    offsets = [_ball(len(at), size, draw).requires_grad_() for at, size in zip(centers, reach, strict=True)]
+    rates = [{"params": [offset], "lr": size / 20} for offset, size in zip(offsets, reach, strict=True)]
+    optimizer, best = torch.optim.Adam(rates), 0.0
+    for _ in range(STEPS):
         with torch.enable_grad():
-            norms = _norm(chain.value_and_jacobian(center + offset)[1])
+            norms = _norm(jacobian(*(at + offset for at, offset in zip(centers, offsets, strict=True))))
             descent = -norms.log().sum()
         best = max(best, norms.max().item())
-        if not descent.requires_grad:  # the slopes of ReLU are constant between its kinks
+        if best == 0 or not descent.requires_grad:  # the slopes of ReLU are constant between its kinks
             break
         optimizer.zero_grad()
         descent.backward()
         optimizer.step()
         with torch.no_grad():
-            offset *= (radius / offset.norm(dim=1, keepdim=True)).clamp(max=1.0)
+            for offset, radius in zip(offsets, radii, strict=True):
+                offset *= (radius / offset.norm(dim=1, keepdim=True)).clamp(max=1.0).nan_to_num(1.0)
     return best
+
+
+def _ball(size: int, radius: float, draw: torch.Generator) -> Tensor:
+    directions = torch.randn(POINTS, size, generator=draw, dtype=torch.float64)
+    lengths = radius * torch.rand(POINTS, 1, generator=draw, dtype=torch.float64)
+    return lengths * directions / directions.norm(dim=1, keepdim=True)
 
 
 def _norm(matrix: Tensor) -> Tensor:

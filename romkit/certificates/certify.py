@@ -1,23 +1,28 @@
-"""`romkit.certify`: Lipschitz constants of encoder, decoder and projection at one context, from above and below."""
+"""`romkit.certify`: how far encoder, decoder and projection stretch distances, and move with the context."""
 
 import copy
 import math
 import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit import arrays
-from romkit.boundary import Limit, Numbers, checked
-from romkit.certificates.bounds import ANYWHERE, product, sampled, slopes
-from romkit.certificates.chain import Chain, chain
+from romkit.boundary import Limit, NotNegative, Numbers, checked
+from romkit.certificates.bounds import Jacobian, product, sampled
 from romkit.certificates.lipsdp import lipsdp
+from romkit.certificates.networks import network
+from romkit.certificates.trace import Links, Trace, links
 from romkit.errors import InputError
 from romkit.projections import Projection
-from romkit.projections.networks import Networks
 
 MAPS = ("encoder", "decoder", "projection")
+
+STEP = 1e-6
+"""Of differences of the context, as a share of half its range: those of float64 are then right to about nine digits."""
 
 
 @checked
@@ -27,27 +32,38 @@ def certify(
     *,
     center: Numbers | None = None,
     radius: Limit = math.inf,
+    context_radius: NotNegative = 0.0,
     **named: float,
 ) -> xr.Dataset:
-    """Bounds of the Lipschitz constants of ρ, φ and P at one context, in physical units and Euclidean norms.
+    """Bounds of the Lipschitz constants of ρ, φ and P in the state and in the context, in physical units.
 
-    On the ball ‖x - center‖ ≤ radius, and for φ on the ball of the latent space that holds all encoded states of it.
-    A deep network needs a ball: with every slope that its units can take, bounds are many times too large.
+    They hold for all states with ‖x - center‖ ≤ radius and all contexts with ‖c' - c‖ ≤ context_radius, and for φ on
+    the ball of the latent space that holds all encoded ones of them. So for any two of each
+
+        ‖P_c'(x') - P_c(x)‖ ≤ upper · ‖x' - x‖ + context_upper · ‖c' - c‖,
+
+    which is how far noise of both moves a projected state, and no point of the manifold of c in the ball is further
+    from that of c' than context_upper · ‖c' - c‖, with the number of P or that of φ. A deep network needs a ball of
+    states: with every slope that its units can take, bounds are many times too large. So does a context that changes
+    slopes: far away, where σ is a straight line, it moves as far as it is away.
 
     Args:
-        projection: a single constrained autoencoder or autoencoder (not a flow, which is no chain of activations).
+        projection: a single constrained autoencoder, flow or autoencoder.
         context: (p,) in physical units, or give it by name: `certify(ncae, F=3.15)`.
         center: (n,), the mean of the training data by default.
-        radius: in the unit of the states; all states by default.
+        radius: in the unit of the states; all states by default. A flow needs one.
+        context_radius: in the unit of the context; this context alone by default, where `context_upper` is what a small
+            change of it does.
         **named: the context by name.
 
     Returns:
         A dataset along `map` (encoder, decoder, projection): `upper`, which no pair of states of the ball exceeds, the
-        smaller of the semidefinite bound and `product`, the product of the layers' norms, rebalanced; `lower`, the
-        largest stretching that was found; the `radius` of each ball; and `seconds`.
+        smallest of a semidefinite bound, of `product`, the product of the layers' norms, rebalanced, and of the norm of
+        intervals; `lower`, the largest stretching that was found; `context_upper` and `context_lower`, the same of what
+        a unit of context moves; the `radius` of each ball; and `seconds`.
 
     Raises:
-        InputError: a projection that is no such network, a stack, more than one context, cvxpy missing.
+        InputError: a projection of another kind, a stack, more than one context, all states where nothing bounds them.
 
     Example:
         >>> import romkit
@@ -58,38 +74,102 @@ def certify(
         >>> bool((bounds.lower <= bounds.upper).all())
         True
     """
+    model = _single(projection)
+    normalization, c = model.normalization, model(context, **named).context
+    if c.ndim != 1:
+        got, fix = f"{tuple(c.shape[:-1])} of them", "certify one after the other"
+        raise InputError("context", expected="one context", got=got, fix=fix)
+    mean = normalization.state_shift
+    center = mean if center is None else arrays.states("center", center, len(mean), 1)[0]
+    with torch.no_grad():
+        found = _of_maps(model, (center, c), (radius, context_radius))
+    columns = {name: ("map", [found[which][name] for which in MAPS]) for name in found["encoder"]}
+    names = normalization.signature.context_names
+    attrs = dict(zip(names, c.tolist(), strict=True)) | {"projection": projection.name}
+    return xr.Dataset(columns, {"map": list(MAPS)}, attrs | {"context_radius": context_radius})
+
+
+def _single(projection: Projection) -> Projection:
+    """A copy in float64, of a single model without a basis."""
     if projection.seeds is not None:
         raise InputError("projection", expected="a single model", got="a stack", fix="take one of romkit.unstack(...)")
     if projection.basis is not None:
         fix = "certify projection.of_coordinates(): the basis is an isometry in its metric"
         raise InputError("projection", expected="one without a basis in front", got=str(projection.basis), fix=fix)
-    double = copy.deepcopy(projection).cpu().double().requires_grad_(False)
-    normalization, operator = double.normalization, double(context, **named)
-    maps = double.at(normalization.normalise_context(operator.context))
-    if operator.context.ndim != 1 or not isinstance(maps, Networks):
-        got, fix = f"{projection.name} at {tuple(operator.context.shape[:-1])} contexts", "see the arguments"
-        raise InputError("projection", expected="a chain of layers at one context", got=got, fix=fix)
-    mean, scale = normalization.state_shift, normalization.state_scale
-    center = mean if center is None else arrays.states("center", center, len(mean), 1)[0]
-    chains = {name: chain(maps, name, mean, scale) for name in MAPS}
-    with torch.no_grad():
-        found = {"encoder": _bounds(chains["encoder"], center, radius, scale.norm().item())}
-        latent = chains["encoder"].value_and_jacobian(center)[0]
-        reach = found["encoder"]["upper"] * radius
-        found["decoder"] = _bounds(chains["decoder"], latent, reach, found["encoder"]["upper"] * scale.norm().item())
-        found["projection"] = _bounds(chains["projection"], center, radius, scale.norm().item())
-    columns = {name: ("map", [found[which][name] for which in MAPS]) for name in found["encoder"]}
-    names = normalization.signature.context_names
-    attrs = dict(zip(names, operator.context.tolist(), strict=True)) | {"projection": projection.name}
-    return xr.Dataset(columns, {"map": list(MAPS)}, attrs)
+    return copy.deepcopy(projection).cpu().double().requires_grad_(False)
 
 
-def _bounds(links: Chain, center: Tensor, radius: float, spread: float) -> dict[str, float]:
-    """Upper and lower bounds on a ball; `spread` is how far from the center states of interest are."""
-    started = time.perf_counter()
-    ranges = slopes(links, center, min(radius, ANYWHERE))
-    by_layers = product(links, ranges)
-    upper = min(by_layers, lipsdp(links, ranges, by_layers)) if ranges else by_layers
-    lower = sampled(links, center, radius, spread=spread)
-    seconds = time.perf_counter() - started
-    return {"upper": upper, "product": by_layers, "lower": lower, "radius": radius, "seconds": seconds}
+def _of_maps(model: Projection, centers: tuple[Tensor, Tensor], radii: tuple[float, float]) -> dict[str, dict]:
+    (center, c), (radius, context_radius) = centers, radii
+    spread = model.normalization.state_scale.norm().item()
+    encoder = _Certified(model, "encoder", centers, radii, spread).bounds()
+    if math.isinf(encoder["upper"]):
+        fix = "give the radius of a ball about the mean state"
+        raise InputError("radius", expected=f"a finite one for {model.name}", got="all states", fix=fix)
+    reach = encoder["upper"] * radius + (encoder["context_upper"] * context_radius if context_radius else 0.0)
+    latent = (model(c).encode(center), c), (reach, context_radius)
+    decoder = _Certified(model, "decoder", *latent, encoder["upper"] * spread).bounds()
+    projection = _Certified(model, "projection", centers, radii, spread).bounds()
+    _compose(encoder, decoder, projection)
+    return dict(zip(MAPS, (encoder, decoder, projection), strict=True))
+
+
+def _compose(encoder: dict[str, float], decoder: dict[str, float], projection: dict[str, float]) -> None:
+    """Bounds of P by those of ρ and φ, where they are smaller: ∂P = Dφ ∂ρ + ∂φ."""
+    stretched, moved = decoder["upper"] * encoder["upper"], decoder["upper"] * encoder["context_upper"]
+    projection["upper"] = min(projection["upper"], stretched)
+    projection["context_upper"] = min(projection["context_upper"], moved + decoder["context_upper"])
+
+
+@dataclass
+class _Certified:
+    """One map on the balls of its inputs; `spread` is how far from their center states of interest are."""
+
+    model: Projection
+    which: str
+    centers: Sequence[Tensor]
+    radii: Sequence[float]
+    spread: float
+
+    def bounds(self) -> dict[str, float]:
+        started = time.perf_counter()
+        trace = Trace(self.centers, self.radii)
+        output = network(self.model, trace).map(self.which)
+        of_state, of_context = (links(trace, output, k) for k in (0, 1))
+        by_paths = math.inf if self._grows(of_state) else product(of_state)
+        upper, moved = self._upper(of_state, by_paths), self._upper(of_context, of_context.enclosure)
+        found = {"upper": upper, "product": by_paths, "lower": self._lower(self._by_state, upper)}
+        found |= {"context_upper": moved, "context_lower": self._lower(self._by_context, moved)}
+        return found | {"radius": self.radii[0], "seconds": time.perf_counter() - started}
+
+    def _grows(self, found: Links) -> bool:
+        """Whether units multiply a signal with one that is anywhere."""
+        return math.isinf(self.radii[0]) and any(len(block.matrices) > 1 for block in found.blocks)
+
+    def _upper(self, found: Links, guess: float) -> float:
+        if self._grows(found):
+            return math.inf
+        least = min(guess, found.enclosure)
+        return min(least, lipsdp(found, least)) if found.blocks else least
+
+    def _lower(self, jacobian: Jacobian, upper: float) -> float:
+        """NaN where there is no bound above, so that one below would be any number; zero where nothing moves."""
+        if upper in (0.0, math.inf):
+            return math.nan if upper else 0.0
+        return sampled(jacobian, self.centers, self.radii, self.spread)
+
+    def _by_state(self, x: Tensor, c: Tensor) -> Tensor:
+        """(points, r, n) the derivative of the map by the state, or by the latent state."""
+        P = self.model.operator(c)
+        if self.which == "decoder":
+            return P.decode_jacobian(x).tangent
+        directions = torch.eye(x.shape[-1], dtype=x.dtype).expand(*x.shape, -1)
+        return (P.encode_jvp if self.which == "encoder" else P.jvp)(x.unsqueeze(-2), directions).tangent.mT
+
+    def _by_context(self, x: Tensor, c: Tensor) -> Tensor:
+        """(points, r, p) its derivative by the context, by central differences: cheaper than a forward derivative."""
+        h = STEP * torch.diag(self.model.normalization.context_scale)
+        near = torch.stack([c.unsqueeze(1) + h, c.unsqueeze(1) - h], 1)
+        P, x = self.model.operator(near), x[:, None, None]
+        there, back = {"encoder": P.encode, "decoder": P.decode, "projection": P}[self.which](x).unbind(1)
+        return ((there - back) / (2 * h.diagonal().unsqueeze(-1))).mT

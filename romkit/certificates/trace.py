@@ -1,0 +1,158 @@
+"""A network followed over a whole ball of states and contexts at once: units whose derivatives have known ranges."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.certificates.ranges import Range
+
+ANYWHERE = 1e9
+"""A ball of this radius is the whole space: slopes have reached their limits there, to rounding."""
+
+
+class Signal(NamedTuple):
+    """A vector (k,) of the network, anywhere on the balls of the inputs.
+
+    Attributes:
+        value: at their centers.
+        rows: (k, N) its differential, as a linear function of those of the inputs and of the units before it.
+        middle, spread: (k, inputs) enclosure of its gradient: no entry is further from the middle than the spread.
+        reach: how far it gets from its value at most.
+    """
+
+    value: Tensor
+    rows: Tensor
+    middle: Tensor
+    spread: Tensor
+    reach: Tensor
+
+    def through(self, matrix: Tensor, bias: Tensor | float = 0.0) -> "Signal":
+        """A x + b."""
+        spread, reach = matrix.abs() @ self.spread, matrix.abs() @ self.reach
+        return Signal(matrix @ self.value + bias, matrix @ self.rows, matrix @ self.middle, spread, reach)
+
+    def plus(self, other: "Signal") -> "Signal":
+        rows = sum(_wide(s.rows, max(self.rows.shape[1], other.rows.shape[1])) for s in (self, other))
+        middle, spread = self.middle + other.middle, self.spread + other.spread
+        return Signal(self.value + other.value, rows, middle, spread, self.reach + other.reach)
+
+
+class Argument(NamedTuple):
+    """One of the signals that units depend on, and the range of their derivatives by it."""
+
+    signal: Signal
+    gain: Range
+
+
+class Trace:
+    """All units between the inputs, states (n,) and contexts (p,), and what is computed from them.
+
+    Args:
+        centers: of the inputs.
+        radii: of the balls about them, in the Euclidean norm.
+    """
+
+    def __init__(self, centers: Sequence[Tensor], radii: Sequence[float]):
+        self.radii = [min(radius, ANYWHERE) for radius in radii]
+        self.sizes = [len(center) for center in centers]
+        self.blocks: list[tuple[Argument, ...]] = []
+        self.columns = sum(self.sizes)
+        eye = torch.eye(self.columns, dtype=torch.float64)
+        self.inputs = [
+            Signal(center, rows, rows, torch.zeros_like(rows), torch.full_like(center, radius))
+            for center, radius, rows in zip(centers, self.radii, eye.split(self.sizes), strict=True)
+        ]
+
+    def over(self, x: Signal) -> Range:
+        """Where a signal is: within its reach, or that of its gradients, of its value at the centers."""
+        reach = torch.minimum(x.reach, self._by_gradient(x))
+        return Range(x.value - reach, x.value + reach)
+
+    def constant(self, value: Tensor) -> Signal:
+        rows = value.new_zeros(len(value), sum(self.sizes))
+        return Signal(value, rows, rows, rows, torch.zeros_like(value))
+
+    def units(self, value: Tensor, *arguments: Argument) -> Signal:
+        """One of each entry of `value`, a function of the entries of its arguments; exact gains need no unit."""
+        middle = sum(gain.middle.unsqueeze(1) * x.middle for x, gain in arguments)
+        spread = sum(_spread(x, gain) for x, gain in arguments)
+        reach = sum(gain.largest * torch.minimum(x.reach, self._by_gradient(x)) for x, gain in arguments)
+        if all(bool((gain.low == gain.high).all()) for _, gain in arguments):
+            rows = sum(gain.low.unsqueeze(1) * _wide(x.rows, self.columns) for x, gain in arguments)
+            return Signal(value, rows, middle, spread, reach)
+        self.blocks.append(arguments)
+        rows = torch.cat([value.new_zeros(len(value), self.columns), torch.eye(len(value), dtype=value.dtype)], 1)
+        self.columns = rows.shape[1]
+        return Signal(value, rows, middle, spread, reach)
+
+    def _by_gradient(self, x: Signal) -> Tensor:
+        parts = zip(self.radii, x.middle.split(self.sizes, 1), x.spread.split(self.sizes, 1), strict=True)
+        return sum(radius * (middle.norm(dim=1) + spread.norm(dim=1)) for radius, middle, spread in parts)
+
+
+class Block(NamedTuple):
+    """Units u with u = Σ gainₐ (matrixₐ · what is before); `sizes` are the norms of the gradients of matrixₐ · ..."""
+
+    matrices: tuple[Tensor, ...]
+    gains: tuple[Range, ...]
+    sizes: tuple[Tensor, ...]
+
+
+class Links(NamedTuple):
+    """The differential of an output by one input (size columns, first), through blocks of units, one after the other.
+
+    Attributes:
+        size: of the input.
+        blocks: their matrices are (units, size + units before).
+        last: (r, size + all units).
+        enclosure: a bound of the norm of the gradient.
+    """
+
+    size: int
+    blocks: tuple[Block, ...]
+    last: Tensor
+    enclosure: float
+
+
+def links(trace: Trace, output: Signal, which: int) -> Links:
+    """What links the output to the input of this number, when the other input stays where it is.
+
+    Units that it does not reach are left out, and those whose gains are known are parts of the matrices.
+    """
+    start, own = sum(trace.sizes), slice(sum(trace.sizes[:which]), sum(trace.sizes[: which + 1]))
+    size = used = trace.sizes[which]
+    known, blocks = torch.zeros(trace.columns, trace.columns, dtype=torch.float64), []
+    known[own, :size] = torch.eye(size, dtype=torch.float64)  # each unit by the input and by those that are left
+    for arguments in trace.blocks:
+        rows = [_wide(x.rows, trace.columns) @ known for x, _ in arguments]
+        alive = [(row != 0).any(1) for row in rows]
+        free = sum(there & (gain.radius > 0) for there, (_, gain) in zip(alive, arguments, strict=True)).bool()
+        units = known[start : start + len(free)]
+        units += sum(gain.middle.unsqueeze(1) * row for row, (_, gain) in zip(rows, arguments, strict=True))
+        seen = [k for k, there in enumerate(alive) if bool((there & free).any())]
+        if seen:
+            gains = tuple(Range(*(end[free] for end in arguments[k].gain)) for k in seen)
+            sizes = tuple(_norms(arguments[k].signal, own)[free] for k in seen)
+            blocks.append(Block(tuple(rows[k][free][:, :used] for k in seen), gains, sizes))
+            number = len(sizes[0])
+            units[free] = torch.eye(trace.columns, dtype=torch.float64)[used : used + number]
+            used += number
+        start += len(free)
+    last = (_wide(output.rows, trace.columns) @ known)[:, :used]
+    norms = [torch.linalg.matrix_norm(part[:, own], 2) for part in (output.middle, output.spread)] if size else [0.0]
+    return Links(size, tuple(blocks), last, float(sum(norms)))
+
+
+def _norms(x: Signal, own: slice) -> Tensor:
+    return x.middle[:, own].norm(dim=1) + x.spread[:, own].norm(dim=1)
+
+
+def _spread(x: Signal, gain: Range) -> Tensor:
+    return gain.middle.abs().unsqueeze(1) * x.spread + gain.radius.unsqueeze(1) * (x.middle.abs() + x.spread)
+
+
+def _wide(rows: Tensor, columns: int) -> Tensor:
+    """With zeros for the units that came later."""
+    return torch.nn.functional.pad(rows, (0, columns - rows.shape[1]))
