@@ -11,7 +11,7 @@ from torch import Tensor
 import romkit
 from romkit.integrators import Galerkin, Hamiltonian, LatentDynamics
 from romkit.problem import ConstantPath, Problem
-from romkit.projections import Operator
+from romkit.projections import Projection
 from romkit.solvers import RK4, ImplicitMidpoint, Solver
 from studies.runner import Task
 
@@ -30,46 +30,56 @@ class Certificates(Task):
         system: by name.
         radius: of the ball about the mean state, in its unit; infinite for all states.
         contexts: how many.
-        pairs: of states, at each context, drawn from the ball, or from one that is twice as large as the data.
+        pairs: of states and contexts, at each context, drawn from the balls, or from one twice as large as the data.
+        share: radius of the ball of contexts, of half the length of the range's diagonal.
     """
 
-    code_version: ClassVar[int] = 1
+    code_version: ClassVar[int] = 2
     system: str
     radius: float
     contexts: int
     pairs: int
+    share: float = 0.0
 
     @property
     def name(self) -> str:
-        return f"{self.system}-certificates"
+        return f"{self.system}-certificates-{self.radius:g}"
 
     def run(self) -> xr.Dataset:
         model = romkit.load(f"ncae-{self.system}").double().requires_grad_(False)
         system = romkit.systems.SYSTEMS[self.system]()
         low, high = np.array([(p.low, p.high) for p in system.context]).T
         drawn = torch.from_numpy(np.random.default_rng(0).uniform(low, high, size=(self.contexts, len(low))))
-        rows = []
+        rows, reach = [], self.share * float(np.linalg.norm(high - low)) / 2
         for c in drawn:
-            bounds = romkit.certify(model, c, radius=self.radius)
-            stretched = [self._stretched(model(c), model, row) for row in bounds["map"].values]
+            bounds = romkit.certify(model, c, radius=self.radius, context_radius=reach)
+            stretched = [self._stretched(model, c, reach, bounds.sel(map=which)) for which in bounds["map"].values]
             rows.append(bounds.drop_attrs().assign(of_pairs=("map", stretched)))
         found = xr.concat(rows, "context", coords="minimal", compat="override", join="exact")
         named = {p.name: ("context", drawn[:, k].numpy()) for k, p in enumerate(system.context)}
-        return found.assign_coords(named).assign_attrs(system=self.system, kind="certificates")
+        return found.assign_coords(named).assign_attrs(system=self.system, kind="certificates", context_radius=reach)
 
-    def _stretched(self, P: Operator, model: romkit.projections.Projection, which: str) -> float:
-        """The largest ratio of distances over random pairs."""
+    def _stretched(self, model: Projection, c: Tensor, context_radius: float, row: xr.Dataset) -> float:
+        """The largest ratio of what random pairs move to what the bounds of states and contexts allow."""
         normalization, draw = model.normalization, torch.Generator().manual_seed(1)
-        reach, most = min(self.radius, 2 * normalization.state_scale.norm().item()), 0.0
-        map_, center = {
-            "encoder": (P.encode, normalization.state_shift),
-            "decoder": (P.decode, P.encode(normalization.state_shift)),
-            "projection": (P, normalization.state_shift),
-        }[which]
+        center, reach, most = normalization.state_shift, 2 * normalization.state_scale.norm().item(), 0.0
+        if row["map"] == "decoder":
+            center = model(c).encode(center)
+        reach = min(float(row.radius), reach)
         for _ in range(PIECES):
             a, b = _ball(center, reach, (2, self.pairs // PIECES), draw)
-            most = max(most, ((map_(a) - map_(b)).norm(dim=-1) / (a - b).norm(dim=-1)).max().item())
+            at, there = _ball(c, context_radius, (2, self.pairs // PIECES), draw)
+            moved = (_mapped(model, row, a, at) - _mapped(model, row, b, there)).norm(dim=-1)
+            allowed = float(row.upper) * (a - b).norm(dim=-1)
+            if context_radius:
+                allowed += float(row.context_upper) * (at - there).norm(dim=-1)
+            most = max(most, (moved / allowed).max().item())
         return most
+
+
+def _mapped(model: Projection, row: xr.Dataset, x: Tensor, c: Tensor) -> Tensor:
+    P = model.operator(c)
+    return {"encoder": P.encode, "decoder": P.decode, "projection": P}[str(row["map"].values)](x)
 
 
 def _ball(center: Tensor, radius: float, lead: tuple[int, ...], draw: torch.Generator) -> Tensor:

@@ -66,7 +66,14 @@ def _guarantees(found: list[xr.Dataset]) -> Iterator[str]:
     rows = [_bound(run, which) for run in found if run.attrs["kind"] == "certificates" for which in MAPS]
     if rows:
         yield "\n## Certificates of the pretrained NcAEs\n\nLargest of each over random contexts of the range.\n"
-        yield table(("system", "map", "radius", "upper", "lower", "upper / lower", "pairs / upper", "seconds"), rows)
+        yield table(("system", "map", "radius", "upper", "lower", "upper / lower", "pairs / bound", "seconds"), rows)
+    moved = [_moved(run, which) for run in found if run.attrs["kind"] == "certificates" for which in MAPS]
+    if any(moved):
+        yield "\n## Certificates of the context\n\nHow far a unit of it moves each map; over random contexts.\n"
+        yield table(
+            ("system", "map", "radius", "of contexts", "upper, median", "largest", "upper / lower, median", "largest"),
+            [row for row in moved if row],
+        )
     motions = [run for run in found if run.attrs["kind"] == "energy"]
     if motions:
         yield "\n## Energy of the pendulum's reduced motion\n\nRelative to the first; the trend is a fitted line's.\n"
@@ -139,9 +146,19 @@ FOLLOWED = {
 
 def _bound(run: xr.Dataset, which: str) -> list[str]:
     row = run.sel(map=which)
-    ratios = [(row.upper / row.lower).max(), (row.of_pairs / row.upper).max(), row.seconds.max()]
+    ratios = [(row.upper / row.lower).max(), row.of_pairs.max(), row.seconds.max()]
     sizes = [f"{float(x):.3g}" for x in (row.radius.max(), row.upper.max(), row.lower.max())]
     return [run.attrs["system"], MAPS[which], *sizes, *(f"{float(x):.2f}" for x in ratios)]
+
+
+def _moved(run: xr.Dataset, which: str) -> list[str]:
+    row = run.sel(map=which)
+    if not np.isfinite(row.context_upper).all():
+        return []
+    ratio = row.context_upper / row.context_lower
+    numbers = (row.radius.max(), run.attrs["context_radius"], row.context_upper.median(), row.context_upper.max())
+    quotients = [f"{float(x):.2f}" for x in (ratio.median(), ratio.max())]
+    return [run.attrs["system"], MAPS[which], *(f"{float(x):.3g}" for x in numbers), *quotients]
 
 
 def _energy(run: xr.Dataset) -> list[str]:
