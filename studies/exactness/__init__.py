@@ -7,7 +7,10 @@ if TYPE_CHECKING:
 
     from studies.runner import Executor, Sweep, Task
 
-PRESETS = ("smoke", "equal", "half", "double", "short", "long", "longer", "floor", "guarantees", "rollouts", "dynamics")
+PRESETS = (
+    "smoke", "equal", "half", "double", "short", "long", "longer", "robustness", "floor", "guarantees", "rollouts",
+    "dynamics",
+)  # fmt: skip
 
 
 def plan(preset: str) -> "list[Task]":

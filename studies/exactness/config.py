@@ -5,6 +5,7 @@ import math
 from studies.exactness.floor import Alone, Waves
 from studies.exactness.guarantees import Certificates, Energy
 from studies.exactness.race import Race
+from studies.exactness.robustness import Robustness
 from studies.rollout_drift.config import LORENZ96, MATCHED, PENDULUM, SMOKE_LORENZ96, SMOKE_PENDULUM, Plan
 from studies.rollout_drift.data import Settings
 from studies.rollout_drift.drift import Drift
@@ -116,12 +117,20 @@ def tasks(preset: str) -> list[Task]:
         return [_followed(model, *way) for model in models for way in FOLLOWED["lorenz96"]]
     if preset == "guarantees":
         return list(GUARANTEES)
+    if preset == "robustness":
+        return [Robustness(race.model) for race in tasks("double")]
     if preset == "rollouts":
         flows = {race.model.system: race.model for race in tasks("equal") if race.model.method == "flow"}
         return [_followed(flows[system], *way) for system, ways in FOLLOWED.items() for way in ways]
     if preset == "smoke":
         races = [_smoke(plan) for plan in (SMOKE_LORENZ96, SMOKE_PENDULUM)]
-        return [*races, Certificates("pendulum", 0.01, contexts=1, pairs=1000), Energy(True, 2e-3, steps=20, every=2)]
+        noisy = Robustness(races[1].model)
+        return [
+            *races,
+            noisy,
+            Certificates("pendulum", 0.01, contexts=1, pairs=1000),
+            Energy(True, 2e-3, steps=20, every=2),
+        ]
     plans = {plan.system: plan for plan in (LORENZ96, PENDULUM)}
     return [
         Race(Model(system, method, preset, FRESH, plans[system].data, (*SNAPSHOTS[system], *sizes)))

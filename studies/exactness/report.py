@@ -104,6 +104,26 @@ def _alone(run: xr.Dataset) -> list[str]:
     return [run.attrs["method"], str(run.attrs["latent_dim"]), *errors]
 
 
+def _robustness(found: list[xr.Dataset]) -> Iterator[str]:
+    """Errors of noisy states, and at contexts out of the range."""
+    if not found:
+        return
+    levels, beyond = found[0].noise.values, found[0].beyond.values
+    shares = [f"noise {share:.0%}" for share in levels] + [f"{share:.0%} out of range" for share in beyond]
+    yield "\n## Noise, and contexts out of the range, size double\n"
+    yield "Noise as a share of each component's deviation; medians over seeds of position / velocity RMSE.\n"
+    yield table(("system", "method", *shares), [_noisy(run) for run in found])
+    yield f"\n{_provenance(found)}\n"
+
+
+def _noisy(run: xr.Dataset) -> list[str]:
+    cells = []
+    for suffix in ("", "_beyond"):
+        pairs = (run[f"{name}_rmse{suffix}"].median("seed").values for name in ("position", "velocity"))
+        cells += [f"{position:.4f} / {velocity:.4f}" for position, velocity in zip(*pairs, strict=True)]
+    return [TITLES[run.attrs["system"]], run.attrs["method"], *cells]
+
+
 def _rollouts(title: str, found: list[xr.Dataset]) -> Iterator[str]:
     for system, (rule, head, row) in FOLLOWED.items():
         runs = [run for run in found if run.attrs["task"].startswith(system)]
@@ -169,6 +189,7 @@ def _energy(run: xr.Dataset) -> list[str]:
 
 
 OWN = {
+    "robustness": _robustness,
     "floor": _floor,
     "guarantees": _guarantees,
     "rollouts": partial(_rollouts, "Rollouts after training on snapshots, size equal"),
