@@ -1,12 +1,14 @@
-"""Reduced models of the wake at unseen Reynolds numbers: python -m studies.wake.run, after studies.wake.data."""
+"""Reduced models of the wake at unseen Reynolds numbers: python -m studies.wake.run, after studies.wake.data.
+
+Each contestant writes its numbers into results.json when it is done, and is skipped from then on.
+"""
 
 import functools
 import json
-import time
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
@@ -14,105 +16,147 @@ from torch import Tensor
 import romkit
 from romkit import provenance
 from romkit.bases import Basis
-from romkit.integrators import Galerkin
-from romkit.problem import ConstantPath
+from romkit.files import atomic
+from romkit.integrators import Galerkin, SINDy
+from romkit.projections import Projection, unstack
 from romkit.systems import CylinderWake, System
-from romkit.types import Field
-from studies.wake.data import FOLDER, INTERVAL
+from studies.wake.data import BASIS, COORDINATES, FOLDER, TRAIN, UNSEEN
+from studies.wake.drag_lift import DragLift
+from studies.wake.reduced import Reduced, behind, cycle, linear, measured
+from studies.wake.stability import critical, full_growth, reduced_growth
 
-Map = Callable[[Tensor], Tensor]
 RESULTS = Path(__file__).with_name("results.json")
-TRAIN, UNSEEN = (45.0, 52.0, 60.0, 100.0, 150.0), (70.0, 85.0)
-RANK, SKIPPED, EPOCHS, LENGTH = 32, 250, 600, 40.0
-"""Modes, samples before the whirl has left, epochs, and time units of a rollout: about 120 periods."""
+RANK, LATENT, SEEDS = 32, 3, tuple(range(10))
+SIZES: dict[str, Callable[[int], dict[str, object]]] = {
+    "flow": lambda rank: {"latent_dim": LATENT, "units": (24, 24, 24)},
+    "ncae": lambda rank: {"layers": (LATENT, 12, 24, rank), "embedding": (1, 8, 8, 8)},
+    "film-ae": lambda rank: {"encoder": (rank, 24, 12, LATENT), "decoder": (LATENT, 12, 24, rank)},
+}
+"""Sizes by method, behind so many modes."""
+
+TRAINING = {"epochs": 600, "batch_size": 256, "engine": "torch"}
+"""Otherwise the preset "quick", for all methods."""
+
+Numbers = dict[str, object]
 
 
-def coordinates(basis: Basis, reynolds: tuple[float, ...]) -> xr.Dataset:
-    """States and velocities of runs in a basis, in romkit's schema."""
-    dims, names = ("trajectory", "time", "component"), ("state", "velocity")
-    runs = [np.load(FOLDER / f"Re{re:g}.npz") for re in reynolds]
-    u, du = (torch.from_numpy(np.stack([run[key][SKIPPED:] for run in runs])).double() for key in ("u", "du"))
-    values = (basis.encode(u).numpy(), basis.encode_tangent(du).numpy())
-    times = np.arange(u.shape[1]) * INTERVAL
-    data = xr.Dataset({name: (dims, value) for name, value in zip(names, values, strict=True)}, {"time": times})
-    return data.assign_coords(Re=("trajectory", np.array(reynolds)))
+@functools.cache
+def basis(rank: int = RANK) -> Basis:
+    """The modes."""
+    return romkit.load(BASIS).truncated(rank)
 
 
-def forces(system: CylinderWake, basis: Basis, reynolds: float, y: Tensor) -> np.ndarray:
-    """Drag and lift (T, 2) of coordinates (T, r)."""
-    c = torch.tensor([reynolds], dtype=torch.float64)
-    return torch.cat([system.forces(basis.decode(part), c) for part in y.split(200)]).numpy()
+@functools.cache
+def through(rank: int = RANK) -> System:
+    """The flow by its tensors."""
+    return CylinderWake().through(basis(rank))
 
 
-def cycle(lift: np.ndarray) -> tuple[float, float]:
-    """Strouhal number and largest lift of the last 500 samples."""
-    z = lift[-500:] - lift[-500:].mean()
-    up = np.flatnonzero((z[:-1] < 0) & (z[1:] >= 0))
-    if len(up) < 2:
-        return float("nan"), float(lift[-500:].max())
-    crossings = up - z[up] / (z[up + 1] - z[up])
-    return float(0.1 / (np.diff(crossings).mean() * INTERVAL)), float(lift[-500:].max())
+def runs(reynolds: Sequence[float], rank: int = RANK) -> xr.Dataset:
+    """Coordinates at these Reynolds numbers."""
+    data = romkit.data.open_dataset(COORDINATES)
+    where = [int(abs(data["Re"].values - re).argmin()) for re in reynolds]
+    return data.isel(trajectory=where, component=slice(rank))
 
 
-def rolled_out(name: str, field: Field, start: Tensor, decode: Map, forces_of: Map) -> dict[str, object]:
-    """Strouhal number and largest lift against the full model, with seconds of the reduced one."""
-    times = torch.arange(round(LENGTH / INTERVAL) + 1, dtype=torch.float64) * INTERVAL
-    with torch.no_grad():
-        solution = romkit.solvers.RK4(INTERVAL)(field, start, times)
-        y = decode(solution.states)[0, -500:]
-    status = int(solution.status[0])
-    found = (float("nan"),) * 2 if status else cycle(forces_of(y)[:, 1])
-    cost = {key: solution.cost[key] for key in ("engine", "seconds_computing")}
-    return {"model": name, "Strouhal": found[0], "lift": found[1], "status": status, **cost}
+def steady(reynolds: Sequence[float], rank: int = RANK) -> Tensor:
+    """Coordinates (C, r) of the steady flows."""
+    flows = [torch.from_numpy(CylinderWake().steady(float(re))) for re in reynolds]
+    return basis(rank).encode(torch.stack(flows))
 
 
-def main() -> None:
-    """Basis, tensors, networks, rollouts; all of it into results.json."""
+def full() -> Numbers:
+    """The truth at the unseen Reynolds numbers, and the critical one."""
+    data = runs(UNSEEN)
+    lifts = data["lift"].values
+    cycles, growth = [cycle(lift) for lift in lifts], [full_growth(re) for re in UNSEEN]
+    found = {"Re": UNSEEN, "Strouhal": [each[0] for each in cycles], "lift": [each[1] for each in cycles]}
+    found |= {"growth": [g.real for g in growth], "frequency": [abs(g.imag) for g in growth]}
+    found["seconds, 12 s of flow"] = data["seconds"].values.tolist()
+    return found | {"critical": critical(full_growth)}
+
+
+def judged(model: Reduced, rank: int = RANK) -> Numbers:
+    """What is measured of a model at the unseen Reynolds numbers, and its critical one."""
+    found = measured(model, runs(UNSEEN, rank), steady(UNSEEN, rank), DragLift.of(basis(rank)))
+
+    def growth(reynolds: float) -> complex:
+        with torch.no_grad():
+            bound = model(torch.tensor([[reynolds]], dtype=torch.float64))
+            start = bound.start(steady([reynolds], rank))[0]
+            return reduced_growth(lambda z: bound.field(torch.zeros(()), z.unsqueeze(0))[0], start)
+
+    return found | {"critical": critical(growth)}
+
+
+def pod(rank: int) -> Numbers:
+    """POD-Galerkin."""
+    return judged(linear(through(rank)), rank) | {"modes": rank}
+
+
+@functools.cache
+def trained(method: str, rank: int = RANK) -> list[Projection]:
+    """One model per seed, kept in runs/."""
+    file = FOLDER / f"{method}-{rank}.safetensors"
+    if not file.exists():
+        stack = romkit.fit(method, runs(TRAIN, rank), seeds=SEEDS, **TRAINING, **SIZES[method](rank))
+        romkit.save(stack, file)
+    return [model.double() for model in unstack(romkit.load(file))]
+
+
+def network(method: str, rank: int = RANK) -> Numbers:
+    """Galerkin projection onto a nonlinear manifold behind the modes."""
+    models = trained(method, rank)
+    found = [judged(behind(through(rank), model, Galerkin()), rank) for model in models]
+    return _by_seed(found) | {"parameters": _parameters(models[0]), "modes": rank}
+
+
+def discovered(method: str, degree: int = 3) -> Numbers:
+    """SINDy in the latent space of a method, with the Reynolds number in its library."""
+    models = trained(method)
+    laws = [SINDy(degree=degree).fit(model, runs(TRAIN)) for model in models]
+    found = [judged(behind(through(), model, law)) for model, law in zip(models, laws, strict=True)]
+    return _by_seed(found) | {"degree": degree, "modes": RANK}
+
+
+def _by_seed(found: list[Numbers]) -> Numbers:
+    """Lists over seeds."""
+    return {name: [each[name] for each in found] for name in found[0]}
+
+
+def _parameters(model: Projection) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+PIECES: dict[str, Callable[[], Numbers]] = {
+    "full": full,
+    "POD-Galerkin, 32 modes": lambda: pod(32),
+    "POD-Galerkin, 64 modes": lambda: pod(64),
+    "ncae": lambda: network("ncae"),
+    "flow": lambda: network("flow"),
+    "film-ae": lambda: network("film-ae"),
+    "ncae, 64 modes": lambda: network("ncae", 64),
+    "SINDy in ncae": lambda: discovered("ncae"),
+}
+
+
+def main(only: str = "") -> None:
+    """Computes what is missing."""
     torch.set_num_threads(1)
-    system = CylinderWake()
-    snapshots = [np.load(FOLDER / f"Re{re:g}.npz")["u"][SKIPPED::4] for re in TRAIN]
-    basis = romkit.basis(np.concatenate(snapshots), RANK, system.weight)
-    began = time.process_time()
-    through: System = system.through(basis)
-    results = {"energy left": 1 - basis.energy[-1].item(), "tensors, seconds": time.process_time() - began}
-    print(results, flush=True)
-    data, rows, seconds = coordinates(basis, TRAIN), [], {}
-    sizes = {
-        "ncae": {"layers": (3, 12, 24, RANK), "embedding": (1, 8, 8, 8)},
-        "film-ae": {"encoder": (RANK, 24, 12, 3), "decoder": (3, 12, 24, RANK)},
-    }
-    models = {}
-    for method, given in sizes.items():
-        began = time.process_time()
-        fitted = {"epochs": EPOCHS, "batch_size": 256, "engine": "torch", **given}
-        models[method] = romkit.fit(method, data.isel(time=slice(0, None, 2)), **fitted)
-        seconds[method] = time.process_time() - began
-        print(method, seconds, flush=True)
-    for reynolds in UNSEEN:
-        true = coordinates(basis, (reynolds,))
-        y, c = torch.from_numpy(true["state"].values), torch.tensor([[reynolds]], dtype=torch.float64)
-        stored = np.load(FOLDER / f"Re{reynolds:g}.npz")
-        truth = functools.partial(forces, system, basis, reynolds)
-        strouhal, lift = cycle(stored["forces"][:, 1])
-        full = {"model": "full", "Strouhal": strouhal, "lift": lift, "seconds": float(stored["seconds"])}
-        rows.append({"Re": reynolds, **full})
-        start = y[:, -500]
-        galerkin = rolled_out("POD-Galerkin", through.field(c), start, lambda s: s, truth)
-        rows.append({"Re": reynolds, **galerkin})
-        for method, model in models.items():
-            P = model.double()(c)
-            problem = through.problem(ConstantPath(P), c)
-            with torch.no_grad():
-                z = Galerkin().start(problem, torch.zeros(()), (start,))
-                error = ((P(y) - y).norm() / y.norm()).item()
-            run = rolled_out(method, Galerkin().field(problem), z, P.decode, truth)
-            rows.append({"Re": reynolds, "projection error": error, **run})
-        for row in rows[-4:]:
-            print(row, flush=True)
-    record = {"device": provenance.device_name("cpu"), "versions": provenance.versions("scikit-fem"), "seed": 0}
-    results |= {"training, seconds": seconds, "epochs": EPOCHS, "rank": RANK, "train": TRAIN, "rows": rows, **record}
-    RESULTS.write_text(json.dumps(results, indent=1), encoding="utf-8")
+    for name, piece in PIECES.items():
+        if name in _stored() or only not in name:
+            continue
+        found = piece()
+        print(name, found, flush=True)
+        found |= {"train": TRAIN, "training": TRAINING, "seeds": SEEDS}
+        found |= {"device": provenance.device_name("cpu"), "versions": provenance.versions("scikit-fem")}
+        with atomic(RESULTS) as file:
+            file.write_text(json.dumps(_stored() | {name: found}, indent=1), encoding="utf-8")
+
+
+def _stored() -> dict[str, Numbers]:
+    return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
