@@ -4,8 +4,8 @@ The work is a list of pieces; each writes its numbers into results.json when it 
 Basis and coordinates, which are large, stay in runs/large.
 """
 
-import json
 import resource
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +17,8 @@ from scipy.interpolate import CubicHermiteSpline
 from torch import Tensor
 
 import romkit
-from romkit import provenance
 from romkit.bases import Basis
 from romkit.engine.threads import one_thread
-from romkit.files import atomic
 from romkit.folding import folded
 from romkit.integrators import Galerkin
 from romkit.problem import ConstantPath
@@ -28,6 +26,7 @@ from romkit.projections import Projection, unstack
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D
 from studies.large.published import newton_step
+from studies.pieces import Numbers, complete
 
 RESULTS, FOLDER = Path(__file__).with_name("results.json"), Path("runs/large")
 RANK, LATENT, REPEATS = 160, 10, 5
@@ -44,8 +43,6 @@ SIZES: dict[str, dict[str, object]] = {
 }
 TRAINING = {"epochs": 500, "learning_rate": 0.003}
 """Otherwise the preset "quick"; the same for all methods, and none was chosen by errors at unseen contexts."""
-
-Numbers = dict[str, object]
 
 
 def times_of(system: Burgers2D) -> Tensor:
@@ -249,18 +246,8 @@ PIECES: dict[str, Callable[[], Numbers]] = {
 def main(only: str = "") -> None:
     """Computes what is missing."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(1)
-    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    for name, piece in PIECES.items():
-        if name in results or only not in name:
-            continue
-        results[name] = piece() | {"device": provenance.device_name("cpu"), "versions": provenance.versions()}
-        with atomic(RESULTS) as file:
-            file.write_text(json.dumps(results, indent=1), encoding="utf-8")
-        print(name, {k: v for k, v in results[name].items() if k not in ("device", "versions")}, flush=True)
+    complete(PIECES, RESULTS, only)
 
 
 if __name__ == "__main__":
-    import sys
-
     main(*sys.argv[1:])

@@ -3,7 +3,7 @@
 The work is a list of pieces; each writes its numbers into sampled.json when it is done, and is skipped from then on.
 """
 
-import json
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +14,8 @@ from scipy.fft import dstn, idstn
 from torch import Tensor
 
 import romkit
-from romkit import provenance
 from romkit.bases import Basis
 from romkit.engine.threads import one_thread
-from romkit.files import atomic
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, System
 from romkit.systems.rates import basis_of_rates, training_data
@@ -25,7 +23,8 @@ from romkit.systems.sampled import Sampled
 from romkit.systems.through import SystemThroughBasis
 from romkit.types import Field
 from studies.large.reaction import Reaction, exponential
-from studies.large.run import FOLDER, Numbers, seconds, times_of, training
+from studies.large.run import FOLDER, seconds, times_of, training
+from studies.pieces import Numbers, complete
 
 RESULTS = Path(__file__).with_name("sampled.json")
 TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
@@ -217,18 +216,8 @@ PIECES: dict[str, Callable[[], Numbers]] = {
 def main(only: str = "") -> None:
     """Computes what is missing."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(1)
-    results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
-    for name, piece in PIECES.items():
-        if name in results or only not in name:
-            continue
-        results[name] = piece() | {"device": provenance.device_name("cpu"), "versions": provenance.versions()}
-        with atomic(RESULTS) as file:
-            file.write_text(json.dumps(results, indent=1), encoding="utf-8")
-        print(name, {k: v for k, v in results[name].items() if k not in ("device", "versions")}, flush=True)
+    complete(PIECES, RESULTS, only)
 
 
 if __name__ == "__main__":
-    import sys
-
     main(*sys.argv[1:])

@@ -4,7 +4,6 @@ Each contestant writes its numbers into results.json when it is done, and is ski
 """
 
 import functools
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,12 +13,11 @@ import xarray as xr
 from torch import Tensor
 
 import romkit
-from romkit import provenance
 from romkit.bases import Basis
-from romkit.files import atomic
 from romkit.integrators import Galerkin, SINDy
 from romkit.projections import Projection, unstack
 from romkit.systems import CylinderWake, System
+from studies.pieces import Numbers, complete
 from studies.wake.data import BASIS, COORDINATES, FOLDER, TRAIN, UNSEEN
 from studies.wake.drag_lift import DragLift
 from studies.wake.reduced import Reduced, behind, cycle, linear, measured
@@ -36,8 +34,6 @@ SIZES: dict[str, Callable[[int], dict[str, object]]] = {
 
 TRAINING = {"epochs": 600, "batch_size": 256, "engine": "torch"}
 """Otherwise the preset "quick", for all methods."""
-
-Numbers = dict[str, object]
 
 
 @functools.cache
@@ -142,20 +138,8 @@ PIECES: dict[str, Callable[[], Numbers]] = {
 
 def main(only: str = "") -> None:
     """Computes what is missing."""
-    torch.set_num_threads(1)
-    for name, piece in PIECES.items():
-        if name in _stored() or only not in name:
-            continue
-        found = piece()
-        print(name, found, flush=True)
-        found |= {"train": TRAIN, "training": TRAINING, "seeds": SEEDS}
-        found |= {"device": provenance.device_name("cpu"), "versions": provenance.versions("scikit-fem")}
-        with atomic(RESULTS) as file:
-            file.write_text(json.dumps(_stored() | {name: found}, indent=1), encoding="utf-8")
-
-
-def _stored() -> dict[str, Numbers]:
-    return json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    settings = {"train": TRAIN, "training": TRAINING, "seeds": SEEDS}
+    complete(PIECES, RESULTS, only, settings, "scikit-fem")
 
 
 if __name__ == "__main__":
