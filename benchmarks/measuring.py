@@ -1,9 +1,11 @@
-"""How all benchmarks measure: on one core, in CPU time, and into a file as a whole."""
+"""How all benchmarks measure: on one core in CPU time or on a GPU by the wall's clock, and into a file as a whole."""
 
 import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
+
+import torch
 
 XLA_FLAGS = ("--xla_cpu_multi_thread_eigen=false",)
 """XLA reads them when JAX starts."""
@@ -22,21 +24,34 @@ def keep_jax_to_one_core() -> None:
     os.environ["JAX_PLATFORMS"] = "cpu"
 
 
-def timed(work: Callable[[], object]) -> tuple[float, float]:
-    """CPU and wall time in seconds."""
+def timed(work: Callable[[], object], device: str = "cpu") -> tuple[float, float]:
+    """CPU and wall time in seconds, until the device has finished."""
     cpu, wall = time.process_time(), time.perf_counter()
     work()
+    if device == "cuda":
+        torch.cuda.synchronize()
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
-def median_seconds(work: Callable[[], object], repeats: int) -> float:
-    """Median CPU time, after a first run that does not count."""
-    work()
-    return statistics.median(timed(work)[0] for _ in range(repeats))
+def clock_of(device: str) -> str:
+    """The time that counts: a core's own, and on a GPU, where the processor only waits, the wall's."""
+    return "wall" if device == "cuda" else "cpu"
 
 
-def summary(times: Sequence[tuple[float, float]], scale: float, unit: str) -> dict[str, float]:
-    """Medians of CPU and wall time, and the range of the first, in a unit that one second has `scale` of."""
-    cpu, wall = ([t * scale for t in column] for column in zip(*times, strict=True))
-    found = {"cpu": statistics.median(cpu), "wall": statistics.median(wall), "low": min(cpu), "high": max(cpu)}
+def median_seconds(work: Callable[[], object], repeats: int, device: str = "cpu") -> float:
+    """Median time by the clock of the device, after a first run that does not count."""
+    timed(work, device)
+    column = ("cpu", "wall").index(clock_of(device))
+    return statistics.median(timed(work, device)[column] for _ in range(repeats))
+
+
+def summary(times: Sequence[tuple[float, float]], scale: float, unit: str, device: str = "cpu") -> dict[str, float]:
+    """Medians of CPU and wall time, and the range of what counts, in a unit that one second has `scale` of."""
+    columns = {
+        name: [t * scale for t in column]
+        for name, column in zip(("cpu", "wall"), zip(*times, strict=True), strict=True)
+    }
+    counting = columns[clock_of(device)]
+    found = {name: statistics.median(column) for name, column in columns.items()}
+    found |= {"low": min(counting), "high": max(counting)}
     return {f"{name}_{unit}": value for name, value in found.items()}

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from torch import Tensor
+from torch._guards import TracingContext
 from torch.compiler import is_compiling
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
@@ -22,9 +23,14 @@ FIXES = {"complex": "take the real part", "bool": "give 0.0 or 1.0 for them"}
 WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 
 
+def compiling() -> bool:
+    """Whether torch.compile looks at what runs: by itself, or, as it does in torch 2.11 with tuples, by running it."""
+    return is_compiling() or TracingContext.try_get() is not None
+
+
 def recording() -> bool:
     """Whether a field is recorded, traced or compiled just now: values, if tensors have any, must not be looked at."""
-    return is_compiling() or _get_current_dispatch_mode() is not None
+    return compiling() or _get_current_dispatch_mode() is not None
 
 
 def tensor(argument: str, value: object) -> Tensor:
@@ -150,6 +156,31 @@ def axes(argument: str, value: Tensor, names: str) -> None:
         return
     expected, fix = f"shape (..., {', '.join(names.split())})", "add the axis, or the entries that are missing"
     raise InputError(argument, expected=expected, got=f"shape {tuple(value.shape)}", fix=fix)
+
+
+class Constants:
+    """Tensors that never change, in the precision and on the device of what they meet; each kind is made once.
+
+    Whole numbers change their device alone.
+
+    Args:
+        *tensors: that stay.
+    """
+
+    def __init__(self, *tensors: Tensor):
+        self._tensors = tensors
+        self._kinds: dict[tuple[torch.dtype, torch.device], tuple[Tensor, ...]] = {}
+
+    def like(self, x: Tensor) -> tuple[Tensor, ...]:
+        """All of them, as x is."""
+        kind = (x.dtype, x.device)
+        if kind not in self._kinds:
+            self._kinds[kind] = tuple(_as(tensor, x) for tensor in self._tensors)
+        return self._kinds[kind]
+
+
+def _as(tensor: Tensor, x: Tensor) -> Tensor:
+    return tensor.to(x) if tensor.is_floating_point() else tensor.to(x.device)
 
 
 class Axes:

@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from torch import Tensor
-from torch.compiler import is_compiling
 
 from romkit import arrays, checks
 from romkit.checks import Converter
@@ -63,6 +62,8 @@ def checked(thing: T) -> T:
 
     @functools.wraps(thing)
     def guarded(*args: object, **named: object) -> object:
+        if arrays.compiling():
+            return thing(*args, **named)
         args, named = convert(args, named)
         outside, CALLS.own = not CALLS.own, True
         try:
@@ -85,13 +86,13 @@ def hook(method: T, contract: Callable | None = None) -> T:
     """
     if isinstance(method, type):
         return _constructed(method, hook)
-    if is_compiling():  # what a compiled step makes, it calls
+    if arrays.compiling():  # what a compiled step makes, it calls
         return method
     convert = _converting(method, contract)
 
     @functools.wraps(method)
     def guarded(*args: object, **named: object) -> object:
-        if CALLS.own or is_compiling():
+        if CALLS.own or arrays.compiling():
             return method(*args, **named)
         args, named = convert(args, named)
         CALLS.own = True

@@ -15,6 +15,7 @@ from romkit.boundary import FilePath, Seed, Seeds, checked
 from romkit.checks import Converter
 from romkit.data import check_dataset, context_names, is_declared, needing_velocity
 from romkit.engine import Engine
+from romkit.engine.devices import Device
 from romkit.errors import DataWarning, InputError, warn
 from romkit.presets import PRESETS, sized
 from romkit.progress import bars
@@ -40,19 +41,6 @@ def _method(method: object) -> tuple[type[Projection], dict[str, object]]:
     raise InputError("method", expected=expected, got=checks.shown(method), fix=fix)
 
 
-def _device(device: object) -> torch.device:
-    given = ("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
-    try:
-        found = torch.device(given)
-        if found.type in ("cpu", "cuda"):
-            torch.empty(0, device=found)
-            return found
-    except (RuntimeError, TypeError, AssertionError):
-        pass
-    fix = "leave device out, and a GPU is used where there is one"
-    raise InputError("device", expected="'cpu', or 'cuda' where torch finds a GPU", got=repr(device), fix=fix)
-
-
 def _preset(preset: object) -> object:
     return preset if isinstance(preset, Recipe) else checks.one_of("preset", preset, PRESETS)
 
@@ -64,7 +52,6 @@ def _read_by(read: Callable[[object], object]) -> Converter:
 
 Method = Annotated[str | type[Projection] | functools.partial, _read_by(_method)]
 Preset = Annotated[str | Recipe, _read_by(_preset)]
-Device = Annotated[torch.device | str, _read_by(_device)]
 
 
 @checked
@@ -119,7 +106,7 @@ def fit(
     watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
     full, held_out = watch.divided(_said(check_dataset(needing_velocity(data))))
     numbers = [seed] if seeds is None else seeds
-    device = _device(device)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
     _check_names(kind, settings)
     basis = _basis(basis, full, system)
     data, held_out = _seen(full, basis), _seen(held_out, basis)

@@ -7,6 +7,7 @@ from torch import Tensor
 from romkit.boundary import checked
 from romkit.data import Contexts, check_states, control_of, times_of, trajectories
 from romkit.engine import Engine
+from romkit.engine.devices import Device
 from romkit.errors import InputError
 from romkit.projections import Projection
 from romkit.reduced import Dynamics, ReducedModel, check_match
@@ -23,6 +24,7 @@ def follow(
     system: System | None = None,
     solver: Solver | None = None,
     engine: Engine = "auto",
+    device: Device | None = None,
     contexts: Contexts | None = None,
 ) -> xr.Dataset:
     """Follow trajectories: start where they start, at their contexts, and integrate to their times.
@@ -36,6 +38,7 @@ def follow(
         system: the full-order model, for dynamics that look at it; by default the one that the data name, if any.
         solver: of the latent equation; `RK4` with the interval of the data by default.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
+        device: "cpu" (default), or "cuda", which pays for thousands of trajectories.
         contexts: in place of those of the data, where they are known between its times as well.
 
     Returns:
@@ -59,7 +62,7 @@ def follow(
     system = system_of(data) if system is None else system
     if system is not None:
         check_match(system, projection)
-    model = ReducedModel(projection, dynamics, contexts or Contexts.of_dataset(data), system, control_of(data))
+    model = ReducedModel(projection, dynamics, contexts or Contexts.of_dataset(data), system, control_of(data), device)
     names = ("state", "velocity")[: model.problem.order]
     fix = "record it, or follow a law of first order"
     parts = tuple(trajectories(data, name, fix=fix)[:, 0].contiguous() for name in names)

@@ -11,6 +11,7 @@ from romkit import arrays, checks
 from romkit.boundary import Positive, checked
 from romkit.data import Contexts, Layout, given_control
 from romkit.engine import Engine
+from romkit.engine.devices import Device
 from romkit.errors import InputError
 from romkit.projections import Projection
 from romkit.reduced import Dynamics, ReducedModel, check_match
@@ -31,6 +32,7 @@ def forecast(
     system: System | None = None,
     solver: Solver | None = None,
     engine: Engine = "auto",
+    device: Device | None = None,
     context: dict[str, object] | None = None,
     **named: object,
 ) -> xr.Dataset:
@@ -49,6 +51,7 @@ def forecast(
         system: the full-order model, for dynamics that look at it.
         solver: of the latent equation; `RK4(dt)` by default.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
+        device: "cpu" (default), or "cuda", which pays for thousands of trajectories.
         context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
         **named: the other context parameters: a number, an array, or a smooth function of time that gives one.
 
@@ -77,7 +80,7 @@ def forecast(
     several = [np.shape(control)[0]] if np.ndim(control) == 3 else []
     number = max(len(np.atleast_2d(initial_state)), len(contexts.initial), *several)
     inputs = given_control(control, times, number, getattr(dynamics, "control_names", ()))
-    model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs)
+    model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
     given = {"initial_state": initial_state, "initial_velocity": initial_velocity}
     run = model.follow(_start(model, given, times[0], number), times, solver=solver, engine=engine)
     return run.squeeze("trajectory") if number == 1 else run

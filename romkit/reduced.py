@@ -26,11 +26,12 @@ from romkit.systems.sampled import Sampled
 
 
 class ReducedModel:
-    """What `romkit.follow` and `romkit.forecast` integrate, in float64 on the CPU.
+    """What `romkit.follow` and `romkit.forecast` integrate, in float64.
 
     Arguments are those of `romkit.follow`, with the contexts where it is followed.
 
     Attributes:
+        there: the projection on the device where it is followed, as the problem is; what else there is, is on the CPU.
         problem: what the dynamics solve.
         solved: the projection in it: that of coordinates in `basis`, where nothing else of the full model is needed.
     """
@@ -42,9 +43,11 @@ class ReducedModel:
         contexts: Contexts,
         system: System | None,
         control: Control | None = None,
+        device: torch.device | None = None,
     ):
-        self.given = projection
+        self.given, self.device = projection, torch.device("cpu") if device is None else device
         self.projection = copy.deepcopy(projection).cpu().double()  # laws of projections then hold to rounding
+        self.there = copy.deepcopy(self.projection).to(self.device)
         self.dynamics = _trained_dynamics(projection) if dynamics is None else dynamics
         self.contexts, self.control = contexts, control
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
@@ -52,25 +55,28 @@ class ReducedModel:
             system = seen_through(projection.basis, system)
         self.image = getattr(system, "image", None)
         self.basis = projection.basis if system is None or system.basis is not None else None
-        self.solved = self.projection if self.basis is None else self.projection.of_coordinates()
+        self.solved = self._in_coordinates(self.projection)
         self.problem = self._problem(system)
         constant = system is not None and contexts.path is None
-        self.quadratic = system.quadratic(contexts.initial) if constant else None
+        self.quadratic = system.quadratic(contexts.initial.to(self.device)) if constant else None
 
     def start(self, t: Tensor, parts: Parts) -> Tensor:
         """The latent state (..., order · m) that trajectories from full states, each (C, n), start at, at time t."""
         with torch.no_grad(), one_thread():
+            parts = tuple(part.to(self.device) for part in parts)
             if self.basis is not None:
                 parts = (self.basis.encode(parts[0]), *map(self.basis.encode_tangent, parts[1:]))
             expanded = tuple(part.expand(*self.lead, -1) for part in parts)
-            return self.dynamics.start(self.problem, t, expanded)
+            return self.dynamics.start(self.problem, t.to(self.device), expanded)
 
     def follow(self, start: Tensor, times: Tensor, *, solver: Solver | None, engine: str) -> xr.Dataset:
         """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes."""
         with torch.no_grad(), one_thread():
             problem = folded(self.problem, self.quadratic) if self.dynamics.decodes_only else self.problem
-            solution = self.dynamics.solve(problem, start, times, solver=solver, engine=engine)
-            decoded = self.problem.decode(self.operator(self.projection, self.contexts.over_time), solution.states)
+            solution = self.dynamics.solve(problem, start.to(self.device), times, solver=solver, engine=engine)
+            P = self.operator(self.there, self.contexts.over_time.to(self.device))
+            decoded = tuple(part.cpu() for part in self.problem.decode(P, solution.states))
+            solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
         run = self._dataset(solution, decoded)
         return noted(run, self.projection, self._distance(times), self.contexts.over_time)
 
@@ -93,13 +99,17 @@ class ReducedModel:
 
         return distance
 
+    def _in_coordinates(self, projection: Projection) -> Projection:
+        return projection if self.basis is None else projection.of_coordinates()
+
     def _problem(self, system: System | None) -> Problem:
-        c = self.contexts.initial.expand(*self.lead, -1)
-        path = ConstantPath(self.operator(self.solved, self.contexts.initial))
+        initial, solved = self.contexts.initial.to(self.device), self._in_coordinates(self.there)
+        c = initial.expand(*self.lead, -1)
+        path = ConstantPath(self.operator(solved, initial))
         if self.contexts.path is not None:
             # contiguous, because derivatives along the path need numbers with memory of their own
-            c = lambda t: self.contexts.path(t).expand(*self.lead, -1).contiguous()  # noqa: E731
-            path = MovingPath(self.solved, c)
+            c = lambda t: self.contexts.path(t).to(self.device).expand(*self.lead, -1).contiguous()  # noqa: E731
+            path = MovingPath(solved, c)
         if system is not None:
             return replace(system.problem(path, c), control=self.control)
         return PROBLEMS[getattr(self.dynamics, "order", 1)](path, control=self.control)
@@ -141,7 +151,7 @@ class ReducedModel:
             "training": {key: value for key, value in self.given.report.items() if key != "losses"},
             "dynamics": type(self.dynamics).__name__,
             "dynamics_settings": str(self.dynamics),
-            "device": provenance.device_name("cpu"),
+            "device": provenance.device_name(self.device),
             "versions": provenance.versions(),
         }
         return {key: value if isinstance(value, str) else json.dumps(value) for key, value in record.items()}

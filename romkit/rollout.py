@@ -8,6 +8,7 @@ import xarray as xr
 from romkit.boundary import Positive, checked
 from romkit.data import DIMS, Contexts, check_states, trajectories
 from romkit.engine import Engine
+from romkit.engine.devices import Device
 from romkit.errors import InputError
 from romkit.follow import follow
 from romkit.metrics import idempotency_error
@@ -33,6 +34,7 @@ def rollout(
     solver: Solver | None = None,
     dt: Positive | None = None,
     engine: Engine = "auto",
+    device: Device | None = None,
     context: dict[str, object] | None = None,
     **named: object,
 ) -> xr.Dataset:
@@ -49,6 +51,7 @@ def rollout(
         solver: of the latent equation; `RK4` with the interval of the output by default.
         dt: interval of the output, and step of the default solver; `system.dt` by default.
         engine: of both models: "auto", "torch" or "compiled" (see `romkit.engine`).
+        device: of the reduced model: "cpu" (default), or "cuda", which pays for thousands of trajectories.
         context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
         **named: every other context parameter by name, a number, an array, or for first-order systems a smooth function
             of time that gives one: `F=3.15`, `F=[3.14, 3.15]`, `F=lambda t: 3.14 + 0.001 * t`.
@@ -83,9 +86,8 @@ def rollout(
         check_match(system, projection)
         truth = simulate(system, **simulation, engine=engine, context=values)
         contexts = Contexts.of(system.context_names, values, torch.from_numpy(truth["time"].values.copy()))
-    reduced = follow(
-        projection, truth, dynamics=dynamics, system=system, solver=solver, engine=engine, contexts=contexts
-    )
+    given = {"dynamics": dynamics, "system": system, "solver": solver, "engine": engine, "device": device}
+    reduced = follow(projection, truth, **given, contexts=contexts)
     run = _assemble(truth, reduced, _projected(projection, truth, reduced))
     return run.squeeze("trajectory") if truth.sizes["trajectory"] == 1 else run
 

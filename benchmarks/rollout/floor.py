@@ -7,11 +7,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from benchmarks.measuring import median_seconds
 from benchmarks.rollout.problem import Problem
 
-LARGE = 1024
-"""Size of the square matrices whose product runs at the highest rate of a core."""
+LARGE = {"cpu": 1024, "cuda": 8192}
+"""Size of the square matrices whose product runs at the highest rate of a core, or of a GPU."""
 
-IN_CACHE = 2**15
-"""Numbers in a copy that stays in the second-level cache of a core."""
+NUMBERS = {"cpu": 2**15, "cuda": 2**28}
+"""Numbers in a copy: one that stays in the second-level cache of a core, one that fills a GPU."""
 
 STAGES = 4
 """Evaluations of the field in a step of RK4."""
@@ -45,12 +45,14 @@ def _constants(problem: Problem) -> list[Tensor]:
 
 def _peak_rate(like: Tensor, repeats: int) -> float:
     """Floating-point operations per second of a large product."""
-    a, b, result = (torch.randn(LARGE, LARGE, dtype=like.dtype, device=like.device) for _ in range(3))
-    return 2 * LARGE**3 / median_seconds(lambda: torch.matmul(a, b, out=result), repeats)
+    device, size = like.device.type, LARGE[like.device.type]
+    a, b, result = (torch.randn(size, size, dtype=like.dtype, device=device) for _ in range(3))
+    return 2 * size**3 / median_seconds(lambda: torch.matmul(a, b, out=result), repeats, device)
 
 
 def _copy_rate(like: Tensor, repeats: int) -> float:
-    """Bytes per second, read and written, of copies inside the cache."""
-    source = torch.randn(IN_CACHE, dtype=like.dtype, device=like.device)
+    """Bytes per second, read and written, of copies."""
+    device, size = like.device.type, NUMBERS[like.device.type]
+    source = torch.randn(size, dtype=like.dtype, device=device)
     target = torch.empty_like(source)
-    return 2 * 8 * IN_CACHE * 100 / median_seconds(lambda: [target.copy_(source) for _ in range(100)], repeats)
+    return 2 * 8 * size * 100 / median_seconds(lambda: [target.copy_(source) for _ in range(100)], repeats, device)

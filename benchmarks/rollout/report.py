@@ -35,24 +35,34 @@ written, beside the CPU time of the same steps:
 """
 
 
+_WHERE = {
+    "cpu": (
+        "all on one core",
+        "Times are CPU times of the process, so that other users of the machine count less; wall times are in "
+        "results.json.",
+    ),
+    "wall": ("all on this GPU", "Times are by the clock on the wall, until the GPU has finished."),
+}
+
+
 def page(found: dict[str, object]) -> str:
     """The text of RESULTS.md."""
     versions = found["versions"]
     packages = ("torch", "torchdiffeq", "torchode", "jax", "diffrax")
     used = ", ".join(f"{name} {versions[name]}" for name in packages if name in versions)
+    where, clock = _WHERE[found.get("clock", "cpu")]
     intro = f"""# Results
 
-Written by report.py from results.json. {found["device"]}; all on one core; {used}.
+Written by report.py from results.json. {found["device"]}; {where}; {used}.
 Galerkin field of the pretrained NcAE of Lorenz96 (2-18-36), float64, dt = 0.01; median of \
-{found["config"]["repeats"]} rounds in which the contestants take turns. Times are CPU times of the process, so that \
-other users of the machine count less; wall times are in results.json.
+{found["config"]["repeats"]} rounds in which the contestants take turns. {clock}
 *Steps timed* says how many steps a contestant really took; 10 000 steps are extrapolated from them. Adaptive solvers \
 choose their own steps, and a "step" is the 0.01 time units that RK4 would take. *Start* is the wall time that the \
 first call takes longer than later ones (compilation, nothing cached); romkit's later calls still record the field, \
 and that is in its time.
 
 {_calibration(found["calibration"])}"""
-    cases = "".join(_section(case) for case in found["cases"])
+    cases = "".join(_section(case, found.get("clock", "cpu")) for case in found["cases"])
     return intro + cases + (_sizes(found["sizes"]) + _printed(found["printed"]) if found["sizes"] else "")
 
 
@@ -65,22 +75,25 @@ def _calibration(calibrated: dict[str, dict[str, float]]) -> str:
     return "\n".join([head, "", *lines, ""])
 
 
-def _section(case: dict[str, object]) -> str:
-    ours = case["contestants"][ROMKIT]["cpu_us"]
-    lines = "".join(_row(name, result, ours, case["contexts"]) for name, result in case["contestants"].items())
+def _section(case: dict[str, object], clock: str) -> str:
+    times = {name: result[f"{clock}_us"] for name, result in case["contestants"].items()}
+    ours = times[ROMKIT]
+    lines = "".join(
+        _row(name, result, times[name], ours, case["contexts"]) for name, result in case["contestants"].items()
+    )
     plural = "s" if case["contexts"] > 1 else ""
     title = f"\n## {case['contexts']} context{plural}\n\n"
     check = f"\nFields differ by at most {case['field_difference']:.0e} of the largest component.\n"
     return title + HEAD + lines + check + _floor(case["floor"], ours)
 
 
-def _row(name: str, result: dict[str, float], ours: float, contexts: int) -> str:
+def _row(name: str, result: dict[str, float], own: float, ours: float, contexts: int) -> str:
     cells = [
         name,
-        _digits(result["cpu_us"]),
+        _digits(own),
         f"{_digits(result['low_us'])} - {_digits(result['high_us'])}",
-        f"{result['cpu_us'] / ours:.2f}",
-        _digits(result["cpu_us"] * contexts / 100),
+        f"{own / ours:.2f}",
+        _digits(own * contexts / 100),
         f"{result['steps']}",
         f"{result['start_s']:.1f}",
     ]

@@ -9,13 +9,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
 import torch
 from torch import Tensor
 
-from benchmarks.measuring import XLA_FLAGS, keep_jax_to_one_core, summary, timed
+from benchmarks.measuring import XLA_FLAGS, clock_of, keep_jax_to_one_core, summary, timed
 from benchmarks.rollout import report, with_torch
 from benchmarks.rollout.agreement import calibrate, check_fields, check_trajectories
 from benchmarks.rollout.floor import floor
@@ -100,7 +101,7 @@ def cold_start() -> Iterator[None]:
 def measure(config: Config, device: str) -> dict[str, object]:
     """Everything that the report needs."""
     adaptive = adaptive_solvers(config, device)
-    small = make_problem(config.calibration[0], device)
+    small = make_problem(config.calibration[0])  # on the CPU, which is quicker for a few contexts
     calibrated = {name: calibrate(small, make, config.calibration[1]) for name, make in adaptive.items()}
     tolerances = {name: found["tolerance"] for name, found in calibrated.items()}
     cases = []
@@ -115,6 +116,7 @@ def measure(config: Config, device: str) -> dict[str, object]:
         "sizes": [measure_size(*size, config.repeats) for size in sizes],
         "printed": measure_printed(config.printed, config.repeats) if device == "cpu" else None,
         "device": provenance.device_name(device),
+        "clock": clock_of(device),
         "versions": provenance.versions("torchode", "jax", "diffrax"),
         "xla_flags": list(XLA_FLAGS),
     }
@@ -164,7 +166,7 @@ def measure_case(config: Config, case: Case, tolerances: dict[str, float], devic
     difference = check_fields(problem, _jax_fields(config, problem))
     errors = check_trajectories(problem, states, same_method={ROMKIT, with_torch.EAGER, *_JAX_RK4})
     rounds = [
-        {name: _timed(solve, intervals, device) for name, (solve, intervals) in solvers.items()}
+        {name: timed(partial(solve, intervals), device) for name, (solve, intervals) in solvers.items()}
         for _ in range(config.repeats)
     ]
     return {
@@ -172,7 +174,7 @@ def measure_case(config: Config, case: Case, tolerances: dict[str, float], devic
         "field_difference": difference,
         "floor": floor(problem, config.repeats),
         "contestants": {
-            name: summary([r[name] for r in rounds], 1e6 / (intervals * STEPS * case.contexts), "us")
+            name: summary([r[name] for r in rounds], 1e6 / (intervals * STEPS * case.contexts), "us", device)
             | {"start_s": max(0.0, starts[name] - statistics.median(r[name][1] for r in rounds))}
             | {"steps": intervals * STEPS, "error": errors[name]}
             for name, (_, intervals) in solvers.items()
@@ -189,10 +191,3 @@ def _jax_fields(config: Config, problem: Problem) -> dict[str, Tensor]:
     from benchmarks.rollout.with_jax import field_once, members_first, members_last
 
     return {field.__name__: field_once(problem, field) for field in (members_first, members_last)}
-
-
-def _timed(solve: Solve, intervals: int, device: str) -> tuple[float, float]:
-    """CPU and wall time in seconds until the device has finished."""
-    if device == "cpu":
-        return timed(lambda: solve(intervals))
-    return timed(lambda: (solve(intervals), torch.cuda.synchronize()))

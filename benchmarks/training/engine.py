@@ -4,7 +4,7 @@ import torch
 
 from benchmarks.training.contestant import Contestant
 from benchmarks.training.problem import Problem
-from romkit.engine.training_step import accelerate
+from romkit.engine.fast_path import accelerate
 from romkit.presets import PRESETS
 from romkit.training.optimizers import OPTIMIZERS
 from romkit.training.schedules import SCHEDULES, Plateaus

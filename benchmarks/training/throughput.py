@@ -16,8 +16,8 @@ import torch
 
 from benchmarks.training.problem import make_problem
 from romkit import provenance
+from romkit.engine.fast_path import Captured, Traced
 from romkit.engine.threads import one_thread
-from romkit.engine.training_step import Captured, compile_anew
 from romkit.files import atomic
 from romkit.training.optimizers import Adam
 from romkit.training.optimizers.base import Step
@@ -47,10 +47,10 @@ def measure(system: str, seeds: int, device: torch.device, steps: int) -> dict[s
     objective.to(device)
     optimizer = Adam(clip=problem.plan.snapshots.clip)
     step = optimizer.make_step(flat.function(objective), flat)
-    compiled = compile_anew(step, device)
+    compiled = Traced(step)
     ways: dict[str, Step] = {"eager": step, "compiled": compiled}
     if device.type == "cuda":
-        ways["graph"] = Captured(compiled)
+        ways |= {"captured": Captured(step), "compiled and captured": Captured(compiled)}
     state = optimizer.start(flat.read(), flat)
     batch = next(problem.batches(problem.seeds))
     rate = torch.full((seeds, 1), 1e-3, device=device)

@@ -8,6 +8,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import checks
+from romkit.arrays import Constants
 from romkit.bases.weights import Weight, weigher
 from romkit.boundary import Count, checked
 from romkit.data import DIMS, check_states
@@ -96,7 +97,8 @@ class Basis(Display):
         self.modes, self.dual = _orthonormal(modes, dual)
         self.singular_values = None if singular_values is None else _float64("singular_values", singular_values, (r,))
         self.energy = None if energy is None else _float64("energy", energy, (r,))
-        self._casts: dict[tuple[torch.dtype, torch.device], tuple[Tensor, Tensor, Tensor]] = {}
+        plain = self.dual is self.modes
+        self._constants = Constants(self.mean, self.modes) if plain else Constants(self.mean, self.modes, self.dual)
 
     @property
     def size(self) -> int:
@@ -112,27 +114,27 @@ class Basis(Display):
     def encode(self, x: Tensor) -> Tensor:
         """y = Vᵀ W (x - x̄): (..., n) -> (..., r)."""
         checks.last_axis("x", x.shape, self.size, "the components of the states that the basis is of")
-        mean, _, dual = self._as(x)
+        mean, *_, dual = self._constants.like(x)
         return (x - mean) @ dual
 
     @checked
     def decode(self, y: Tensor) -> Tensor:
         """x = x̄ + V y: (..., r) -> (..., n)."""
         checks.last_axis("y", y.shape, self.rank, "coordinates in the basis")
-        mean, modes, _ = self._as(y)
+        mean, modes = self._constants.like(y)[:2]
         return mean + y @ modes.mT
 
     @checked
     def encode_tangent(self, v: Tensor) -> Tensor:
         """Vᵀ W v of velocities v (..., n): (..., r)."""
         checks.last_axis("v", v.shape, self.size, "the components of the states that the basis is of")
-        return v @ self._as(v)[2]
+        return v @ self._constants.like(v)[-1]
 
     @checked
     def decode_tangent(self, w: Tensor) -> Tensor:
         """V w: (..., r) -> (..., n)."""
         checks.last_axis("w", w.shape, self.rank, "coordinates in the basis")
-        return w @ self._as(w)[1].mT
+        return w @ self._constants.like(w)[1].mT
 
     @checked
     def project(self, data: xr.Dataset) -> xr.Dataset:
@@ -185,15 +187,6 @@ class Basis(Display):
     def __repr__(self) -> str:
         held = "" if self.energy is None else f", {1 - self.energy[-1].item():.1e} of the energy left"
         return f"Basis({self.rank} modes of {self.size} components{held})"
-
-    def _as(self, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Mean, modes and dual in the precision and on the device of a tensor; each kind is made once."""
-        kind = (like.dtype, like.device)
-        if kind not in self._casts:
-            modes = self.modes.to(like)
-            dual = modes if self.dual is self.modes else self.dual.to(like)
-            self._casts[kind] = (self.mean.to(like), modes, dual)
-        return self._casts[kind]
 
 
 @checked

@@ -89,7 +89,7 @@ def _directions(x: Tensor, weighted: Tensor, rank: int, weigh: Weigher) -> Tenso
     if count <= min(n, EXACT):
         found = x.mT @ _leading(x @ weighted.mT, rank)
     elif n <= EXACT:
-        unit = orthonormalised(torch.eye(n, dtype=x.dtype), weigh)
+        unit = orthonormalised(torch.eye(n, dtype=x.dtype, device=x.device), weigh)
         found = unit @ _leading(unit.mT @ (weighted.mT @ weighted) @ unit, rank)
     else:
         return _random_directions(x, weighted, rank)
@@ -100,7 +100,7 @@ def _directions(x: Tensor, weighted: Tensor, rank: int, weigh: Weigher) -> Tenso
 def _random_directions(x: Tensor, weighted: Tensor, rank: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)  # a basis is a function of its snapshots
     columns = min(rank + OVERSAMPLING, *x.shape)
-    subspace = x.mT @ torch.randn(len(x), columns, generator=generator, dtype=x.dtype)
+    subspace = x.mT @ torch.randn(len(x), columns, generator=generator, dtype=x.dtype).to(x.device)
     for _ in range(POWER):
         subspace = x.mT @ torch.linalg.qr(weighted @ torch.linalg.qr(subspace).Q).Q
     return subspace

@@ -12,18 +12,20 @@ from romkit.bases.streaming import stream
 from romkit.bases.weights import Weight, weigher
 from romkit.boundary import Count, FilePath, Positive, checked
 from romkit.data import DIMS, check_states
+from romkit.engine.devices import Device
 from romkit.errors import InputError
 
 
 @checked
 def basis(
-    data: xr.Dataset | np.ndarray | Tensor,
+    data: xr.Dataset | Tensor | np.ndarray,
     rank: Count = 64,
     weight: Weight = None,
     tolerance: Positive | None = None,
     *,
     chunk: Count | None = None,
     checkpoint: FilePath | None = None,
+    device: Device | None = None,
 ) -> Basis:
     """The leading modes of snapshots: the subspace that is nearest to them in the metric W.
 
@@ -35,6 +37,7 @@ def basis(
         chunk: snapshots in memory at a time, for data that are larger than it: a dataset that xarray reads lazily from
             netCDF or zarr, with dask or without. It is read three or four times.
         checkpoint: with `chunk`, a file from which an interrupted call goes on.
+        device: "cpu" or "cuda", where to compute; by default where the snapshots are. The basis is on the CPU.
 
     Returns:
         Mean, modes with Vᵀ W V = I, singular values, energy. In float64, by the method of snapshots up to 1500 of them,
@@ -54,7 +57,7 @@ def basis(
         >>> basis.modes.shape, round(float(basis.energy[-1]), 6)
         (torch.Size([3, 2]), 1.0)
     """
-    x = _snapshots(data) if chunk is None else None
+    x = _snapshots(data, device) if chunk is None else None
     count, n = x.shape if chunk is None else _lazy(data)
     if rank > min(count, n) and tolerance is None:
         expected, fix = f"at most {min(count, n)}, the number of snapshots or of their components", "give a smaller one"
@@ -64,7 +67,7 @@ def basis(
         mean = x.mean(0)
         modes, sigma, energy = decompose(x - mean, rank, weigh)
     else:
-        mean, (modes, sigma, energy) = stream(data, rank, weigh, chunk, checkpoint)
+        mean, (modes, sigma, energy) = stream(data, rank, weigh, chunk, checkpoint, device)
     share = (sigma**2).cumsum(0) / energy
     kept = len(sigma) if tolerance is None else _smallest(share, tolerance, rank)
     if tolerance is None and len(sigma) < rank:
@@ -81,14 +84,14 @@ def _lazy(data: object) -> tuple[int, int]:
     return data["state"].size // data.sizes["component"], data.sizes["component"]
 
 
-def _snapshots(data: xr.Dataset | np.ndarray | Tensor) -> Tensor:
+def _snapshots(data: xr.Dataset | np.ndarray | Tensor, device: torch.device | None) -> Tensor:
     """(N, n), float64."""
     if isinstance(data, xr.Dataset):
         values = check_states(data)["state"].transpose(*DIMS).values
-        rows = torch.as_tensor(values.reshape(-1, values.shape[-1])).double()
+        rows = torch.as_tensor(values.reshape(-1, values.shape[-1])).to(device, torch.float64)
         there = rows.isfinite().all(-1)  # the others are missing
         return rows if bool(there.all()) else rows[there]
-    x = arrays.tensor("data", data).detach().to("cpu", torch.float64)
+    x = arrays.tensor("data", data).detach().to(device, torch.float64)
     if x.ndim != 2 or 0 in x.shape:
         fix = "give a row for each snapshot"
         raise InputError("data", expected="snapshots (N, n)", got=f"shape {tuple(x.shape)}", fix=fix)

@@ -37,7 +37,12 @@ Tensors = dict[str, Tensor]
 
 
 def stream(
-    data: xr.Dataset, rank: int, weigh: Weigher, chunk: int, checkpoint: str | os.PathLike | None
+    data: xr.Dataset,
+    rank: int,
+    weigh: Weigher,
+    chunk: int,
+    checkpoint: str | os.PathLike | None,
+    device: torch.device | None = None,
 ) -> tuple[Tensor, Decomposition]:
     """Mean (n,) and leading modes of the snapshots of a dataset that need not fit into memory.
 
@@ -47,8 +52,9 @@ def stream(
         weigh: u (n, k) -> W u.
         chunk: snapshots in memory at a time.
         checkpoint: a file from which an interrupted call goes on; removed at the end.
+        device: where blocks are summed up, the CPU by default.
     """
-    blocks = _Blocks(data, chunk)
+    blocks = _Blocks(data, chunk, device)
     columns = min(rank + OVERSAMPLING, blocks.count, blocks.size)
     state = _Progress(checkpoint, {"blocks": len(blocks), "columns": columns, "n": blocks.size, "count": blocks.count})
 
@@ -66,7 +72,7 @@ def stream(
         return {**found, "image": found["image"] + image, "gram": found["gram"] + gram}
 
     found = state.run(0, blocks, {}, summarise)
-    image, before = found.get("factor"), torch.zeros(0, dtype=torch.float64)
+    image, before = found.get("factor"), torch.zeros(0, dtype=torch.float64, device=device)
     for number in range(max(1, state.begun), PASSES + 1):
         fresh = {} if number == state.begun else _fresh(found, image, before, weigh)
         found = state.run(number, blocks, fresh, iterate)
@@ -92,8 +98,8 @@ def _fresh(found: Tensors, image: Tensor, before: Tensor, weigh: Weigher) -> Ten
 class _Blocks:
     """The snapshots of a dataset, (chunk, n) at a time, in their order."""
 
-    def __init__(self, data: xr.Dataset, chunk: int):
-        self.state, self.chunk = data["state"].transpose(*DIMS), chunk
+    def __init__(self, data: xr.Dataset, chunk: int, device: torch.device | None):
+        self.state, self.chunk, self.device = data["state"].transpose(*DIMS), chunk, device
         self.size = self.state.sizes["component"]
         trajectories, times = self.state.sizes["trajectory"], self.state.sizes["time"]
         self.count = trajectories * times
@@ -105,7 +111,7 @@ class _Blocks:
     def since(self, first: int) -> Iterator[Tensor]:
         for k, i in self.parts[first:]:
             block = self.state.isel(trajectory=k, time=slice(i, i + self.chunk)).values
-            x = torch.from_numpy(np.asarray(block, dtype=np.float64))
+            x = torch.from_numpy(np.asarray(block)).to(self.device, torch.float64)
             if not bool(x.isfinite().all()):
                 got, fix = f"NaN or infinity in trajectory {k}, times from {i}", "drop those snapshots"
                 raise InputError("data", expected="finite snapshots", got=got, fix=fix)
@@ -134,12 +140,13 @@ class _Progress:
         """What pass `number` sums up, from the block where it was stopped."""
         begin = 0
         if self.header is not None and self.begun >= number:
-            found, begin = self.tensors, len(blocks) if self.begun > number else self.header["block"]
+            found = {name: tensor.to(blocks.device) for name, tensor in self.tensors.items()}
+            begin = len(blocks) if self.begun > number else self.header["block"]
         for index, x in enumerate(blocks.since(begin), begin + 1):
             found = add(found, x)
             if self.file is not None and (index == len(blocks) or time.monotonic() - self.saved > SECONDS):
                 header = {"streaming": self.identity, "pass": number, "block": index}
-                sealed.write(self.file, "checkpoint", header, found)
+                sealed.write(self.file, "checkpoint", header, {name: tensor.cpu() for name, tensor in found.items()})
                 self.saved = time.monotonic()
         return found
 

@@ -52,7 +52,7 @@ def _by_matrix(weight: sparse.sparray | sparse.spmatrix, n: int) -> Callable[[Te
         raise InputError("weight", expected="a positive definite matrix", got=f"diagonal, {_worst(diagonal)}", fix=fix)
     if abs(matrix - matrix.T).max() > 1e-12 * abs(matrix).max():
         raise InputError("weight", expected="a symmetric matrix", got="another", fix="give (W + W.T) / 2")
-    return lambda u: torch.from_numpy(matrix @ u.numpy())
+    return lambda u: torch.from_numpy(matrix @ u.numpy(force=True)).to(u)  # also of a GPU, there and back
 
 
 def _worst(values: Tensor) -> str:

@@ -1,7 +1,8 @@
 """The one room for speed: what batches, compiles, and chooses devices and threads.
 
-Two engines run the same mathematics: `torch`, one call after the other on any device, and `compiled`, the recorded
-field and the loop around it as native code, on a CPU. "auto" compiles where that pays and is possible.
+Two engines run the same mathematics: `torch`, one call after the other on any device, and `compiled`: on a CPU the
+recorded field and the loop around it as native code, on a GPU the step as one launch. "auto" compiles where that pays
+and is possible.
 """
 
 from typing import Annotated, TypeVar
@@ -9,6 +10,7 @@ from typing import Annotated, TypeVar
 from torch import Tensor
 
 from romkit import checks
+from romkit.engine.captured import CapturedSteps, Step
 from romkit.engine.compiled import Kernel, Recording, Unavailable, Unsupported, record, warn_once
 from romkit.errors import InputError
 from romkit.types import Field
@@ -25,6 +27,9 @@ FEW = 400
 
 CALL, NUMBER = 5e-6, 1e-9
 """Seconds in torch: of a call (2 to 8 µs on a free core), and of a number it computes (batches of 100 members)."""
+
+FUSED = 200_000
+"""Evaluations of a field on a GPU from which compiling its step pays."""
 
 COMPILER, COMPILER_PER_CALL = 1.0, 0.015
 """Seconds of the compiler: 1.3 for 10 calls (the field of Lorenz96), 2 for 64 (its Galerkin field), 6 for 436 (the
@@ -60,6 +65,36 @@ def compiled_if(
             raise InputError("engine", expected="a field to compile", got=str(verdict), fix="take 'auto'") from verdict
         if isinstance(verdict, Unavailable):
             warn_once(f"long runs go through torch, which is slower: {verdict}; engine='torch' does so in silence")
+        return None, f"torch ({verdict})"
+
+
+def captured_if(
+    engine: str, step: Step, field: Field, times: Tensor, y: Tensor, h: Tensor, evaluations: float
+) -> tuple[CapturedSteps | None, str]:
+    """The same of a state on a GPU: the step that is launched there, or None where torch is to make its calls.
+
+    Args:
+        engine: one of `ENGINES`.
+        step: of the method.
+        field: f(t, y).
+        times: (K,) of the run.
+        y: (..., d) where it starts.
+        h: length of a step.
+        evaluations: of the field, in the run.
+
+    Raises:
+        InputError: "compiled" was asked for, and is not possible.
+    """
+    if engine == "torch":
+        return None, "torch"
+    if engine == "auto" and evaluations < FEW:
+        return None, "torch (too short a run to capture)"
+    fused = engine == "compiled" or evaluations >= FUSED
+    try:
+        return CapturedSteps(step, field, times[0], y, h, fused=fused), "compiled" if fused else "captured"
+    except Unsupported as verdict:
+        if engine == "compiled":
+            raise InputError("engine", expected="a field to compile", got=str(verdict), fix="take 'auto'") from verdict
         return None, f"torch ({verdict})"
 
 

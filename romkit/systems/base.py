@@ -17,6 +17,7 @@ from romkit.boundary import Codes, Hooks, Positive, Seed, Time, Times, checked, 
 from romkit.data import ContextParameter
 from romkit.data.context import bound_context, varies
 from romkit.engine import Engine
+from romkit.engine.devices import Device
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.problem import FirstOrder, Parts, Problem, euclidean
@@ -153,7 +154,9 @@ class System(Hooks, abc.ABC):
         return bound(self.rhs, context if varies(context) else self._context_tensor(context, named))
 
     @checked
-    def through(self, basis: Basis, data: xr.Dataset | None = None, *, tolerance: Positive | None = None) -> "System":
+    def through(
+        self, basis: Basis, data: xr.Dataset | None = None, *, tolerance: Positive | None = None, device: Device = "cpu"
+    ) -> "System":
         """The system in the coordinates of a basis, at a cost that does not depend on n: see `SystemThroughBasis`.
 
         Without error from its `terms`; with training data from a few rows (`rhs_rows`) that are chosen on them.
@@ -161,12 +164,12 @@ class System(Hooks, abc.ABC):
         Args:
             basis: of the states.
             data: training data, or their coordinates in the basis.
-            tolerance: share of the energy of right-hand sides that may be left out; by default that which the basis
-                leaves out of the states.
+            tolerance: share of the energy of right-hand sides that may be left out; by default that of the basis.
+            device: where tensors are computed: "cpu", or "cuda" where the terms are calls to torch.
         """
         from romkit.systems.through import through  # to a System itself
 
-        return through(self, basis, data, tolerance)
+        return through(self, basis, data, tolerance, device)
 
     @hook
     def quadratic(self, context: Context) -> Quadratic | None:

@@ -41,11 +41,13 @@ class Projected:
     Args:
         terms: of degree 0, 1 and 2.
         basis: x̄, V and W.
+        device: where they are computed.
     """
 
-    def __init__(self, terms: Sequence[Term], basis: Basis):
+    def __init__(self, terms: Sequence[Term], basis: Basis, device: torch.device):
         columns = torch.cat([basis.mean.unsqueeze(0), basis.modes.mT])  # ŷ = (1, y) are the coordinates in these
-        images = [_image(term, columns, basis.dual) for term in terms]
+        there = (columns.to(device), basis.dual.to(device))
+        images = [[None if part is None else part.cpu() for part in _image(term, *there)] for term in terms]
         self.coefficients = [term.coefficient for term in terms]
         self.constant = [image[0] for image in images]
         self.linear = [image[1] for image in images]
@@ -110,7 +112,7 @@ def _rows(y: Tensor, matrix: Tensor) -> Tensor:
 def _image(term: Term, columns: Tensor, dual: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """Constant (r,), linear (r, r) and quadratic (r (r + 1) / 2, r) part of a term in coordinates; None where zero."""
     if term.degree == 0:
-        return term.form() @ dual, None, None
+        return term.form().to(dual) @ dual, None, None
     if term.degree == 1:
         image = term.form(columns) @ dual
         return image[0], image[1:], None

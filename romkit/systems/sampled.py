@@ -6,6 +6,7 @@ import torch
 from scipy import linalg
 from torch import Tensor
 
+from romkit.arrays import Constants
 from romkit.bases import Basis
 from romkit.boundary import behind
 from romkit.errors import InputError
@@ -43,20 +44,23 @@ class Sampled:
         self.rows = chosen_rows(rates.modes, number)
         stencil = _checked(system.stencil(self.rows), number, basis.size)
         self.shape, points = stencil.shape, stencil.flatten()
-        self.mean, self.modes = basis.mean[points], basis.modes[points].mT.contiguous()
+        mean, modes = basis.mean[points], basis.modes[points].mT.contiguous()
         fit, seen = torch.linalg.pinv(rates.modes[self.rows]), rates.modes[self.rows]
-        self.weights = (basis.dual.mT @ rates.modes @ fit).mT.contiguous()
-        self.constant = basis.encode_tangent(rates.mean) - rates.mean[self.rows] @ self.weights
+        weights = (basis.dual.mT @ rates.modes @ fit).mT.contiguous()
+        constant = basis.encode_tangent(rates.mean) - rates.mean[self.rows] @ weights
         self.mean_at_rows, self.unseen = rates.mean[self.rows], torch.eye(number, dtype=fit.dtype) - seen @ fit
+        self._constants = Constants(self.rows, mean, modes, constant, weights, self.mean_at_rows, self.unseen)
         self.rhs_rows, self.reach = behind(system.rhs_rows), math.inf
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading axes."""
-        return self.constant.to(y) + self._rows(t, y, c) @ self.weights.to(y)
+        _, _, _, constant, weights, _, _ = self._constants.like(y)
+        return constant + self._rows(t, y, c) @ weights
 
     def residual(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """(...) norm of what the modes of right-hand sides leave of the rows: how far f is from those of training."""
-        return ((self._rows(t, y, c) - self.mean_at_rows) @ self.unseen).norm(dim=-1)
+        *_, mean_at_rows, unseen = self._constants.like(y)
+        return ((self._rows(t, y, c) - mean_at_rows) @ unseen).norm(dim=-1)
 
     def distance(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """(...) the residual, 1 at `REACH` times the largest of the training data."""
@@ -69,8 +73,8 @@ class Sampled:
         return self
 
     def _rows(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        x = (self.mean.to(y) + y @ self.modes.to(y)).unflatten(-1, self.shape)
-        return self.rhs_rows(t, self.rows, x, c)
+        rows, mean, modes, *_ = self._constants.like(y)
+        return self.rhs_rows(t, rows, (mean + y @ modes).unflatten(-1, self.shape), c)
 
 
 def gives_rows(system: System) -> bool:

@@ -6,12 +6,16 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.bases import Basis, weigher
+from romkit.boundary import checked
+from romkit.broadcast import align
+from romkit.data.context import varies
 from romkit.errors import InputError
 from romkit.problem import Parts
 from romkit.systems.base import System
 from romkit.systems.quadratic import Projected, Quadratic
 from romkit.systems.rates import basis_of_rates, training_data
 from romkit.systems.sampled import OVERSAMPLING, Sampled, gives_rows
+from romkit.types import ContextFunction, Field
 
 METRIC = 1e-8
 """Largest error of Vᵀ W V = I in the metric of the system."""
@@ -56,6 +60,21 @@ class SystemThroughBasis(System):
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         return self.image.rate(t, x, c)
 
+    @checked
+    def field(self, context: Tensor | float | ContextFunction | None = None, **named: object) -> Field:
+        """As `System.field`; tensors are summed at a context that stays once, and not at every evaluation."""
+        if isinstance(self.image, Sampled) or varies(context):
+            return super().field(context, **named)
+        c, kinds = self._context_tensor(context, named), {}
+
+        def f(t: Tensor, y: Tensor) -> Tensor:
+            kind = (y.ndim, y.dtype, y.device)
+            if kind not in kinds:
+                kinds[kind] = self.image.at(align(c.to(y), y))
+            return kinds[kind](y)
+
+        return f
+
     def quadratic(self, context: Tensor) -> Quadratic | None:
         return self.image.at(context) if isinstance(self.image, Projected) else None
 
@@ -72,7 +91,9 @@ class SystemThroughBasis(System):
         return self.full.test_contexts()
 
 
-def through(system: System, basis: Basis, data: xr.Dataset | None, tolerance: float | None) -> SystemThroughBasis:
+def through(
+    system: System, basis: Basis, data: xr.Dataset | None, tolerance: float | None, device: torch.device
+) -> SystemThroughBasis:
     """See `System.through`.
 
     Raises:
@@ -80,7 +101,7 @@ def through(system: System, basis: Basis, data: xr.Dataset | None, tolerance: fl
             basis; data of another system.
     """
     check_fits(system, basis)
-    image = _projected(system, basis) if data is None else _sampled(system, basis, data, tolerance)
+    image = _projected(system, basis, device) if data is None else _sampled(system, basis, data, tolerance)
     return SystemThroughBasis(system, basis, image)
 
 
@@ -100,9 +121,9 @@ def check_fits(system: System, basis: Basis) -> None:
         raise InputError("basis", expected=f"modes orthonormal in the metric of {system.name}", got=got, fix=fix)
 
 
-def _projected(system: System, basis: Basis) -> Projected:
+def _projected(system: System, basis: Basis, device: torch.device) -> Projected:
     if terms := system.terms():
-        return Projected(terms, basis)
+        return Projected(terms, basis, device)
     if gives_rows(system):
         expected, fix = "training data, on which rows are chosen", "give those that the basis was made of"
         raise InputError("data", expected=expected, got="none", fix=fix)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from romkit import checks
 from romkit.boundary import checked
-from romkit.engine.training_step import compile_anew
+from romkit.engine.fast_path import compile_anew
 from romkit.integrators import DYNAMICS
 from romkit.progress import track
 from romkit.projections import Projection, stack, unstack

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from romkit import checks
 from romkit.boundary import Count, Share, checked
 from romkit.data import whole_trajectories
-from romkit.engine.training_step import compile_anew
+from romkit.engine.fast_path import compile_anew
 from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, LatentField
 from romkit.problem import ConstantPath

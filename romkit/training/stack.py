@@ -5,20 +5,21 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
 import xarray as xr
 
+from romkit.engine.fast_path import accelerate, fast_or_eager
 from romkit.engine.threads import one_thread
-from romkit.engine.training_step import compiled_or_eager
 from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
 from romkit.training.checkpoint import Checkpoint, digest
 from romkit.training.loop import train
 from romkit.training.loss import Objective, attached
 from romkit.training.phase_fit import phase_fit
-from romkit.training.pipeline import AnyBatch, Batch
+from romkit.training.pipeline import AnyBatch, Batch, batches_per_epoch
 from romkit.training.recipe import Recipe
 from romkit.training.rollouts import refine
 from romkit.training.watch import Watch
@@ -33,6 +34,9 @@ By benchmarks/training/RESULTS.md a row takes an NcAE 4 us less on Lorenz96 and 
 back after 5 million rows and 30 s after 3 million; twice that and more is sure to pay. The number decides alone, never
 a clock: compiled and eager training differ by rounding, and a seed must mean the same everywhere.
 """
+
+LONG_RUN_ON_GPU = 3000
+"""Steps of a run on a GPU from which compiling pays, and capturing alone, which shorter ones do, is slower."""
 
 Reports = list[dict[str, object]]
 
@@ -100,14 +104,20 @@ class Run:
         plan, checkpoint = self.plan.snapshots, None
         if self.checkpoint is not None:
             checkpoint = self._checkpoint(Path(self.checkpoint), objective.projection, rows, seeds)
-        compiled = self._compiled(plan.epochs * len(rows.y) * len(seeds) >= LONG_RUN and not callable(plan.optimizer))
+        on_gpu, long = self.device.type == "cuda", plan.epochs * len(rows.y) * len(seeds) >= LONG_RUN
+        if on_gpu:
+            long = plan.epochs * batches_per_epoch(len(rows.y), plan.batch_size) >= LONG_RUN_ON_GPU
+        one_function = not callable(plan.optimizer)  # others may look at values
+        compiled = self._compiled(long and one_function)
+        accelerated = partial(accelerate, device=self.device, compiled=compiled)
         watching = {"checkpoint": checkpoint, "watch": self.watch, "held_out": self._held_out(objective.projection)}
         with one_thread():
-            history, compiled = compiled_or_eager(
-                lambda fast: train(objective, rows, plan, seeds, compiled=fast, **watching), compiled
+            history, fast = fast_or_eager(
+                lambda fast: train(objective, rows, plan, seeds, accelerated=accelerated if fast else None, **watching),
+                compiled or (on_gpu and one_function and self.engine == "auto"),
             )
         shared = {"seconds": history.seconds, "seeds_in_stack": len(seeds)}
-        shared |= {"compiled": compiled, "captured": compiled and rows.y.is_cuda}
+        shared |= {"compiled": compiled and fast, "captured": on_gpu and fast}
         columns = zip(history.alive.tolist(), history.losses.T.tolist(), strict=True)
         reports = [{"diverged": not alive, "losses": losses, **shared} for alive, losses in columns]
         if self.held_out is not None:
@@ -127,14 +137,14 @@ class Run:
             return [{}] * len(seeds)
         common = (objective, rows, self.data, self.system, self.plan.rollouts, seeds, self.plan.snapshots.batch_size)
         with one_thread():
-            return compiled_or_eager(lambda fast: refine(*common, compiled=fast), self._compiled(True))[0]
+            return fast_or_eager(lambda fast: refine(*common, compiled=fast), self._compiled(True))[0]
 
     def _timing(self, objective: Objective, rows: AnyBatch, seeds: Sequence[int]) -> Reports:
         if self.plan.phase is None:
             return [{}] * len(seeds)
         common = (objective, rows, self.data, self.system, self.plan.timing, seeds)
         with one_thread():
-            return compiled_or_eager(lambda fast: phase_fit(*common, compiled=fast), self._compiled(True))[0]
+            return fast_or_eager(lambda fast: phase_fit(*common, compiled=fast), self._compiled(True))[0]
 
     def _compiled(self, pays: bool) -> bool:
         return self.engine == "compiled" or (self.engine == "auto" and pays and shutil.which("c++") is not None)

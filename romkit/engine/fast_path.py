@@ -1,8 +1,9 @@
 """The fast path of a function of tensors: compiled by torch, and on a GPU also captured as one CUDA graph."""
 
+import contextlib
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import torch
@@ -28,15 +29,13 @@ WARM_UP = 3
 """Runs before the capture, in which torch compiles the step and its libraries allocate their workspaces."""
 
 
-def accelerate(step: F, device: torch.device) -> F:
+def accelerate(step: F, device: torch.device, *, compiled: bool = True) -> F:
     """`step`, a pure function of tensors on `device`, compiled, and on a GPU captured in one graph.
 
     All arguments and results are tensors or nested tuples of tensors, and all calls have the shapes of the first.
     """
-    if device.type == "cpu" and sys.platform == "linux":
-        return Traced(step)
-    compiled = compile_anew(step, device)
-    return Captured(compiled) if device.type == "cuda" else compiled
+    step = Traced(step) if compiled else step
+    return Captured(step) if device.type == "cuda" else step
 
 
 def compile_anew(function: F, device: torch.device) -> F:
@@ -52,17 +51,16 @@ def compile_anew(function: F, device: torch.device) -> F:
 
     own.__code__ = own.__code__.replace()
     _hush()
-    quick = device.type == "cpu" and sys.platform == "linux"
-    return torch.compile(own, dynamic=False, options=dict(QUICK_START) if quick else None)
+    return torch.compile(own, dynamic=False, options=_options(device))
 
 
-def compiled_or_eager(run: Callable[[bool], T], compiled: bool) -> tuple[T, bool]:
-    """What run(compiled) gives and whether it was compiled; run(False) where that fails, with a warning.
+def fast_or_eager(run: Callable[[bool], T], fast: bool) -> tuple[T, bool]:
+    """What run(fast) gives and whether it was fast; run(False) where that fails, with a warning.
 
     A run must change nothing before it ends. Compilers and drivers differ from machine to machine, and training is the
     same without, only slower. An error that has another cause comes again from run(False).
     """
-    if compiled:
+    if fast:
         try:
             return run(True), True
         except RuntimeError as failure:  # of torch.compile, or of the capture of a CUDA graph
@@ -72,7 +70,7 @@ def compiled_or_eager(run: Callable[[bool], T], compiled: bool) -> tuple[T, bool
 
 
 class Traced:
-    """A function of tensors as the operations of its first call, compiled for a CPU.
+    """A function of tensors as the operations of its first call, compiled for the device that these are on.
 
     Dynamo's analysis of the Python behind the operations takes seconds, and a pure function does without; the price is
     that no gradient goes through the result. Arguments and results are nested tuples of tensors.
@@ -100,7 +98,7 @@ class Traced:
             graph = make_fx(flat)(*leaves)
             for node in graph.graph.nodes:
                 node.meta.clear()  # the compiler works out shapes itself, and takes offence at those of another
-            return torch._inductor.compile(graph, leaves, options=dict(QUICK_START))
+            return torch._inductor.compile(graph, leaves, options=_options(leaves[0].device))
         except Exception as failure:  # whatever the compiler raises
             raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
 
@@ -127,16 +125,40 @@ class Captured:
     def _capture(self, arguments: tuple[object, ...]) -> None:
         fixed = pytree.tree_map(Tensor.clone, arguments)
         self.inputs = pytree.tree_leaves(fixed)
-        aside = torch.cuda.Stream()
-        aside.wait_stream(torch.cuda.current_stream())
+        self.graph, self.results = captured(self.function, fixed)
+
+
+def captured(function: Callable[..., T], arguments: tuple[object, ...]) -> tuple[torch.cuda.CUDAGraph, T]:
+    """What launches function(*arguments) again, on the same memory, and the results that it writes.
+
+    Raises:
+        RuntimeError: the function cannot be compiled, or needs values on the CPU.
+    """
+    aside, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    aside.wait_stream(torch.cuda.current_stream())
+    with _capturable_algebra():
         with torch.cuda.stream(aside):
             for _ in range(WARM_UP):
-                self.function(*fixed)
+                function(*arguments)
         torch.cuda.current_stream().wait_stream(aside)
-        graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            self.results = self.function(*fixed)
-        self.graph = graph
+            results = function(*arguments)
+    return graph, results
+
+
+@contextlib.contextmanager
+def _capturable_algebra() -> Iterator[None]:
+    """Solves go through NVIDIA's library: the other that torch chooses from waits for the GPU, and ends a capture."""
+    before = torch.backends.cuda.preferred_linalg_library()
+    torch.backends.cuda.preferred_linalg_library("cusolver")
+    try:
+        yield
+    finally:
+        torch.backends.cuda.preferred_linalg_library(before)
+
+
+def _options(device: torch.device) -> dict[str, object]:
+    return dict(QUICK_START) if device.type == "cpu" and sys.platform == "linux" else {}
 
 
 def _hush() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import romkit
-from romkit.engine.training_step import compile_anew
+from romkit.engine.fast_path import compile_anew
 
 CPU = torch.device("cpu")
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -62,3 +62,12 @@ def test_where_the_compiler_fails_training_goes_on_without(lorenz_data, monkeypa
     assert not fallen.report["seeds"][0]["compiled"]
     for one, other in zip(eager.parameters(), fallen.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+@needs_gpu
+def test_short_trainings_on_a_gpu_are_captured(lorenz_data):
+    settings = {"seeds": [0, 1], "epochs": 3, "batch_size": 100, "device": "cuda"}
+    eager = romkit.fit("ncae", lorenz_data, **settings, engine="torch").report["seeds"]
+    captured = romkit.fit("ncae", lorenz_data, **settings).report["seeds"]
+    assert (captured[0]["captured"], captured[0]["compiled"]) == (True, False)
+    assert captured[0]["losses"] == pytest.approx(eager[0]["losses"], rel=1e-3)
