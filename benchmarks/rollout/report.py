@@ -102,11 +102,11 @@ def _row(name: str, result: dict[str, float], own: float, ours: float, contexts:
 
 def _floor(floor: dict[str, float], ours: float) -> str:
     return f"""
-The floor: {floor["kiloflop"]:.1f} kflop of matrix products per step and trajectory take {floor["arithmetic_us"]:.3f} \
-µs at the rate of a large product ({floor["peak_gflop_per_s"]:.0f} Gflop/s in float64); reading weights, biases and \
-slopes ({floor["kilobyte"]:.1f} kB) takes {floor["memory_us"]:.3f} µs. romkit takes \
-{ours / floor["arithmetic_us"]:.1f} times as long as the arithmetic, which leaves out the {_ROOTS} square \
-roots and as many divisions of the activations.
+The floor: {floor["kiloflop"]:.1f} kflop of matrix products per step and trajectory take \
+{_digits(floor["arithmetic_us"])} µs at the rate of a large product ({floor["peak_gflop_per_s"]:.0f} Gflop/s in \
+float64); reading weights, biases and slopes ({floor["kilobyte"]:.1f} kB) takes {_digits(floor["memory_us"])} µs. \
+romkit takes {_digits(ours / floor["arithmetic_us"])} times as long as the arithmetic, which leaves out the {_ROOTS} \
+square roots and as many divisions of the activations.
 """
 
 
@@ -142,6 +142,14 @@ def _digits(x: float) -> str:
     return f"{x:.3g}" if x < 1000 else f"{x:.0f}"
 
 
+def write(folder: Path = FOLDER) -> None:
+    """RESULTS.md, and RESULTS-cuda.md of a GPU, if there are such results."""
+    for suffix in ("", "-cuda"):
+        results = folder / f"results{suffix}.json"
+        if results.exists():
+            with atomic(folder / f"RESULTS{suffix}.md") as temporary:
+                temporary.write_text(page(json.loads(results.read_text())))
+
+
 if __name__ == "__main__":
-    with atomic(FOLDER / "RESULTS.md") as temporary:
-        temporary.write_text(page(json.loads((FOLDER / "results.json").read_text())))
+    write()

@@ -82,11 +82,10 @@ def main(config: Config, device: str = "cpu", folder: Path = FOLDER) -> None:
     with one_thread(), torch.no_grad():
         found = measure(config, device)
     suffix = "" if device == "cpu" else f"-{device}"
-    page = report.page(found)
-    for name, text in ((f"results{suffix}.json", json.dumps(found, indent=1) + "\n"), (f"RESULTS{suffix}.md", page)):
-        with atomic(folder / name) as temporary:
-            temporary.write_text(text)
-    print(page)
+    with atomic(folder / f"results{suffix}.json") as temporary:
+        temporary.write_text(json.dumps(found, indent=1) + "\n")
+    report.write(folder)
+    print(report.page(found))
 
 
 @contextlib.contextmanager

@@ -6,13 +6,14 @@ from pathlib import Path
 from romkit.files import atomic
 
 FOLDER = Path(__file__).parent
+WAYS = ("eager", "compiled", "captured", "compiled and captured")
 HEAD = """| contestant | ms per seed and step | range | of geoopt's | of JAX's | of the arithmetic | start, s |
 |---|---|---|---|---|---|---|
 """
 
 
-def page(found: dict[str, object]) -> str:
-    """The text of RESULTS.md."""
+def page(found: dict[str, object], throughput: dict[str, dict]) -> str:
+    """The text of RESULTS.md, from results.json and throughput.json."""
     config, versions = found["config"], found["versions"]
     used = ", ".join(f"{name} {versions[name]}" for name in ("torch", "geoopt", "jax") if name in versions)
     intro = f"""# Results
@@ -23,7 +24,8 @@ take turns ({config["steps"]} steps of every seed each, {config["plain_steps"]} 
 Times are CPU times of the process, so that other users of the machine count less; wall times are in results.json. \
 *Start* is the wall time of the first step; of what is compiled, in a fresh process with empty caches.
 """
-    return intro + "".join(_section(name, system) for name, system in found["systems"].items())
+    sections = (_section(name, system) for name, system in found["systems"].items())
+    return intro + "".join(sections) + _throughput(found, throughput)
 
 
 def _section(name: str, system: dict[str, object]) -> str:
@@ -64,6 +66,43 @@ moving their operands and results once inside the cache takes {floor["memory_ms"
 """
 
 
+def _throughput(found: dict[str, object], throughput: dict[str, dict]) -> str:
+    measured = {tuple(name.split("/")): entry for name, entry in throughput.items()}
+    on_gpu = {name: entry for name, entry in measured.items() if name[1] == "cuda"}
+    if not on_gpu:
+        return ""
+    device = {entry["device"] for entry in on_gpu.values()}
+    versions = {entry["versions"]["torch"] for entry in on_gpu.values()}
+    lines = "".join(_throughput_row(found, name, entry) for name, entry in on_gpu.items())
+    return f"""
+## On a GPU
+
+Written from throughput.json. {", ".join(device)}; torch {", ".join(versions)}; Adam, batch \
+{found["config"]["batch_size"]}, thousands of seed-steps per second by the clock on the wall; the last column against \
+romkit compiled on the one core of the tables above.
+
+| system | seeds | {" | ".join(WAYS)} | times a core |
+|---|---|{"---|" * len(WAYS)}---|
+{lines}"""
+
+
+def _throughput_row(found: dict[str, object], name: tuple[str, ...], entry: dict[str, dict]) -> str:
+    system, _, seeds = name
+    rates = entry["seed_steps_per_second"]
+    core = 1e3 / found["systems"][system]["contestants"]["romkit, adam, compiled"]["cpu_ms"]
+    cells = [system, seeds.split()[0], *(f"{rates[way] / 1e3:.3g}" for way in WAYS), f"{rates[WAYS[-1]] / core:.3g}"]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def write(folder: Path = FOLDER) -> None:
+    """RESULTS.md."""
+    throughput = folder / "throughput.json"
+    found, rates = json.loads((folder / "results.json").read_text()), {}
+    if throughput.exists():
+        rates = json.loads(throughput.read_text())
+    with atomic(folder / "RESULTS.md") as temporary:
+        temporary.write_text(page(found, rates))
+
+
 if __name__ == "__main__":
-    with atomic(FOLDER / "RESULTS.md") as temporary:
-        temporary.write_text(page(json.loads((FOLDER / "results.json").read_text())))
+    write()

@@ -61,10 +61,8 @@ def main(config: Config, results: Path = RESULTS) -> None:
     }
     with atomic(results) as temporary:
         temporary.write_text(json.dumps(found, indent=1) + "\n")
-    page = report.page(found)
-    with atomic(results.with_name("RESULTS.md")) as temporary:
-        temporary.write_text(page)
-    print(page)
+    report.write(results.parent)
+    print(results.with_name("RESULTS.md").read_text())
 
 
 def measure(problem: Problem, config: Config) -> dict[str, object]:

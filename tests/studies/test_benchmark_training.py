@@ -41,6 +41,6 @@ def test_the_report_has_every_contestant(problem):
     config = CONFIGS["smoke"]
     result = json.loads(json.dumps(measure(problem, config)))
     found = {"config": dataclasses.asdict(config), "systems": {problem.system: result}, "device": "", "versions": {}}
-    text = report.page(found)
+    text = report.page(found, {})
     assert all(name in text for name in result["contestants"])
     assert result["floor"]["megaflop"] > 0
