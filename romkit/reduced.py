@@ -48,7 +48,7 @@ class ReducedModel:
         self.given, self.device = projection, torch.device("cpu") if device is None else device
         self.projection = copy.deepcopy(projection).cpu().double()  # laws of projections then hold to rounding
         self.there = copy.deepcopy(self.projection).to(self.device)
-        self.dynamics = _trained_dynamics(projection) if dynamics is None else dynamics
+        self.dynamics = trained_dynamics(projection) if dynamics is None else dynamics
         self.contexts, self.control = contexts, control
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
         if self.dynamics.tangential:
@@ -157,7 +157,7 @@ class ReducedModel:
         return {key: value if isinstance(value, str) else json.dumps(value) for key, value in record.items()}
 
 
-def _trained_dynamics(projection: Projection) -> LatentDynamics:
+def trained_dynamics(projection: Projection) -> LatentDynamics:
     """The latent dynamics that training followed; Galerkin where it followed none."""
     first = (projection.report.get("seeds") or [projection.report])[0]
     recipe = first.get("recipe", {})  # models of romkit 0.1 have a flat one, and followed none

@@ -5,6 +5,9 @@ Simulate a system over a range of its context, learn a projection that is exact 
 reduced model can be followed. The system is Lorenz96: 36 variables on a ring and a forcing F, the context.
 """
 
+import tempfile
+from pathlib import Path
+
 import torch
 
 import romkit
@@ -64,5 +67,6 @@ print(f"pretrained model: valid for {float(longer.valid_time):.0f} of {float(lon
 # -------
 # Models are files that are checked when they are read, and that run no code.
 
-romkit.save(ncae, "ncae.safetensors")
-again = romkit.load("ncae.safetensors")
+with tempfile.TemporaryDirectory() as folder:  # yours stays where you want it
+    again = romkit.load(romkit.save(ncae, Path(folder) / "ncae.safetensors"))
+print(again)

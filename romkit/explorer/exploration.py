@@ -11,10 +11,12 @@ import xarray as xr
 
 from romkit import checks
 from romkit.errors import InputError
+from romkit.explorer.any_context import AnyContext
 from romkit.follow import follow
+from romkit.integrators import LatentField
 from romkit.metrics import idempotency_error
 from romkit.projections import Projection
-from romkit.reduced import check_match
+from romkit.reduced import check_match, trained_dynamics
 from romkit.score import score
 from romkit.simulate import simulate
 from romkit.solvers import RK4
@@ -100,7 +102,8 @@ class Exploration:
         check_match(self.system, self.projection)
         self.duration = self.system.horizon / 5 if self.duration is None else checks.positive("duration", self.duration)
         self.double = copy.deepcopy(self.projection).double()
-        self.engine = self._engine()
+        self.dynamics = trained_dynamics(self.projection)
+        self.engine, self._any_context = self._compiled()
         self._directions: np.ndarray | None = None
 
     @property
@@ -110,10 +113,13 @@ class Exploration:
 
     def view(self, context: Mapping[str, float]) -> View:
         """Both models at a context."""
-        truth, reduced = self._runs(context)
+        truth = self._truth(context)
+        reduced = (
+            self._follow(truth) if self._any_context is None else self._any_context.follow(truth, self._at(context))
+        )
         errors = score(truth, reduced)
         x = torch.from_numpy(truth["state"].values.copy())
-        P = self.double(torch.from_numpy(self._matrix(context)))
+        P = self.double(self._at(context))
         with torch.no_grad():
             projected = P(x)
             idempotency = idempotency_error(P, x).max()
@@ -139,31 +145,38 @@ class Exploration:
         """
         parameter = next(p for p in self.system.context if p.name == name)
         values = np.linspace(parameter.low, parameter.high, BRANCH)
-        _, reduced = self._runs({**context, name: values})
-        states = reduced["state"].values[:, SAMPLES // 2 :]
+        states = self._follow(self._truth({**context, name: values}))["state"].values[:, SAMPLES // 2 :]
         component = int(np.nanargmax(np.nanstd(states, axis=(0, 1))))
         x = states[..., component]
         peak = (x[:, 1:-1] > x[:, :-2]) & (x[:, 1:-1] >= x[:, 2:])
         which, _ = np.nonzero(peak)
         return values[which], x[:, 1:-1][peak]
 
-    def _runs(self, context: Mapping[str, object]) -> tuple[xr.Dataset, xr.Dataset]:
-        dt = self.duration / SAMPLES
-        truth = simulate(self.system, duration=self.duration, dt=dt, context=dict(context), engine=self.engine)
+    def _truth(self, context: Mapping[str, object], engine: str | None = None) -> xr.Dataset:
+        given = {"duration": self.duration, "dt": self.duration / SAMPLES, "context": dict(context)}
+        return simulate(self.system, **given, engine=engine or self.engine)
+
+    def _follow(self, truth: xr.Dataset) -> xr.Dataset:
         solver = RK4(self.system.dt)  # the samples shown are farther apart
-        return truth, follow(self.projection, truth, system=self.system, solver=solver, engine=self.engine)
+        given = {"dynamics": self.dynamics, "system": self.system, "solver": solver, "engine": self.engine}
+        return follow(self.projection, truth, **given)
 
-    def _engine(self) -> str:
-        """Compiled, which pays from the second view on, where that is possible."""
-        self.engine = "compiled"
+    def _compiled(self) -> tuple[str, AnyContext | None]:
+        """The engine of both models, and the reduced one for every context: compiled, where that is possible.
+
+        It pays from the second view on.
+        """
         try:
-            self._runs(self.middle)
+            truth = self._truth(self.middle, "compiled")
+            if self.projection.basis is not None or not isinstance(self.dynamics, LatentField):
+                return "compiled", None
+            return "compiled", AnyContext(self.double, self.dynamics, self.system, truth, self._at(self.middle))
         except InputError:
-            return "auto"
-        return "compiled"
+            return "auto", None
 
-    def _matrix(self, context: Mapping[str, float]) -> np.ndarray:
-        return np.array([[context[name] for name in self.system.context_names]])
+    def _at(self, context: Mapping[str, float]) -> torch.Tensor:
+        """(1, p)."""
+        return torch.tensor([[context[name] for name in self.system.context_names]], dtype=torch.float64)
 
     def portrait(self, states: np.ndarray) -> np.ndarray:
         """(T, 2) states (T, n) in the leading directions of the first that were given."""

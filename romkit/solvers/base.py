@@ -118,7 +118,7 @@ class Solver(Hooks, abc.ABC):
         prepared = time.perf_counter()
         states = run(y0, times_as_y)
         cost = cost_of(self, name, prepared - started, time.perf_counter() - prepared)
-        return Solution(times, *_score(states, self.divergence_threshold), cost)
+        return Solution(times, *scored(states, self.divergence_threshold), cost)
 
     @hook
     @abc.abstractmethod
@@ -144,7 +144,8 @@ def inside(y: Tensor, threshold: float) -> Tensor:
     return (y.abs() <= threshold).all(-1, keepdim=True)
 
 
-def _score(states: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
+def scored(states: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
+    """States (..., T, d) of (T, ..., d), NaN from a member's divergence on, and `Status` codes (...)."""
     alive = inside(states, threshold).cummin(0).values  # once out, out for good
     status = torch.where(alive[-1, ..., 0], Status.COMPLETED, Status.DIVERGED).to(torch.int8)
     states = torch.where(alive, states, torch.nan)

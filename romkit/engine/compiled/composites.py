@@ -83,12 +83,20 @@ def _elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) 
     return torch.where(x > 0, x * scale, torch.expm1(x * input_scale) * (alpha * scale))
 
 
+def _diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    if offset:
+        raise NotImplementedError("diagonals beside the main one")
+    full = torch.where(torch.eye(x.shape[-1], dtype=torch.bool), x.unsqueeze(-1), 0.0)
+    return full.movedim((-2, -1), (dim1, dim2))
+
+
 COMPOSITES: dict[str, Callable[..., object]] = {
     "_log_softmax": _log_softmax,
     "_softmax": _softmax,
     "all": lambda x, *rest: (x != 0).amin(*rest or (axes_of(x),)),
     "any": lambda x, *rest: (x != 0).amax(*rest or (axes_of(x),)),
     "celu": lambda x, alpha=1: _elu(x, alpha, 1, 1 / alpha),
+    "diag_embed": _diag_embed,
     "elu": _elu,
     "gelu": _gelu,
     "hardtanh": lambda x, low=-1, high=1: x.clamp(low, high),

@@ -155,6 +155,9 @@ COMPOSED = {
     "all": lambda v: (v.a > -1).all(-1).to(v.a.dtype),
     "any": lambda v: (v.a > 1).any(-1).to(v.a.dtype),
     "celu": lambda v: nn.celu(v.s, 1.3),
+    "diag_embed": lambda v: torch.cat(
+        [v.s.diag_embed().flatten(v.lead), v.a.diag_embed(0, -3, -1).flatten(v.lead)], dim=-1
+    ),
     "elu": lambda v: torch.cat([nn.elu(v.s, 0.7), nn.selu(v.s)], dim=-1),
     "gelu": lambda v: torch.cat([nn.gelu(v.x), nn.gelu(v.x, approximate="tanh")], dim=-1),
     "hardtanh": lambda v: torch.cat([nn.hardtanh(v.s), nn.hardtanh(v.s, -2, 0.3), nn.relu6(v.s)], dim=-1),

@@ -58,3 +58,16 @@ def test_what_cannot_be_explored_is_refused():
 
 def test_the_projection_of_the_user_stays_as_it_is(exploration):
     assert exploration.projection.normalization.state_std.dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", ["ncae-lorenz96", "ncae-pendulum"])
+def test_what_is_compiled_for_every_context_is_the_reduced_model_of_each(name):
+    exploration = Exploration(romkit.load(name), duration=0.1)
+    parameters = exploration.system.context
+    assert exploration.engine == "compiled"
+    for share in (0.1, 0.9):
+        context = {p.name: p.low + share * (p.high - p.low) for p in parameters}
+        truth, c = exploration._truth(context), exploration._at(context)
+        expected, found = exploration._follow(truth), exploration._any_context.follow(truth, c)
+        assert found.state.values == pytest.approx(expected.state.values, abs=1e-9)
+        assert found.latent.values == pytest.approx(expected.latent.values, abs=1e-9)
