@@ -18,6 +18,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 table { border-collapse: collapse; margin: 1rem 0; }
 td { padding: .15rem .8rem .15rem 0; vertical-align: top; overflow-wrap: anywhere; }
+th { text-align: left; padding-right: .8rem; }
 td:first-child { opacity: .7; white-space: nowrap; }
 img { max-width: 100%; background: white; }
 pre { overflow-x: auto; }

@@ -22,7 +22,8 @@ def report(
         str,
         typer.Argument(
             metavar="FILE",
-            help="What `romkit rollout`, `fit`, `law` or `dataset` wrote, or the name of a pretrained model.",
+            help="What `romkit rollout`, `fit`, `law` or `dataset` wrote, the REPORT.md of a study, or the name of a "
+            "pretrained model.",
             show_default=False,
         ),
     ],
@@ -36,6 +37,7 @@ def report(
     Examples:
       romkit report runs/rollout-lorenz96/rollout.nc
       romkit report ncae-lorenz96 --out model.html
+      romkit report studies/paper/results/REPORT.md
     """  # noqa: D301, typer keeps the lines after \b as they are
     target = writable(out or Path(f"report-{Path(source).stem}.html"))
 
@@ -45,13 +47,16 @@ def report(
     from romkit.projections import Projection, pretrained
     from romkit.saving import load
 
+    title = Path(source).stem
     if source in pretrained() or Path(source).suffix == ".safetensors":
         model = load(source)
         parts = _of_projection(model) if isinstance(model, Projection) else _of_law(model)
+    elif Path(source).suffix == ".md":
+        title, parts = _of_study(Path(source))
     else:
         data = open_dataset(source)
         parts = _of_run(data) if "truth" in data else _of_dataset(data)
-    text = page(Path(source).stem, parts)
+    text = page(title, parts)
     with atomic(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
     print(f"wrote {target}")
@@ -66,6 +71,13 @@ def _of_run(run: "xr.Dataset") -> Iterator[str]:
     yield section("In numbers", text(summarise(run)))
     yield section("Latent state", picture(plot_latent(run), "latent state"))
     yield _provenance(run)
+
+
+def _of_study(report: Path) -> tuple[str, list[str]]:
+    from romkit.cli.markdown import rendered
+
+    title, text = rendered(report)
+    return title, [text]
 
 
 def _of_dataset(data: "xr.Dataset") -> Iterator[str]:

@@ -1,5 +1,6 @@
 """`romkit report`: one file that needs nothing else, of whatever romkit writes."""
 
+import base64
 import re
 from pathlib import Path
 
@@ -56,3 +57,22 @@ def test_text_of_a_file_is_not_markup(lorenz_data, tmp_path, monkeypatch):
     page = Path("report-data.html").read_text(encoding="utf-8")
     assert "&lt;script&gt;" in page
     assert "<script" not in page
+
+
+def test_the_report_of_a_study_is_one_page_with_its_pictures(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("results").mkdir()
+    Path("results/curve.png").write_bytes(b"not really a picture")
+    text = "# How far\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n![a curve](curve.png) [more](elsewhere.md) <script>\n"
+    Path("results/REPORT.md").write_text(text)
+    assert romkit_command("report", "results/REPORT.md", "--out", "page.html").exit_code == 0
+    page = Path("page.html").read_text(encoding="utf-8")
+    assert "<h1>How far</h1>" in page
+    assert "<td>2</td>" in page
+    assert base64.b64encode(b"not really a picture").decode() in page
+    assert not OUTSIDE.search(page)
+    Path("results/curve.png").unlink()
+    missing = romkit_command("report", "results/REPORT.md", "--out", "other.html")
+    assert missing.exit_code != 0
+    assert "curve.png: cannot be read" in missing.output
+    assert not Path("other.html").exists()
