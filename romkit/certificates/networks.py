@@ -209,7 +209,7 @@ def network(model: Projection, trace: Trace) -> Network:
     for kinds, found in _NETWORKS.items():
         if isinstance(model, kinds) and not isinstance(model, ContextAE | ContextCAE):
             return found(model, trace)
-    expected, fix = "a constrained autoencoder, a flow, or an autoencoder", "pod is linear, and bounds itself"
+    expected, fix = "a constrained autoencoder, a flow, or an autoencoder", "what has no network bounds itself"
     raise InputError("projection", expected=expected, got=model.name, fix=fix)
 
 

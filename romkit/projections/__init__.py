@@ -10,6 +10,7 @@ from romkit.projections.normalization import BasisNormalization, Normalization, 
 from romkit.projections.operator import Operator
 from romkit.projections.path import MovingPath
 from romkit.projections.pod import POD
+from romkit.projections.quadratic_manifold import QuadraticManifold
 from romkit.projections.stacking import stack, unstack
 from romkit.projections.storage import pretrained
 from romkit.projections.unconstrained import AE, ContextAE, FilmAE
@@ -31,6 +32,7 @@ __all__ = [
     "Normalization",
     "Operator",
     "Projection",
+    "QuadraticManifold",
     "Signature",
     "SlopeNcAE",
     "SoftNcAE",

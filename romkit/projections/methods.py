@@ -5,11 +5,25 @@ from romkit.projections.base import Projection
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.flow import Flow
 from romkit.projections.pod import POD
+from romkit.projections.quadratic_manifold import QuadraticManifold
 from romkit.projections.unconstrained import AE, ContextAE, FilmAE
 
 METHODS: dict[str, type[Projection]] = {
     method.name: method
-    for method in (POD, AE, ContextAE, FilmAE, CAE, ContextCAE, SoftNcAE, NcAE, BiasNcAE, SlopeNcAE, Flow)
+    for method in (
+        POD,
+        QuadraticManifold,
+        AE,
+        ContextAE,
+        FilmAE,
+        CAE,
+        ContextCAE,
+        SoftNcAE,
+        NcAE,
+        BiasNcAE,
+        SlopeNcAE,
+        Flow,
+    )
 }
 """The methods that ship with romkit, by the name that `romkit.fit` takes."""
 

@@ -158,11 +158,12 @@ def test_bad_input_is_one_line(lorenz_data, lorenz, reduced):
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("method", ["ncae", "cae", "ncae-slope", "film-ae"])
+@pytest.mark.parametrize("method", ["ncae", "cae", "ncae-slope", "film-ae", "quadratic-manifold"])
 def test_the_last_layer_folds_into_the_field(method, lorenz, lorenz_data):
     """Galerkin in the hidden units before it, with tensors of their number, is Galerkin in full space."""
-    sizes = {"encoder": (10, 5, 2), "decoder": (2, 5, 10)} if method == "film-ae" else {}
-    model = romkit.fit(method, lorenz_data, basis=10, epochs=1, **sizes or {"layers": (2, 5, 10)})
+    own = {"film-ae": {"encoder": (10, 5, 2), "decoder": (2, 5, 10)}, "quadratic-manifold": {"latent_dim": 2}}
+    sizes = own.get(method, {"layers": (2, 5, 10)})
+    model = romkit.fit(method, lorenz_data, basis=10, epochs=1, **sizes)
     c = torch.tensor([[3.14], [3.18]], dtype=torch.float64)
     reduced = ReducedModel(model, Galerkin(), Contexts(c, c), lorenz)
     small = folded(reduced.problem, reduced.quadratic)

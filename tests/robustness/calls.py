@@ -259,7 +259,8 @@ def construct(target: Target) -> object:
 
 @functools.cache
 def model_of(method: type) -> projections.Projection:
-    sizes = {"latent_dim": 2} if method is projections.POD else {"layers": (2, 4)}
+    closed = method in (projections.POD, projections.QuadraticManifold)
+    sizes = {"latent_dim": 2} if closed else {"layers": (2, 4)}
     sizes = {"encoder": (4, 2), "decoder": (2, 4)} if issubclass(method, projections.AE) else sizes
     sizes = {"latent_dim": 2, "units": (3,), "embedding": (1, 2, 2)} if method is projections.Flow else sizes
     return romkit.fit(method, world()["data"], epochs=1, **sizes)

@@ -1,0 +1,71 @@
+"""The quadratic manifold: what it recovers, what its regularisation is for, and that it runs compiled."""
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.errors import InputError
+from romkit.projections.quadratic_manifold import pairs
+
+
+def dataset(states):
+    return romkit.data.from_arrays(
+        states, np.arange(states.shape[1]), context={"c": np.arange(len(states))}, velocity=0 * states
+    )
+
+
+def left(model, states):
+    """What a model leaves of states, relative to their deviation from the mean of the training data."""
+    x = torch.from_numpy(states)
+    P = model.double()(c=0.0)
+    return ((P(x) - x).norm() / (x - model.normalization.state_shift).norm()).item()
+
+
+def test_states_on_a_paraboloid_are_recovered():
+    rng = np.random.default_rng(0)
+    modes = np.linalg.qr(rng.standard_normal((40, 5)))[0]
+    z = rng.uniform(-1, 1, (4, 60, 2))
+    z[2] = -z[1]  # and z[0] below: no mean, and no correlation with products, so that modes are those of z
+    z[0] = np.concatenate([z[0, :30], -z[0, :30]])
+    squares = np.stack([z[..., 0] ** 2, z[..., 0] * z[..., 1], z[..., 1] ** 2], axis=-1)
+    states = z @ (3 * modes[:, :2]).T + 0.3 * squares @ modes[:, 2:].T
+    train, unseen = dataset(states[:3]), states[3]
+    curved, flat = (romkit.fit(name, train, latent_dim=2) for name in ("quadratic-manifold", "pod"))
+    assert left(flat, unseen) > 0.05
+    assert left(curved, unseen) < 1e-4
+
+
+def test_the_regularisation_is_that_which_holds_for_snapshots_that_are_not_seen():
+    states = np.random.default_rng(1).standard_normal((6, 10, 30))  # nothing that products could tell
+    train, unseen = dataset(states[:5]), states[5]
+    chosen, free = (
+        romkit.fit("quadratic-manifold", train, latent_dim=7, regularisation=ridge) for ridge in (None, 1e-10)
+    )
+    flat = left(romkit.fit("pod", train, latent_dim=7), unseen)
+    assert left(free, unseen) > 1.05 * flat
+    assert left(chosen, unseen) < 1.02 * flat
+
+
+def test_data_with_fewer_directions_than_modes():
+    states = np.zeros((2, 20, 10))
+    states[..., 0] = np.linspace(0, 1, 40).reshape(2, 20)
+    model = romkit.fit("quadratic-manifold", dataset(states), latent_dim=3)
+    assert left(model, states) < 1e-6
+
+
+def test_rollouts_compile(lorenz, lorenz_data):
+    model = romkit.fit("quadratic-manifold", lorenz_data, latent_dim=4)
+    runs = [romkit.rollout(lorenz, model, F=3.15, duration=0.2, engine=name) for name in ("compiled", "torch")]
+    assert runs[0].attrs["engine_reduced_model"] == "compiled"
+    assert np.allclose(runs[0].rom, runs[1].rom, rtol=0, atol=1e-9)
+
+
+def test_pairs_are_the_products_of_the_upper_triangle():
+    z = torch.tensor([2.0, 3.0, 5.0])
+    assert pairs(z, z).tolist() == [4.0, 6.0, 10.0, 9.0, 15.0, 25.0]
+
+
+def test_a_regularisation_that_is_none(lorenz_data):
+    with pytest.raises(InputError, match=r"regularisation: expected .* got 0"):
+        romkit.fit("quadratic-manifold", lorenz_data, latent_dim=2, regularisation=0)
