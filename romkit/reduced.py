@@ -47,7 +47,8 @@ class ReducedModel:
     ):
         self.given, self.device = projection, torch.device("cpu") if device is None else device
         self.projection = copy.deepcopy(projection).cpu().double()  # laws of projections then hold to rounding
-        self.there = copy.deepcopy(self.projection).to(self.device)
+        on_cpu = self.device.type == "cpu"
+        self.there = self.projection if on_cpu else copy.deepcopy(self.projection).to(self.device)
         self.dynamics = trained_dynamics(projection) if dynamics is None else dynamics
         self.contexts, self.control = contexts, control
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))

@@ -10,7 +10,7 @@ from romkit.integrators import LSPG, Galerkin, NeuralODE, PetrovGalerkin, SINDy
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, Lorenz96
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = pytest.mark.gpu
 
 TIMES = torch.linspace(0, 3, 31, dtype=torch.float64)
 

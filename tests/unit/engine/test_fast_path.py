@@ -7,10 +7,9 @@ import romkit
 from romkit.engine.fast_path import compile_anew
 
 CPU = torch.device("cpu")
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-@needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("optimizer", ["adam", "riemannian-adam"])
 def test_training_in_a_cuda_graph_follows_eager_training(lorenz_data, optimizer):
     settings = {"seeds": [0, 1], "epochs": 5, "batch_size": 100, "optimizer": optimizer, "device": "cuda"}
@@ -64,7 +63,7 @@ def test_where_the_compiler_fails_training_goes_on_without(lorenz_data, monkeypa
         assert torch.equal(one, other)
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_short_trainings_on_a_gpu_are_captured(lorenz_data):
     settings = {"seeds": [0, 1], "epochs": 3, "batch_size": 100, "device": "cuda"}
     eager = romkit.fit("ncae", lorenz_data, **settings, engine="torch").report["seeds"]
