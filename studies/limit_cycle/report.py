@@ -20,20 +20,21 @@ def page(found: dict[str, object]) -> str:
     """The page."""
     cubic = found["cubic"]
     parts = [
-        "# Equations on the limit cycles of Lorenz96\n\nWritten by report.py from results.json; the README says how.",
+        "# Equations on the limit cycles of Lorenz96\n\nWritten by report.py from results.json; the README says how.\n",
         "## A first attempt\n",
         f"```\n{cubic['equation']}\n```\n",
         f"Valid for {_list(cubic['valid_time'])} time units at F = {_list(cubic['F'])}.\n",
-        *(_wave(name, found[name], found["duration"]) for name in found if name.startswith("wave number")),
+        *(_wave(name, found) for name in found if name.startswith("wave number")),
         f"{found['device']}, torch {found['versions']['torch']}.\n",
     ]
     return "\n".join(parts)
 
 
-def _wave(name: str, wave: dict[str, object], duration: float) -> str:
-    within = [distance for distance, _ in wave["candidates"] if distance < 0.06]
+def _wave(name: str, found: dict[str, object]) -> str:
+    wave, duration = found[name], found["duration"]
+    within = [distance for distance, _ in wave["candidates"] if distance < found["bound"]]
     size = np.abs(np.array(wave["size"]) - 1).max()
-    rows = [(label, *(f"{value:.3g}" for value in wave[key])) for label, key in ROWS.items()]
+    rows = [(label, *(_digits(value) for value in wave[key])) for label, key in ROWS.items()]
     return f"""## W{name[1:]}
 
 ```
@@ -47,6 +48,10 @@ The last cycles differ in size from the true ones by at most {100 * size:.1f} %.
 candidates {len(within)} met the bound; the pace of the one that was chosen was multiplied by {wave["pace"]:.4f}. \
 {wave["cpu_seconds"]:.0f} CPU seconds.
 """
+
+
+def _digits(value: float) -> str:
+    return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"
 
 
 def _list(values: list[float]) -> str:

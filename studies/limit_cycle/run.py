@@ -44,7 +44,12 @@ def main(results: Path = RESULTS, *, duration: float = DURATION, choice: float =
     ncae, system = romkit.load("ncae-lorenz96").double(), Lorenz96()
     found = {"cubic": cubic(ncae, system)}
     found |= {f"wave number {k}": measured(ncae, system, *each, duration, choice) for k, each in WAVES.items()}
-    found |= {"duration": duration, "device": provenance.device_name("cpu"), "versions": provenance.versions()}
+    found |= {
+        "duration": duration,
+        "bound": BOUND,
+        "device": provenance.device_name("cpu"),
+        "versions": provenance.versions(),
+    }
     with atomic(results) as temporary:
         temporary.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     report.write(results)
