@@ -16,6 +16,8 @@ from romkit.errors import InputError
 LEAD = DIMS[:2]
 RATES = ("velocity", "acceleration")
 TIMES = ("time", "t")
+TRAJECTORIES = ("trajectory", "run", "case", "member", "realization", "simulation", "experiment")
+"""What dimensions of trajectories are called."""
 
 
 @checked
@@ -43,7 +45,8 @@ def describe(
         velocity: names of the derivatives, in the order of the state; by default the variable `velocity`. Without,
             velocities are estimated where they are needed.
         acceleration: the same of the second derivatives; without, laws are of first order.
-        trajectory: the dimension of the trajectories; by default "trajectory", or that of the context.
+        trajectory: the dimension of the trajectories; by default one of that name, or of `run`, `case`, `member`,
+            `realization`, `simulation`, `experiment`, and that of the context.
         time: the dimension of time; by default "time" or "t".
 
     Returns:
@@ -83,12 +86,22 @@ def describe(
         raise InputError("state", expected="a variable or several", got="none", fix=fix)
     found = _assembled(data, states, rates, controls)
     found = _with_context(found, data, context)
-    left = [str(name) for name in given.variables if str(name) not in {*states, *taken, *found.coords, *given.dims}]
+    left = [
+        f"{name}{_parameter(values)}"
+        for name, values in given.variables.items()
+        if str(name) not in {*states, *taken, *found.coords, *given.dims}
+    ]
     left += [name for name in found.coords if found[name].attrs.get(ROLE) == "label" and name not in left]
     found.attrs |= {"ignored": ", ".join(left)}
     check_states(found)
     print(summary(found))
     return found
+
+
+def _parameter(values: xr.Variable) -> str:
+    """What to do about a number for each entry of one dimension, which may be a parameter."""
+    alone = values.ndim == 1 and values.dims[0] not in TIMES and values.dtype.kind in "iuf"
+    return f" (along {values.dims[0]}; if it is a parameter, name it as the context)" if alone else ""
 
 
 def _with_time(data: xr.Dataset, name: str | None) -> xr.Dataset:
@@ -121,7 +134,7 @@ def _with_trajectories(data: xr.Dataset, context: Sequence[str], name: str | Non
             raise InputError("context", expected=f"names among {known}", got=repr(parameter), fix="check the spelling")
     if name is not None:
         checks.one_of("trajectory", name, list(map(str, data.dims)))
-    named = [name] if name is not None else ["trajectory"] if "trajectory" in data.dims else []
+    named = [name] if name is not None else [each for each in TRAJECTORIES if each in data.dims][:1]
     along = [dim for each in context if each in data.variables for dim in data[each].dims if dim != "time"]
     dims = list(dict.fromkeys([*named, *map(str, along)]))
     if dims == ["trajectory"]:
