@@ -70,17 +70,26 @@ def decompose(x: Numbers, rank: Count, weigh: Weigher = lambda u: u) -> Decompos
         raise InputError("x", expected="squares that a float holds", got=f"an energy of {energy.item():g}", fix=fix)
     if not energy > 0:
         return Decomposition(x.new_zeros(x.shape[1], 0), x.new_zeros(0), energy)
-    subspace = _directions(x, weighted, rank, weigh)
+    return Decomposition(*ritz(weighted, _directions(x, weighted, rank, weigh), rank, weigh), energy)
+
+
+def ritz(weighted: Tensor, subspace: Tensor, rank: int, weigh: Weigher) -> tuple[Tensor, Tensor]:
+    """Leading singular vectors (n, r) and values (r,) of X within a subspace (n, k), by Rayleigh and Ritz.
+
+    The largest component of a mode is positive, so that rounding does not decide its sign.
+
+    Args:
+        weighted: X W, (N, n).
+        subspace: columns that span it.
+        rank: number of modes at most; directions that are zero to rounding are left out.
+        weigh: u (n, k) -> W u.
+    """
     for _ in range(2):  # twice is enough (Giraud et al. 2005)
         subspace = orthonormalised(subspace, weigh)
     _, sigma, rotation = torch.linalg.svd(weighted @ subspace, full_matrices=False)
-    kept = min(rank, int((sigma > sigma[:1] * torch.finfo(x.dtype).eps * max(x.shape)).sum()))
-    return Decomposition(signed(subspace @ rotation[:kept].mT), sigma[:kept], energy)
-
-
-def signed(modes: Tensor) -> Tensor:
-    """Modes (n, r) whose largest component is positive, so that rounding does not decide their sign."""
-    return modes * modes.gather(0, modes.abs().argmax(0, keepdim=True)).sign()
+    kept = min(rank, int((sigma > sigma[:1] * torch.finfo(sigma.dtype).eps * max(weighted.shape)).sum()))
+    modes = subspace @ rotation[:kept].mT
+    return modes * modes.gather(0, modes.abs().argmax(0, keepdim=True)).sign(), sigma[:kept]
 
 
 def _directions(x: Tensor, weighted: Tensor, rank: int, weigh: Weigher) -> Tensor:
@@ -118,5 +127,5 @@ def orthonormalised(u: Tensor, weigh: Weigher) -> Tensor:
     """Columns with the same span that are orthonormal in the metric."""
     u = u / u.norm(dim=0)
     values, vectors = torch.linalg.eigh(u.mT @ weigh(u))
-    keep = values > values[-1] * torch.finfo(u.dtype).eps * len(values)
+    keep = values > values[-1:] * torch.finfo(u.dtype).eps * len(values)
     return u @ (vectors[:, keep] / values[keep].sqrt())

@@ -35,8 +35,9 @@ def basis(
         weight: W of the inner product, as (n,) positive numbers or a sparse mass matrix (n, n); Σ xₖ² by default.
         tolerance: share of the energy that may be left out; the smallest rank that does is taken.
         chunk: snapshots in memory at a time, for data that are larger than it: a dataset that xarray reads lazily from
-            netCDF or zarr, with dask or without. It is read three or four times.
-        checkpoint: with `chunk`, a file from which an interrupted call goes on.
+            netCDF or zarr, with dask or without. It is read two to four times, more often where singular values fall
+            slowly; `romkit.bases.merge` joins bases of parts.
+        checkpoint: with `chunk`, a file from which an interrupted call goes on, to the same bits.
         device: "cpu" or "cuda", where to compute; by default where the snapshots are. The basis is on the CPU.
 
     Returns:

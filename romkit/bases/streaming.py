@@ -1,13 +1,13 @@
 """Bases of data that are larger than memory: some snapshots at a time, in a few passes, resumed where they stopped.
 
-The first pass merges summaries of blocks of snapshots. Each further one is a step of subspace iteration, Xᵀ X W Q,
-summed over the blocks, with the singular values in the subspace beside; passes end when these stay. Memory is that of a
-block and of a few matrices of n (r + p) numbers.
+Each pass is a step of subspace iteration, Y = Xᵀ X W Q, summed over blocks of snapshots, from random directions on. As
+Qᵀ W Y is the square of U σ in X W Q = U R, a pass also gives the singular vectors of Uᵀ X, which are half a step ahead.
+Memory is that of a block and of a few matrices of n (r + p) numbers.
 """
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,19 +16,18 @@ import xarray as xr
 from torch import Tensor
 
 from romkit import sealed
-from romkit.bases.decomposition import OVERSAMPLING, Decomposition, orthonormalised, signed
-from romkit.bases.summary import Summary, Weigher
+from romkit.bases.decomposition import OVERSAMPLING, Decomposition, Weigher, orthonormalised, ritz
 from romkit.data import DIMS
 from romkit.errors import InputError
 
 PASSES = 12
-"""Passes after the first, at most; two or three are usual."""
+"""At most; two or three are usual."""
 
-SETTLED = 1e-10
-"""Change of singular values, relative to the first, at which passes end."""
+SETTLED = 1e-7
+"""Estimate of the angle between the subspaces found and sought at which passes end."""
 
 VISIBLE = 1e-7
-"""Singular values, relative to the first, below which squares of them are rounding."""
+"""Singular values, relative to the first, below which modes may be rounding."""
 
 SECONDS = 20.0
 """Between two checkpoints."""
@@ -56,43 +55,81 @@ def stream(
     """
     blocks = _Blocks(data, chunk, device)
     columns = min(rank + OVERSAMPLING, blocks.count, blocks.size)
-    state = _Progress(checkpoint, {"blocks": len(blocks), "columns": columns, "n": blocks.size, "count": blocks.count})
-
-    def summarise(found: Tensors, x: Tensor) -> Tensors:
-        own = Summary.of(x, columns, weigh)
-        if found:
-            before = Summary(int(found["count"]), found["mean"], found["factor"], found["energy"])
-            own = before.merged(own, columns, weigh)
-        return own._replace(count=torch.tensor(own.count))._asdict()
-
-    def iterate(found: Tensors, x: Tensor) -> Tensors:
-        deviation = x - found["mean"]
-        coordinates = deviation @ weigh(found["subspace"])
-        image, gram = deviation.mT @ coordinates, coordinates.mT @ coordinates
-        return {**found, "image": found["image"] + image, "gram": found["gram"] + gram}
-
-    found = state.run(0, blocks, {}, summarise)
-    image, before = found.get("factor"), torch.zeros(0, dtype=torch.float64, device=device)
-    for number in range(max(1, state.begun), PASSES + 1):
-        fresh = {} if number == state.begun else _fresh(found, image, before, weigh)
-        found = state.run(number, blocks, fresh, iterate)
-        image, before = found["image"], found["before"]
-        values, rotation = torch.linalg.eigh(found["gram"])
-        sigma = values.flip(0).clamp(min=0).sqrt()
-        if len(before) == len(sigma) and (sigma - before)[:rank].abs().max() <= SETTLED * sigma[0]:
+    identity = {"blocks": len(blocks), "columns": columns, "n": blocks.size, "count": blocks.count}
+    progress = _Progress(checkpoint, identity)
+    sums = progress.resumed(device) or _start(blocks, columns, weigh)
+    for number in range(progress.begun, PASSES):
+        _add_up(number, sums, blocks, weigh, progress)
+        modes, sigma = _leading(sums, weigh)
+        kept = min(rank, int((sigma > sigma[:1] * VISIBLE).sum()))
+        if number > 0 and _angles(sums["subspace"], modes, sigma, weigh)[:kept].norm() < SETTLED:
             break
-        before = sigma
-    state.finish()
-    modes = signed(found["subspace"] @ rotation.flip(-1))
-    keep = min(rank, int((sigma > sigma[0] * VISIBLE).sum()))
-    return found["mean"], Decomposition(modes[:, :keep], sigma[:keep], found["energy"])
+        sums |= _sums(_completed(modes, columns, weigh))
+    progress.finish()
+    return sums["mean"], Decomposition(modes[:, :kept].clone(), sigma[:kept], sums["energy"])
 
 
-def _fresh(found: Tensors, image: Tensor, before: Tensor, weigh: Weigher) -> Tensors:
-    """What a pass begins with: the subspace that the image of the last one spans, and sums that are zero."""
-    subspace = orthonormalised(orthonormalised(image, weigh), weigh)
-    sums = {"image": torch.zeros_like(subspace), "gram": subspace.new_zeros(subspace.shape[1], subspace.shape[1])}
-    return {"mean": found["mean"], "energy": found["energy"], "subspace": subspace, "before": before, **sums}
+def _start(blocks: "_Blocks", columns: int, weigh: Weigher) -> Tensors:
+    """Of the first pass, which corrects the mean that it has from the first block."""
+    zero = torch.zeros(blocks.size, dtype=torch.float64, device=blocks.device)
+    own = {"mean": next(blocks.since(0, zero)).mean(0), "apart": zero, "energy": zero.new_zeros(())}
+    return own | _sums(_completed(zero.new_empty(blocks.size, 0), columns, weigh))
+
+
+def _sums(subspace: Tensor) -> Tensors:
+    """Of any pass: Q, and what will be Y and Qᵀ W Y."""
+    gram = subspace.new_zeros(subspace.shape[1], subspace.shape[1])
+    return {"subspace": subspace, "image": torch.zeros_like(subspace), "gram": gram}
+
+
+def _completed(modes: Tensor, columns: int, weigh: Weigher) -> Tensor:
+    """Modes and, in place of those that rounding took, random directions, always the same."""
+    missing = columns - modes.shape[1]
+    if not missing:
+        return modes
+    fresh = torch.randn(len(modes), missing, generator=torch.Generator().manual_seed(0), dtype=modes.dtype).to(modes)
+    return torch.cat([modes, orthonormalised(fresh - modes @ (modes.mT @ weigh(fresh)), weigh)], dim=-1)
+
+
+def _add_up(number: int, sums: Tensors, blocks: "_Blocks", weigh: Weigher, progress: "_Progress") -> None:
+    """A pass over the blocks that are left in it. The first one has the mean and the energy beside."""
+    dual, first = weigh(sums["subspace"]), number == 0
+    for x in progress.watched(number, blocks.since(progress.block, sums["mean"]), sums):
+        coordinates = x @ dual
+        sums["image"].addmm_(x.mT, coordinates)
+        sums["gram"].addmm_(coordinates.mT, coordinates)
+        if first:
+            sums["apart"] += x.sum(0)
+            sums["energy"] += torch.dot(x.flatten(), weigh(x.mT).mT.flatten())
+    if first:
+        shift = sums["apart"] / blocks.count
+        coordinates = shift @ dual
+        sums["image"].addr_(shift, coordinates, alpha=-blocks.count)
+        sums["gram"].addr_(coordinates, coordinates, alpha=-blocks.count)
+        sums["energy"] -= blocks.count * shift @ weigh(shift.unsqueeze(-1)).squeeze(-1)
+        sums["mean"] = sums["mean"] + shift
+
+
+def _leading(sums: Tensors, weigh: Weigher) -> tuple[Tensor, Tensor]:
+    """Singular vectors and values of Uᵀ X, which is (Y R⁻¹)ᵀ with R² = Qᵀ W Y.
+
+    Source: Halko, Martinsson, Tropp (2011), Finding structure with randomness, section 5.5, Nyström's method.
+    """
+    there = sums["gram"].diagonal() > 0
+    gram, image = sums["gram"][there][:, there], sums["image"][:, there]
+    scale = gram.diagonal().rsqrt()  # or small modes drown in rounding
+    values, vectors = torch.linalg.eigh(scale.unsqueeze(-1) * gram * scale)
+    keep = values > values[-1:] * len(values) * torch.finfo(values.dtype).eps
+    # With the symmetric root columns stay in their order, from large to small.
+    image = (image * scale) @ (vectors[:, keep] / values[keep].sqrt() @ vectors[:, keep].mT)
+    return ritz(weigh(image).mT, image, image.shape[1], weigh)
+
+
+def _angles(subspace: Tensor, modes: Tensor, sigma: Tensor, weigh: Weigher) -> Tensor:
+    """Estimates (k,) of the angles between modes and true ones: those to the subspace before, times the rate."""
+    inside = subspace.mT @ weigh(modes)
+    rest = modes - subspace @ inside
+    return ((rest * weigh(rest)).sum(0) / inside.square().sum(0)).sqrt() * (sigma[-1:] / sigma) ** 2
 
 
 class _Blocks:
@@ -108,14 +145,16 @@ class _Blocks:
     def __len__(self) -> int:
         return len(self.parts)
 
-    def since(self, first: int) -> Iterator[Tensor]:
+    def since(self, first: int, mean: Tensor) -> Iterator[Tensor]:
+        """Deviations from a mean, from a block on. They lie in one place, each until the next is asked for."""
+        place = mean.new_empty(min(self.chunk, self.state.sizes["time"]), self.size)
         for k, i in self.parts[first:]:
             block = self.state.isel(trajectory=k, time=slice(i, i + self.chunk)).values
-            x = torch.from_numpy(np.asarray(block)).to(self.device, torch.float64)
-            if not bool(x.isfinite().all()):
+            x = torch.from_numpy(np.asarray(block)).to(self.device)
+            if not bool(x.sum(dtype=torch.float64).isfinite()):
                 got, fix = f"NaN or infinity in trajectory {k}, times from {i}", "drop those snapshots"
                 raise InputError("data", expected="finite snapshots", got=got, fix=fix)
-            yield x
+            yield torch.sub(x, mean, out=place[: len(x)])
 
 
 class _Progress:
@@ -124,31 +163,28 @@ class _Progress:
     def __init__(self, checkpoint: str | os.PathLike | None, identity: dict[str, int]):
         self.file = None if checkpoint is None else Path(checkpoint).expanduser()
         self.identity, self.saved = identity, time.monotonic()
-        self.header, self.tensors = None, {}
+        self.begun, self.block, self.sums = 0, 0, {}
         if self.file is not None and self.file.is_file():
-            self.header, self.tensors = sealed.read(self.file)
-            if self.header.get("streaming") != identity:
+            header, self.sums = sealed.read(self.file)
+            if header.get("streaming") != identity:
                 fix = "remove it, or give the data and the rank that it was begun with"
                 raise InputError("checkpoint", expected="one of this very call", got=str(checkpoint), fix=fix)
+            self.begun, self.block = header["pass"], header["block"]
 
-    @property
-    def begun(self) -> int:
-        """The pass that the file is of; 0 without one."""
-        return 0 if self.header is None else int(self.header["pass"])
+    def resumed(self, device: torch.device | None) -> Tensors:
+        """What the file has, to be had once: it is large."""
+        return {name: self.sums.pop(name).to(device) for name in list(self.sums)}
 
-    def run(self, number: int, blocks: _Blocks, found: Tensors, add: Callable[[Tensors, Tensor], Tensors]) -> Tensors:
-        """What pass `number` sums up, from the block where it was stopped."""
-        begin = 0
-        if self.header is not None and self.begun >= number:
-            found = {name: tensor.to(blocks.device) for name, tensor in self.tensors.items()}
-            begin = len(blocks) if self.begun > number else self.header["block"]
-        for index, x in enumerate(blocks.since(begin), begin + 1):
-            found = add(found, x)
-            if self.file is not None and (index == len(blocks) or time.monotonic() - self.saved > SECONDS):
-                header = {"streaming": self.identity, "pass": number, "block": index}
-                sealed.write(self.file, "checkpoint", header, {name: tensor.cpu() for name, tensor in found.items()})
+    def watched(self, number: int, blocks: Iterator[Tensor], sums: Tensors) -> Iterator[Tensor]:
+        """The blocks that are left in a pass; what has been summed is saved between them."""
+        for x in blocks:
+            yield x
+            self.block += 1
+            if self.file is not None and time.monotonic() - self.saved > SECONDS:
+                header = {"streaming": self.identity, "pass": number, "block": self.block}
+                sealed.write(self.file, "checkpoint", header, sums)
                 self.saved = time.monotonic()
-        return found
+        self.block = 0
 
     def finish(self) -> None:
         if self.file is not None:

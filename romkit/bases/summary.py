@@ -1,14 +1,11 @@
 """Summaries of snapshots: what two of them know is merged without the snapshots themselves."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from romkit.bases.decomposition import decompose
-
-Weigher = Callable[[Tensor], Tensor]
+from romkit.bases.decomposition import Weigher, decompose
 
 
 class Summary(NamedTuple):

@@ -18,7 +18,7 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit import provenance
+from romkit import provenance, sealed
 from romkit.files import atomic
 from romkit.progress import track
 
@@ -41,7 +41,7 @@ def singular_values() -> np.ndarray:
 
 def make(file: Path, gigabytes: float) -> None:
     """A file of this size, a block of snapshots at a time."""
-    samples = round(gigabytes * 1e9 / 8 / SIZE / TRAJECTORIES / CHUNK) * CHUNK
+    samples = max(1, round(gigabytes * 1e9 / 8 / SIZE / TRAJECTORIES / CHUNK)) * CHUNK
     modes = (singular_values() * cosines(SIZE)).T
     with h5netcdf.File(file, "w") as stored:
         stored.dimensions = {"trajectory": TRAJECTORIES, "time": samples, "component": SIZE}
@@ -77,6 +77,14 @@ def run(file: Path, out: Path, kill_after: float | None = None) -> dict[str, flo
     return json.loads(printed.splitlines()[-1]) | {"seconds": time.perf_counter() - began}
 
 
+def begun(checkpoint: Path) -> list[int] | None:
+    """Pass and block that a killed run would go on from."""
+    if not checkpoint.exists():
+        return None
+    header, _ = sealed.read(checkpoint)
+    return [header["pass"], header["block"]]
+
+
 def main(gigabytes: float = 20.0) -> None:
     """Makes, copies, computes, kills, compares."""
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -92,16 +100,19 @@ def main(gigabytes: float = 20.0) -> None:
     found["basis"] = run(file, whole)
     print(found, flush=True)
     rng, seconds = np.random.default_rng(), found["basis"]["seconds"]
-    found["killed after, seconds"] = (seconds * rng.uniform(0.05, 0.25, KILLS)).tolist()
+    found["killed after, seconds"] = (seconds * rng.uniform(0.05, 0.35, KILLS)).tolist()
+    found["where it was"] = []
     for moment in found["killed after, seconds"]:
         run(file, resumed, moment)
+        found["where it was"].append(begun(resumed.with_suffix(".checkpoint")))
     found["resumed"] = run(file, resumed)
     one, other = (romkit.load(each) for each in (whole, resumed))
     found["equal to the bit"] = torch.equal(one.modes, other.modes) and torch.equal(one.mean, other.mean)
     true = singular_values()[:RANK]
     found["singular values, error"] = float(np.abs(one.singular_values.numpy() - true).max() / true[0])
-    overlap = torch.linalg.svdvals(torch.from_numpy(cosines(SIZE)[:, :RANK]).T @ one.modes)
-    found["subspace, sine of the largest angle"] = float((1 - overlap.min() ** 2).clamp(min=0).sqrt())
+    modes = torch.from_numpy(cosines(SIZE)[:, :RANK])
+    rest = one.modes - modes @ (modes.T @ one.modes)
+    found["subspace, sine of the largest angle"] = float(torch.linalg.matrix_norm(rest, 2))
     found |= {"n": SIZE, "modes": RANK, "device": provenance.device_name("cpu"), "versions": provenance.versions()}
     file.unlink()
     with atomic(RESULTS) as temporary:

@@ -123,6 +123,10 @@ def _out_of_core(found: dict) -> Iterator[str]:
         ("largest error of a singular value, of the first", f"{found['singular values, error']:.1e}"),
         ("sine of the largest angle between subspaces", f"{found['subspace, sine of the largest angle']:.1e}"),
         ("killed after", ", ".join(f"{s:.0f} s" for s in found["killed after, seconds"])),
+        (
+            "to go on from (pass, block)",
+            ", ".join("the start" if at is None else f"{tuple(at)}" for at in found["where it was"]),
+        ),
         ("the rest after the last of these", f"{resumed['seconds'] / 60:.1f} min"),
         ("equal to the bit, resumed and not", "yes" if found["equal to the bit"] else "no"),
     ]
