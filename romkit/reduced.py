@@ -191,9 +191,12 @@ Dynamics = Annotated[LatentDynamics, _checked]
 
 
 def check_match(system: System, projection: Projection) -> None:
-    """Raise InputError unless the projection was made for states and contexts like those of the system."""
+    """Raise InputError unless the projection was made for states and contexts like those of the system.
+
+    For one seen through a basis: behind this basis, or of its coordinates.
+    """
     signature = projection.normalization.signature
-    if system.basis is not None:
+    if system.basis is not None and projection.basis is not None:
         if projection.basis is not system.basis:
             got, fix = f"one behind {projection.basis}", "fit it with basis=system.basis"
             raise InputError("projection", expected=f"one behind the {system.basis} of the system", got=got, fix=fix)

@@ -41,7 +41,8 @@ def rollout(
     """Follow the truth and the reduced model from the same initial state: `simulate`, `follow` and `score` in one.
 
     Args:
-        source: the full-order model, which is simulated; or a dataset, whose trajectories are the truth.
+        source: the full-order model, which is simulated; or a dataset, whose trajectories are the truth. Of a system
+            seen through a basis, all states are coordinates in it, and the truth is that of its modes.
         projection: trained on such data; a stack of seeds gives a `seed` dimension.
         duration: of the simulation, in the system's time units; `system.horizon` by default.
         initial_state: (n,) or (trajectories, n) in physical units; by default where the system's datasets begin.
@@ -84,6 +85,7 @@ def rollout(
     else:
         system = source
         check_match(system, projection)
+        projection = projection if system.basis is None else projection.of_coordinates()
         truth = simulate(system, **simulation, engine=engine, context=values)
         contexts = Contexts.of(system.context_names, values, torch.from_numpy(truth["time"].values.copy()))
     given = {"dynamics": dynamics, "system": system, "solver": solver, "engine": engine, "device": device}

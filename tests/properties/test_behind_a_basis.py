@@ -138,6 +138,14 @@ def test_a_rollout_and_one_with_a_moving_context(lorenz, reduced):
     assert np.allclose(moving.rom, run.rom[0], atol=1e-6)
 
 
+def test_a_rollout_of_the_system_seen_through_the_basis_is_one_in_coordinates(lorenz, reduced):
+    through, settings = lorenz.through(reduced.basis), {"F": [3.14, 3.18], "duration": 0.2}
+    run, full = romkit.rollout(through, reduced, **settings), romkit.rollout(lorenz, reduced, **settings)
+    assert np.allclose(reduced.basis.decode(torch.from_numpy(run.rom.values)), full.rom, rtol=0, atol=1e-10)
+    assert np.array_equal(run.truth, romkit.simulate(through, **settings).state)
+    assert np.array_equal(run.rom, romkit.rollout(through, reduced.of_coordinates(), **settings).rom)
+
+
 def test_bad_input_is_one_line(lorenz_data, lorenz, reduced):
     other = romkit.basis(lorenz_data, rank=3)
     pendulum = romkit.systems.Pendulum()
