@@ -17,7 +17,7 @@ def main() -> None:
         "# The models that ship\n\nWritten by report.py from models and results.json; errors over the test contexts.\n"
     )
     for name, result in sorted(results.items()):
-        page += f"\n## ncae-{name}\n\n{_card(f'ncae-{name}')}\n\n{_facts(result)}\n{_table(result)}"
+        page += f"\n## {name}\n\n{_card(name)}\n\n{_facts(result)}\n{_table(result)}"
     with atomic(PAGE) as temporary:
         temporary.write_text(page)
     print(page)
