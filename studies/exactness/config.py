@@ -2,6 +2,7 @@
 
 import math
 
+from studies.exactness.cost import Cost
 from studies.exactness.floor import Alone, Waves
 from studies.exactness.guarantees import Certificates, Energy
 from studies.exactness.race import Race
@@ -29,6 +30,9 @@ SNAPSHOTS: dict[str, Settings] = {
 
 STEADY: Settings = (("epochs", 400), ("batch_size", 256), ("clip", 0.1))
 """Of longer trainings on Lorenz96: gradients so short that no step throws a seed far back."""
+
+QUICK: Settings = (("epochs", 650), ("every", 4), ("schedule", "cosine"), ("learning_rate", 3e-2))
+"""Longer training on the pendulum: that of the paper study, romkit's preset with a cosine."""
 
 LENGTHS = {
     "short": ((("epochs", 60), ("batch_size", 256)), FRESHEST),
@@ -82,11 +86,18 @@ GUARANTEES = (
 of the context need a ball: one that holds all states of the data of Lorenz96."""
 
 
+TIMED = 12
+"""Epochs by which costs are measured."""
+
+
 FOLLOWED = {
     "lorenz96": ((LORENZ96, "galerkin", ()), (LORENZ96, "petrov-galerkin", ())),
     "pendulum": ((PENDULUM, "galerkin", (("dt", 0.0025),)),),
 }
-"""Latent dynamics by which the flows of the race are followed as far as the models of the drift study."""
+"""Latent dynamics by which models of the race are followed as far as those of the drift study."""
+
+FOLLOWERS = ("flow", "film-ae")
+"""Methods of the race that are followed."""
 
 
 HARDEST = 3.133 + 0.06 * 4 / 9
@@ -117,11 +128,15 @@ def tasks(preset: str) -> list[Task]:
         return [_followed(model, *way) for model in models for way in FOLLOWED["lorenz96"]]
     if preset == "guarantees":
         return list(GUARANTEES)
+    if preset == "quick":
+        return [Race(Model("pendulum", method, preset, FRESHER, PENDULUM.data, QUICK)) for method in FOLLOWERS]
+    if preset == "cost":
+        return [Cost(race.model, TIMED) for race in tasks("equal")]
     if preset == "robustness":
         return [Robustness(race.model) for race in tasks("double")]
     if preset == "rollouts":
-        flows = {race.model.system: race.model for race in tasks("equal") if race.model.method == "flow"}
-        return [_followed(flows[system], *way) for system, ways in FOLLOWED.items() for way in ways]
+        models = [race.model for race in tasks("equal") if race.model.method in FOLLOWERS]
+        return [_followed(model, *way) for model in models for way in FOLLOWED[model.system]]
     if preset == "smoke":
         races = [_smoke(plan) for plan in (SMOKE_LORENZ96, SMOKE_PENDULUM)]
         noisy = Robustness(races[1].model)
@@ -130,6 +145,7 @@ def tasks(preset: str) -> list[Task]:
             noisy,
             Certificates("pendulum", 0.01, contexts=1, pairs=1000),
             Energy(True, 2e-3, steps=20, every=2),
+            Cost(races[1].model, epochs=1, engine="torch"),
         ]
     plans = {plan.system: plan for plan in (LORENZ96, PENDULUM)}
     return [

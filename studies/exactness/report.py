@@ -18,6 +18,9 @@ MAPS = {"encoder": "ρ", "decoder": "φ", "projection": "P"}
 RESTS = ("position_rest", "velocity_rest")
 RACES = {preset: f"size {preset}" for preset in ("smoke", "equal", "half", "double")}
 RACES |= {"short": "size equal, 60 epochs", "long": "size equal, 400 epochs", "longer": "size equal, 2000 epochs"}
+RACES["quick"] = "size equal, 650 epochs"
+EQUAL = ("equal", "short", "long", "longer", "quick")
+"""Races at size equal, by the length of training."""
 TITLES = {"lorenz96": "Lorenz96", "pendulum": "Pendulum"}
 BELOW = 0.012
 """So far below the change of wave number, in F, waves still decay in the data: these are on no surface."""
@@ -44,14 +47,13 @@ def write(folder: Path) -> Path:
 
 def _page(folder: Path) -> Iterator[str]:
     yield "# Results\n\nWritten by report.py. Mean ± standard deviation (median) over seeds; physical units.\n"
-    for preset in PRESETS:
-        found = read(folder / preset) if (folder / preset).exists() or (folder / f"{preset}.nc").exists() else []
+    results = {preset: _results(folder / preset) for preset in PRESETS}
+    for preset, found in results.items():
         if preset in OWN:
             yield from OWN[preset](found)
             continue
         for system, title in TITLES.items():
-            races = (run for run in found if run.attrs.get("system") == system and "kind" not in run.attrs)
-            runs = sorted(races, key=_velocity)
+            runs = sorted(_races(found, system), key=_velocity)
             if not runs:
                 continue
             yield f"\n## {title}, {RACES[preset]}\n\nRoot mean squares over all test contexts.\n"
@@ -60,18 +62,70 @@ def _page(folder: Path) -> Iterator[str]:
                 yield "\nVelocity RMSE of each forcing, averaged over forcings:\n"
                 yield table(AWAY, [_away(run) for run in runs])
             yield f"\n{_provenance(runs)}\n"
+    yield from _times(results)
+
+
+def _results(folder: Path) -> list[xr.Dataset]:
+    return read(folder) if folder.exists() or folder.with_suffix(".nc").exists() else []
+
+
+def _races(found: list[xr.Dataset], system: str) -> list[xr.Dataset]:
+    return [run for run in found if run.attrs.get("system") == system and "kind" not in run.attrs]
+
+
+def _times(results: dict[str, list[xr.Dataset]]) -> Iterator[str]:
+    """What a step costs, and errors by what whole trainings of size equal cost."""
+    costs = {(run.attrs["system"], run.attrs["method"]): run for run in results["cost"]}
+    if not costs:
+        return
+    epochs = max(run.sizes["epoch"] for run in costs.values())
+    yield "\n## What a step of training costs, size equal\n"
+    yield f"CPU time of a seed, one of ten at once, compiled: the least of {epochs} epochs.\n"
+    yield table(("system", "method", "µs for a seed and step", "NcAE = 1"), [_cost(costs, *which) for which in costs])
+    for system, title in TITLES.items():
+        races = [run for preset in EQUAL for run in _races(results[preset], system)]
+        rows = [
+            _raced(run, costs[system, run.attrs["method"]]) for run in races if (system, run.attrs["method"]) in costs
+        ]
+        yield f"\n## {title}, size equal: errors by the time of training\n\nTime of all steps at these costs.\n"
+        head = ("CPU s for a seed", "method", "epochs", "position RMSE", "velocity RMSE")
+        yield table(head, [(f"{time:.1f}", *rest) for time, *rest in sorted(rows)])
+
+
+def _cost(costs: dict[tuple[str, str], xr.Dataset], system: str, method: str) -> list[str]:
+    own, least = costs[system, method].seconds.min(), costs.get((system, "ncae"), xr.Dataset({"seconds": np.nan}))
+    return [TITLES[system], method, f"{1e6 * float(own):.0f}", f"{float(own / least.seconds.min()):.2f}"]
+
+
+def _raced(run: xr.Dataset, cost: xr.Dataset) -> tuple[object, ...]:
+    """Seconds of the training of a seed, and what came of it."""
+    time = float(cost.seconds.min()) * cost.attrs["steps_per_epoch"] * run.attrs["epochs"]
+    errors = [_spread(_over_contexts(run[f"{name}_rmse"])) for name in ("position", "velocity")]
+    return (time, run.attrs["method"], str(run.attrs["epochs"]), *errors)
 
 
 def _guarantees(found: list[xr.Dataset]) -> Iterator[str]:
     rows = [_bound(run, which) for run in found if run.attrs["kind"] == "certificates" for which in MAPS]
     if rows:
-        yield "\n## Certificates of the pretrained NcAEs\n\nLargest of each over random contexts of the range.\n"
-        yield table(("system", "map", "radius", "upper", "lower", "upper / lower", "pairs / bound", "seconds"), rows)
+        yield "\n## Certificates\n\nLargest of each over random contexts of the range.\n"
+        yield table(
+            ("system", "method", "map", "radius", "upper", "lower", "upper / lower", "pairs / bound", "seconds"), rows
+        )
     moved = [_moved(run, which) for run in found if run.attrs["kind"] == "certificates" for which in MAPS]
     if any(moved):
         yield "\n## Certificates of the context\n\nHow far a unit of it moves each map; over random contexts.\n"
         yield table(
-            ("system", "map", "radius", "of contexts", "upper, median", "largest", "upper / lower, median", "largest"),
+            (
+                "system",
+                "method",
+                "map",
+                "radius",
+                "of contexts",
+                "upper, median",
+                "largest",
+                "upper / lower, median",
+                "largest",
+            ),
             [row for row in moved if row],
         )
     motions = [run for run in found if run.attrs["kind"] == "energy"]
@@ -168,7 +222,7 @@ def _bound(run: xr.Dataset, which: str) -> list[str]:
     row = run.sel(map=which)
     ratios = [(row.upper / row.lower).max(), row.of_pairs.max(), row.seconds.max()]
     sizes = [f"{float(x):.3g}" for x in (row.radius.max(), row.upper.max(), row.lower.max())]
-    return [run.attrs["system"], MAPS[which], *sizes, *(f"{float(x):.2f}" for x in ratios)]
+    return [*_certified(run, which), *sizes, *(f"{float(x):.2f}" for x in ratios)]
 
 
 def _moved(run: xr.Dataset, which: str) -> list[str]:
@@ -178,7 +232,11 @@ def _moved(run: xr.Dataset, which: str) -> list[str]:
     ratio = row.context_upper / row.context_lower
     numbers = (row.radius.max(), run.attrs["context_radius"], row.context_upper.median(), row.context_upper.max())
     quotients = [f"{float(x):.2f}" for x in (ratio.median(), ratio.max())]
-    return [run.attrs["system"], MAPS[which], *(f"{float(x):.3g}" for x in numbers), *quotients]
+    return [*_certified(run, which), *(f"{float(x):.3g}" for x in numbers), *quotients]
+
+
+def _certified(run: xr.Dataset, which: str) -> tuple[str, str, str]:
+    return TITLES[run.attrs["system"]], run.attrs.get("method", "ncae"), MAPS[which]
 
 
 def _energy(run: xr.Dataset) -> list[str]:
