@@ -86,11 +86,8 @@ def describe(
         raise InputError("state", expected="a variable or several", got="none", fix=fix)
     found = _assembled(data, states, rates, controls)
     found = _with_context(found, data, context)
-    left = [
-        f"{name}{_parameter(values)}"
-        for name, values in given.variables.items()
-        if str(name) not in {*states, *taken, *found.coords, *given.dims}
-    ]
+    unused = given.variables.keys() - {*states, *taken, *found.coords, *given.dims}
+    left = [f"{name}{_parameter(values)}" for name, values in given.variables.items() if name in unused]
     left += [name for name in found.coords if found[name].attrs.get(ROLE) == "label" and name not in left]
     found.attrs |= {"ignored": ", ".join(left)}
     check_states(found)
