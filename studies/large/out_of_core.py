@@ -77,6 +77,19 @@ def run(file: Path, out: Path, kill_after: float | None = None) -> dict[str, flo
     return json.loads(printed.splitlines()[-1]) | {"seconds": time.perf_counter() - began}
 
 
+def killed(file: Path, out: Path, seconds: float) -> tuple[list[float], list[list[int] | None]]:
+    """Moments at which one call was killed, and where it would go on; all over again if it ends before the last."""
+    moments, places, rng = [], [], np.random.default_rng()
+    while len(moments) < KILLS or places[-1] is None:
+        moment = seconds * rng.uniform(0.1, 0.35)
+        if run(file, out, moment) is None:
+            moments.append(moment)
+            places.append(begun(out.with_suffix(".checkpoint")))
+        else:
+            moments, places = [], []
+    return moments, places
+
+
 def begun(checkpoint: Path) -> list[int] | None:
     """Pass and block that a killed run would go on from."""
     if not checkpoint.exists():
@@ -99,12 +112,7 @@ def main(gigabytes: float = 20.0) -> None:
     whole, resumed = FOLDER / "whole.safetensors", FOLDER / "resumed.safetensors"
     found["basis"] = run(file, whole)
     print(found, flush=True)
-    rng, seconds = np.random.default_rng(), found["basis"]["seconds"]
-    found["killed after, seconds"] = (seconds * rng.uniform(0.05, 0.35, KILLS)).tolist()
-    found["where it was"] = []
-    for moment in found["killed after, seconds"]:
-        run(file, resumed, moment)
-        found["where it was"].append(begun(resumed.with_suffix(".checkpoint")))
+    found["killed after, seconds"], found["where it was"] = killed(file, resumed, found["basis"]["seconds"])
     found["resumed"] = run(file, resumed)
     one, other = (romkit.load(each) for each in (whole, resumed))
     found["equal to the bit"] = torch.equal(one.modes, other.modes) and torch.equal(one.mean, other.mean)
