@@ -22,8 +22,8 @@ from romkit.systems.rates import basis_of_rates, training_data
 from romkit.systems.sampled import Sampled
 from romkit.systems.through import SystemThroughBasis
 from romkit.types import Field
+from studies.large.measuring import FOLDER, seconds, times_of, training
 from studies.large.reaction import Reaction, exponential
-from studies.large.run import FOLDER, seconds, times_of, training
 from studies.pieces import Numbers, complete
 
 RESULTS = Path(__file__).with_name("sampled.json")
