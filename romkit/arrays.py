@@ -161,21 +161,22 @@ def axes(argument: str, value: Tensor, names: str) -> None:
 class Constants:
     """Tensors that never change, in the precision and on the device of what they meet; each kind is made once.
 
-    Whole numbers change their device alone.
+    Whole numbers change their device alone. One tensor under two names stays one.
 
     Args:
-        *tensors: that stay.
+        **tensors: that stay, by name.
     """
 
-    def __init__(self, *tensors: Tensor):
+    def __init__(self, **tensors: Tensor):
         self._tensors = tensors
-        self._kinds: dict[tuple[torch.dtype, torch.device], tuple[Tensor, ...]] = {}
+        self._kinds: dict[tuple[torch.dtype, torch.device], dict[str, Tensor]] = {}
 
-    def like(self, x: Tensor) -> tuple[Tensor, ...]:
+    def like(self, x: Tensor) -> dict[str, Tensor]:
         """All of them, as x is."""
         kind = (x.dtype, x.device)
         if kind not in self._kinds:
-            self._kinds[kind] = tuple(_as(tensor, x) for tensor in self._tensors)
+            made = {id(each): _as(each, x) for each in self._tensors.values()}
+            self._kinds[kind] = {name: made[id(each)] for name, each in self._tensors.items()}
         return self._kinds[kind]
 
 

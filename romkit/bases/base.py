@@ -97,8 +97,7 @@ class Basis(Display):
         self.modes, self.dual = _orthonormal(modes, dual)
         self.singular_values = None if singular_values is None else _float64("singular_values", singular_values, (r,))
         self.energy = None if energy is None else _float64("energy", energy, (r,))
-        plain = self.dual is self.modes
-        self._constants = Constants(self.mean, self.modes) if plain else Constants(self.mean, self.modes, self.dual)
+        self._constants = Constants(mean=self.mean, modes=self.modes, dual=self.dual)
 
     @property
     def size(self) -> int:
@@ -114,27 +113,27 @@ class Basis(Display):
     def encode(self, x: Tensor) -> Tensor:
         """y = Vᵀ W (x - x̄): (..., n) -> (..., r)."""
         checks.last_axis("x", x.shape, self.size, "the components of the states that the basis is of")
-        mean, *_, dual = self._constants.like(x)
-        return (x - mean) @ dual
+        own = self._constants.like(x)
+        return (x - own["mean"]) @ own["dual"]
 
     @checked
     def decode(self, y: Tensor) -> Tensor:
         """x = x̄ + V y: (..., r) -> (..., n)."""
         checks.last_axis("y", y.shape, self.rank, "coordinates in the basis")
-        mean, modes = self._constants.like(y)[:2]
-        return mean + y @ modes.mT
+        own = self._constants.like(y)
+        return own["mean"] + y @ own["modes"].mT
 
     @checked
     def encode_tangent(self, v: Tensor) -> Tensor:
         """Vᵀ W v of velocities v (..., n): (..., r)."""
         checks.last_axis("v", v.shape, self.size, "the components of the states that the basis is of")
-        return v @ self._constants.like(v)[-1]
+        return v @ self._constants.like(v)["dual"]
 
     @checked
     def decode_tangent(self, w: Tensor) -> Tensor:
         """V w: (..., r) -> (..., n)."""
         checks.last_axis("w", w.shape, self.rank, "coordinates in the basis")
-        return w @ self._constants.like(w)[1].mT
+        return w @ self._constants.like(w)["modes"].mT
 
     @checked
     def project(self, data: xr.Dataset) -> xr.Dataset:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from romkit.boundary import Count, Positive, checked
+from romkit.broadcast import pairs
 from romkit.projections.base import Projection
 from romkit.projections.biorthogonal import orthonormal
 from romkit.projections.hypernetwork import uniform
@@ -93,11 +94,6 @@ class QuadraticManifold(Projection):
         modes = leading_modes(y, self.latent_dim)
         self.modes.data = modes.to(self.modes)
         self.correction.data = fitted(y, modes, self.regularisation).to(self.correction)
-
-
-def pairs(a: Tensor, b: Tensor) -> Tensor:
-    """aᵢ bⱼ (..., m (m + 1) / 2) for i <= j, of a and b (..., m)."""
-    return torch.cat([a[..., i : i + 1] * b[..., i:] for i in range(a.shape[-1])], dim=-1)
 
 
 def fitted(y: Tensor, modes: Tensor, regularisation: float | None) -> Tensor:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from romkit.bases import Basis
+from romkit.broadcast import pairs
 from romkit.systems.terms import Term
 
 
@@ -24,7 +25,7 @@ class Quadratic(NamedTuple):
     quadratic: Tensor
 
     def __call__(self, y: Tensor) -> Tensor:
-        return self.constant + _rows(y, self.linear) + _rows(products(y), self.quadratic)
+        return self.constant + _rows(y, self.linear) + _rows(pairs(y, y), self.quadratic)
 
     def substituted(self, factor: Tensor, shift: Tensor, test: Tensor) -> "Quadratic":
         """a -> testᵀ g(shift + factor a), for a (..., m), factor and test (r, m), shift (..., r)."""
@@ -76,14 +77,8 @@ class Projected:
         return total
 
 
-def products(y: Tensor) -> Tensor:
-    """yᵢ yⱼ (..., r (r + 1) / 2) for i <= j, of y (..., r), row by row of the upper triangle."""
-    r = y.shape[-1]
-    return torch.cat([y[..., i : i + 1] * y[..., i:] for i in range(r)], dim=-1)
-
-
 def packed(full: Tensor) -> Tensor:
-    """(..., r (r + 1) / 2, k) of H (..., r, r, k): the coefficients of `products`."""
+    """(..., r (r + 1) / 2, k) of H (..., r, r, k): the coefficients of `pairs`."""
     r = full.shape[-2]
     i, j = torch.triu_indices(r, r)
     both = full + full.transpose(-3, -2)
@@ -92,7 +87,7 @@ def packed(full: Tensor) -> Tensor:
 
 
 def symmetric(triangle: Tensor) -> Tensor:
-    """H (..., r, r, k), symmetric, of the coefficients (..., r (r + 1) / 2, k) of `products`."""
+    """H (..., r, r, k), symmetric, of the coefficients (..., r (r + 1) / 2, k) of `pairs`."""
     r = int((2 * triangle.shape[-2]) ** 0.5)
     i, j = torch.triu_indices(r, r)
     full = triangle.new_zeros(*triangle.shape[:-2], r, r, triangle.shape[-1])

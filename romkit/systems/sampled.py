@@ -48,19 +48,20 @@ class Sampled:
         fit, seen = torch.linalg.pinv(rates.modes[self.rows]), rates.modes[self.rows]
         weights = (basis.dual.mT @ rates.modes @ fit).mT.contiguous()
         constant = basis.encode_tangent(rates.mean) - rates.mean[self.rows] @ weights
-        self.mean_at_rows, self.unseen = rates.mean[self.rows], torch.eye(number, dtype=fit.dtype) - seen @ fit
-        self._constants = Constants(self.rows, mean, modes, constant, weights, self.mean_at_rows, self.unseen)
+        self.mean_at_rows, unseen = rates.mean[self.rows], torch.eye(number, dtype=fit.dtype) - seen @ fit
+        parts = {"rows": self.rows, "mean": mean, "modes": modes, "constant": constant, "weights": weights}
+        self._constants = Constants(**parts, mean_at_rows=self.mean_at_rows, unseen=unseen)
         self.rhs_rows, self.reach = behind(system.rhs_rows), math.inf
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading axes."""
-        _, _, _, constant, weights, _, _ = self._constants.like(y)
-        return constant + self._rows(t, y, c) @ weights
+        own = self._constants.like(y)
+        return own["constant"] + self._rows(t, y, c) @ own["weights"]
 
     def residual(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """(...) norm of what the modes of right-hand sides leave of the rows: how far f is from those of training."""
-        *_, mean_at_rows, unseen = self._constants.like(y)
-        return ((self._rows(t, y, c) - mean_at_rows) @ unseen).norm(dim=-1)
+        own = self._constants.like(y)
+        return ((self._rows(t, y, c) - own["mean_at_rows"]) @ own["unseen"]).norm(dim=-1)
 
     def distance(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """(...) the residual, 1 at `REACH` times the largest of the training data."""
@@ -73,8 +74,8 @@ class Sampled:
         return self
 
     def _rows(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        rows, mean, modes, *_ = self._constants.like(y)
-        return self.rhs_rows(t, rows, (mean + y @ modes).unflatten(-1, self.shape), c)
+        own = self._constants.like(y)
+        return self.rhs_rows(t, own["rows"], (own["mean"] + y @ own["modes"]).unflatten(-1, self.shape), c)
 
 
 def gives_rows(system: System) -> bool:

@@ -36,7 +36,7 @@ a clock: compiled and eager training differ by rounding, and a seed must mean th
 """
 
 LONG_RUN_ON_GPU = 3000
-"""Steps of a run on a GPU from which compiling pays, and capturing alone, which shorter ones do, is slower."""
+"""Steps of a run on a GPU from which compiling a step pays; shorter runs capture it as it is."""
 
 Reports = list[dict[str, object]]
 

@@ -8,8 +8,7 @@ from romkit.files import atomic
 from studies.markdown import table
 
 HERE = Path(__file__).parent
-NETWORK = "NcAE, 10 latents, run"
-ROWS = ("tensors", "POD-Galerkin, run", NETWORK, "decoding all contexts at one time")
+ROWS = ("tensors", "POD-Galerkin, run", "NcAE, 10 latents, run", "decoding all contexts at one time")
 
 
 def page(found: Mapping[str, dict]) -> str:

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import romkit
+from romkit.broadcast import pairs
 from romkit.errors import InputError
-from romkit.projections.quadratic_manifold import pairs
 
 
 def dataset(states):

@@ -8,9 +8,10 @@ import torch
 
 import romkit
 from romkit.bases import Basis
+from romkit.broadcast import pairs
 from romkit.errors import InputError
 from romkit.systems import Lorenz96, System
-from romkit.systems.quadratic import Quadratic, packed, products, symmetric
+from romkit.systems.quadratic import Quadratic, packed, symmetric
 from romkit.systems.terms import Term
 from romkit.testing import check_system
 
@@ -92,7 +93,7 @@ def test_products_and_symmetric_tensors_are_two_forms_of_one():
     H = torch.randn(5, 5, 3, generator=draw, dtype=torch.float64)
     y = torch.randn(4, 5, generator=draw, dtype=torch.float64)
     expected = torch.einsum("ni,nj,ijk->nk", y, y, H)
-    assert torch.allclose(products(y) @ packed(H), expected)
+    assert torch.allclose(pairs(y, y) @ packed(H), expected)
     assert torch.allclose(torch.einsum("ni,nj,ijk->nk", y, y, symmetric(packed(H))), expected)
 
 
