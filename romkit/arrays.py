@@ -158,6 +158,11 @@ def axes(argument: str, value: Tensor, names: str) -> None:
     raise InputError(argument, expected=expected, got=f"shape {tuple(value.shape)}", fix=fix)
 
 
+def pairs(a: Tensor, b: Tensor) -> Tensor:
+    """aᵢ bⱼ (..., m (m + 1) / 2) for i <= j, of a and b (..., m), row by row of the upper triangle."""
+    return torch.cat([a[..., i : i + 1] * b[..., i:] for i in range(a.shape[-1])], dim=-1)
+
+
 class Constants:
     """Tensors that never change, in the precision and on the device of what they meet; each kind is made once.
 

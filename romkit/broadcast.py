@@ -5,7 +5,6 @@ same axes and then axes of their own (times, samples). So a context of shape (C,
 well as (C, T, n), and a stack of S models with states (S, C, T, n).
 """
 
-import torch
 from torch import Tensor
 
 
@@ -26,8 +25,3 @@ def matmul(x: Tensor, weight: Tensor) -> Tensor:
     x = x.expand(weight.shape[0], *x.shape[1:])
     rows = x.reshape(x.shape[0], -1, x.shape[-1]).bmm(weight)
     return rows.reshape(*x.shape[:-1], weight.shape[-1])
-
-
-def pairs(a: Tensor, b: Tensor) -> Tensor:
-    """aᵢ bⱼ (..., m (m + 1) / 2) for i <= j, of a and b (..., m), row by row of the upper triangle."""
-    return torch.cat([a[..., i : i + 1] * b[..., i:] for i in range(a.shape[-1])], dim=-1)

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+from romkit.arrays import pairs
 from romkit.boundary import Count, Positive, checked
-from romkit.broadcast import pairs
 from romkit.projections.base import Projection
 from romkit.projections.biorthogonal import orthonormal
 from romkit.projections.hypernetwork import uniform

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.arrays import pairs
 from romkit.bases import Basis
-from romkit.broadcast import pairs
 from romkit.systems.terms import Term
 
 

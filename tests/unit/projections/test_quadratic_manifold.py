@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import romkit
-from romkit.broadcast import pairs
+from romkit.arrays import pairs
 from romkit.errors import InputError
 
 

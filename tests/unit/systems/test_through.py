@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import romkit
+from romkit.arrays import pairs
 from romkit.bases import Basis
-from romkit.broadcast import pairs
 from romkit.errors import InputError
 from romkit.systems import Lorenz96, System
 from romkit.systems.quadratic import Quadratic, packed, symmetric
