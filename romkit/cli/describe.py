@@ -9,6 +9,9 @@ import numpy as np
 import xarray as xr
 
 from romkit import provenance
+from romkit.bases import Basis
+from romkit.data import DIMS
+from romkit.data.context import ROLE
 from romkit.display import first_line, text, with_unit
 from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, LAWS, LearnedField
@@ -92,17 +95,20 @@ def describe_dataset(data: xr.Dataset) -> str:
         for name, v in data.data_vars.items()
     ]
     sections = [f"dataset: {sizes}", f"variables\n{table(variables)}"]
-    context = [
-        (str(name), _range(coord))
-        for name, coord in data.coords.items()
-        if coord.dims in ((), ("trajectory",)) and np.issubdtype(coord.dtype, np.floating)
-    ]
+    context = [(str(name), _range(coord)) for name, coord in data.coords.items() if _is_context(str(name), coord)]
     if context:
         sections.append(f"context\n{table(context)}")
     attrs = [(str(key), text(value)) for key, value in data.attrs.items() if value != ""]
     if attrs:
         sections.append(f"attributes\n{table(attrs)}")
     return "\n\n".join(sections)
+
+
+def describe_saved(model: Projection | LearnedField | Basis) -> str:
+    """What `romkit.load` gave."""
+    if isinstance(model, Basis):
+        return table(model.facts().items(), indent="")
+    return describe_model(model) if isinstance(model, Projection) else describe_law(model)
 
 
 def describe_model(projection: Projection) -> str:
@@ -132,6 +138,12 @@ def _physical(law: LearnedField) -> list[str]:
 
 def _context(system: System) -> str:
     return ", ".join(f"{p.name} in [{p.low:g}, {p.high:g}]{with_unit(p.units)}" for p in system.context)
+
+
+def _is_context(name: str, coord: xr.DataArray) -> bool:
+    """Also of a run, which has no trajectories where it is a single one."""
+    along = coord.dims in ((), ("trajectory",)) and name not in DIMS
+    return along and coord.dtype.kind in "iuf" and coord.attrs.get(ROLE) != "label"
 
 
 def _range(coord: xr.DataArray) -> str:

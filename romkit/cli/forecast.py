@@ -49,38 +49,33 @@ def forecast(
     file = target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
 
     import romkit
-    from romkit.data import save_dataset
+    from romkit.data import context_names, save_dataset
     from romkit.plotting import plot_forecast, save_figure
 
-    first, given = _first(read_data(start), trajectory, at, dt)
-    folder = os.path.isdir(model)
-    source = romkit.Ensemble.load(model) if folder else load_a("projection", model)
-    signature = (source.projection if folder else source).normalization.signature
-    context = {name: value for name, value in first.items() if name in signature.context_names}
-    context |= context_values(ctx, signature.context_names)
-    given |= {"duration": duration, "context": context}
-    if folder:
-        run = source.forecast(level=level, **given)
-        print(f"wrote {save_figure(plot_forecast(run), file.with_suffix('.png'))}")
+    data = read_data(start)
+    sample = _sample(data, trajectory, at)
+    ensemble = romkit.Ensemble.load(model) if os.path.isdir(model) else None
+    projection = load_a("projection", model) if ensemble is None else ensemble.projection
+    names = projection.normalization.signature.context_names
+    context = {name: float(sample[name]) for name in context_names(data) if name in names} | context_values(ctx, names)
+    if ensemble is None and dynamics is None:
+        raise InputError("--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors")
+    law = load_a("law", dynamics) if ensemble is None else ensemble.law
+    dt = float(data["time"].diff("time").mean()) if dt is None else dt
+    given = {"initial_state": sample["state"].values, "duration": duration, "dt": dt, "context": context}
+    if law.order == 2 and "velocity" in data:
+        given["initial_velocity"] = sample["velocity"].values
+    if ensemble is None:
+        run = romkit.forecast(projection, dynamics=law, **given)
     else:
-        if dynamics is None:
-            raise InputError("--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors")
-        run = romkit.forecast(source, dynamics=load_a("law", dynamics), **given)
+        run = ensemble.forecast(level=level, **given)
+        print(f"wrote {save_figure(plot_forecast(run), file.with_suffix('.png'))}")
     print(f"wrote {save_dataset(run, file)}")
 
 
-def _first(
-    data: "xr.Dataset", trajectory: int, at: int, dt: float | None
-) -> tuple[dict[str, float], dict[str, object]]:
-    """The context at a sample, and the arguments of a forecast from it."""
-    from romkit.data import context_names
-
+def _sample(data: "xr.Dataset", trajectory: int, at: int) -> "xr.Dataset":
     for option, index, dim in (("--trajectory", trajectory, "trajectory"), ("--at", at, "time")):
         if not -data.sizes[dim] <= index < data.sizes[dim]:
             fix = f"give one below {data.sizes[dim]}"
             raise InputError(option, expected=f"one of {data.sizes[dim]}", got=str(index), fix=fix)
-    sample = data.isel(trajectory=trajectory, time=at)
-    given = {"initial_state": sample["state"].values, "dt": dt or float(data["time"].diff("time").mean())}
-    if "velocity" in data:
-        given["initial_velocity"] = sample["velocity"].values
-    return {name: float(sample[name]) for name in context_names(data)}, given
+    return data.isel(trajectory=trajectory, time=at)

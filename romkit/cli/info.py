@@ -17,7 +17,7 @@ def info(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="A dataset, a model, a law (files), a system, a method, a law or other dynamics, a pretrained model.",
+            help="A dataset, a model, a law, a basis (files), a system, a method, other dynamics, a pretrained model.",
             show_default=False,
         ),
     ] = None,
@@ -36,7 +36,7 @@ def info(
     from romkit.cli import describe
     from romkit.data import open_dataset
     from romkit.integrators import DYNAMICS, LAWS
-    from romkit.projections import METHODS, Projection, pretrained
+    from romkit.projections import METHODS, pretrained
     from romkit.saving import load
     from romkit.systems import SYSTEMS
 
@@ -49,8 +49,7 @@ def info(
     elif name in {**LAWS, **DYNAMICS}:
         print(describe.describe_settings({**LAWS, **DYNAMICS}[name]))
     elif name in pretrained() or Path(name).suffix == ".safetensors":
-        model = load(name)
-        print(describe.describe_model(model) if isinstance(model, Projection) else describe.describe_law(model))
+        print(describe.describe_saved(load(name)))
     else:
         if not Path(name).suffix and not there(name):
             checks.one_of("name", name, [*SYSTEMS, *METHODS, *LAWS, *DYNAMICS, *pretrained()])

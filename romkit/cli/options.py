@@ -139,11 +139,12 @@ def read_data(data: str) -> "xr.Dataset":
 
 def load_a(kind: str, path: str) -> "Projection | LearnedField":
     """The "projection" or the "law" in a file, or a projection that ships."""
+    from romkit.bases import Basis
     from romkit.projections import Projection
     from romkit.saving import load
 
     model = load(path)
-    found = "projection" if isinstance(model, Projection) else "law"
+    found = "projection" if isinstance(model, Projection) else "basis" if isinstance(model, Basis) else "law"
     if found != kind:
         command = "fit" if kind == "projection" else "law"
         raise FileError(path, problem=f"holds a {found}, not a {kind}", fix=f"give a file by romkit {command}")

@@ -1,4 +1,4 @@
-"""`romkit report`: what is known about a run, a model, a law or a dataset, as one file to send to a colleague."""
+"""`romkit report`: what is known about a run, a model, a law, a basis or a dataset, as one file for a colleague."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +12,7 @@ from romkit.cli.options import writable
 if TYPE_CHECKING:
     import xarray as xr
 
+    from romkit.bases import Basis
     from romkit.integrators import LearnedField
     from romkit.projections import Projection
 
@@ -44,15 +45,17 @@ def report(
     from romkit.cli.page import page
     from romkit.data import open_dataset
     from romkit.files import atomic
-    from romkit.projections import Projection, pretrained
+    from romkit.projections import pretrained
     from romkit.saving import load
 
     title = Path(source).stem
     if source in pretrained() or Path(source).suffix == ".safetensors":
-        model = load(source)
-        parts = _of_projection(model) if isinstance(model, Projection) else _of_law(model)
+        parts = _of_model(load(source))
     elif Path(source).suffix == ".md":
-        title, parts = _of_study(Path(source))
+        from romkit.cli.markdown import rendered
+
+        title, html = rendered(Path(source))
+        parts = [html]
     else:
         data = open_dataset(source)
         parts = _of_run(data) if "truth" in data else _of_dataset(data)
@@ -73,13 +76,6 @@ def _of_run(run: "xr.Dataset") -> Iterator[str]:
     yield _provenance(run)
 
 
-def _of_study(report: Path) -> tuple[str, list[str]]:
-    from romkit.cli.markdown import rendered
-
-    title, text = rendered(report)
-    return title, [text]
-
-
 def _of_dataset(data: "xr.Dataset") -> Iterator[str]:
     from romkit.cli.describe import describe_dataset
     from romkit.cli.page import section, text
@@ -88,22 +84,20 @@ def _of_dataset(data: "xr.Dataset") -> Iterator[str]:
     yield _provenance(data)
 
 
-def _of_projection(model: "Projection") -> Iterator[str]:
-    from romkit.cli.describe import describe_model
+def _of_model(model: "Projection | LearnedField | Basis") -> Iterator[str]:
+    from romkit.bases import Basis
+    from romkit.cli.describe import describe_saved
     from romkit.cli.page import picture, section, text
     from romkit.plotting import plot_training
+    from romkit.projections import Projection
 
+    if not isinstance(model, Projection):
+        yield section("Basis" if isinstance(model, Basis) else "Law", text(describe_saved(model)))
+        return
     if all(report.get("losses") for report in model.report.get("seeds", [model.report])):
         yield section("Training", picture(plot_training(model), "loss over epochs"))
-    yield section("Model", text(describe_model(model)))
+    yield section("Model", text(describe_saved(model)))
     yield _table("Made by", model.report.get("versions", {}))
-
-
-def _of_law(law: "LearnedField") -> Iterator[str]:
-    from romkit.cli.describe import describe_law
-    from romkit.cli.page import section, text
-
-    yield section("Law", text(describe_law(law)))
 
 
 def _provenance(data: "xr.Dataset") -> str:

@@ -70,8 +70,8 @@ def _cost(members: xr.Dataset, model: str) -> str:
         members.attrs[f"{key}_{model}_model"] for key in ("engine", "seconds_compiling", "seconds_computing")
     )
     span = float(members["time"][-1] - members["time"][0])
-    per = selection.unit(members["time"], "{}") or "time unit"
+    per = f" per {selection.unit(members['time'], '{}') or 'time unit'}" if span else ""  # of a single sample, in all
     before = f", after {compiling:.2g} s of compiling" if engine == "compiled" else ""
     count = members.sizes["trajectory"] * (members.sizes["seed"] if model == "reduced" else 1)
     together = f", {count} trajectories at once" if count > 1 else ""
-    return f"{1e3 * computing / span:.3g} ms per {per}{together}; engine: {engine}{before}"
+    return f"{1e3 * computing / (span or 1):.3g} ms{per}{together}; engine: {engine}{before}"

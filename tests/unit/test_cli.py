@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 import romkit
 from romkit.cli import app
+from romkit.cli.describe import describe_dataset
+from romkit.cli.summary import summarise
 from romkit.data import open_dataset, save_dataset
 from romkit.systems import SYSTEMS, Lorenz96
 
@@ -115,6 +117,18 @@ def test_info_lists_what_there_is():
         assert name in text
     assert "F in [3.133, 3.193]" in text
     assert "l1 in [0.35, 0.65] m" in text
+
+
+def test_info_shows_contexts_that_are_whole_numbers_and_no_labels(lorenz_data):
+    labels = ("trajectory", [0, 1, 2], {"role": "label"})
+    data = lorenz_data.assign_coords(Re=("trajectory", [50, 100, 150]), run=labels)
+    context = describe_dataset(data).partition("\ncontext\n")[2].partition("\n\n")[0].splitlines()
+    assert [line.split()[0] for line in context] == ["F", "Re"]
+
+
+def test_a_rollout_of_a_single_sample_is_summarised(lorenz_data, model):
+    run = romkit.rollout(lorenz_data.isel(time=[0]), romkit.load(model))
+    assert "ms, 3 trajectories at once; engine" in summarise(run)
 
 
 def test_info_describes_files_and_systems(model, data_file):
@@ -246,6 +260,10 @@ def test_files_of_the_wrong_kind_are_refused(model, data_file):
     law = romkit.integrators.SINDy(degree=5, threshold=0.001).fit(romkit.load(model), open_dataset(data_file))
     romkit.save(law, "law.safetensors")
     assert "holds a law, not a projection" in refusal("rollout", data_file, "--model", "law.safetensors")
+    romkit.save(romkit.basis(open_dataset(data_file), 3), "basis.safetensors")
+    words = ("rollout", data_file, "--model", model, "--dynamics")
+    assert "holds a basis, not a law" in refusal(*words, "basis.safetensors")
+    assert "energy left out" in romkit_command("info", "basis.safetensors").stdout
     assert "holds a projection, not a law" in refusal("rollout", data_file, "--model", model, "--dynamics", model)
     assert "duration: expected nothing beside a dataset" in refusal(
         "rollout", data_file, "--model", model, "--dynamics", "law.safetensors", "--duration", "3"

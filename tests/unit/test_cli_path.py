@@ -164,3 +164,19 @@ def test_a_forecast_that_cannot_be_made(own):
     assert "--dynamics: expected a law" in refusal("forecast", model, *first)
     assert "--trajectory: expected one of 9" in refusal("forecast", model, *first, "--trajectory", "9")
     assert "did you mean '--speed'?" in refusal("forecast", model, *first, "--sped", "1")
+    ran("law", "dmd", model, own, "--out", "law.safetensors")
+    assert "dt: expected a positive number" in refusal(
+        "forecast", model, *first, "--dynamics", "law.safetensors", "--dt", "0"
+    )
+
+
+def test_a_law_of_first_order_forecasts_from_data_with_velocities(own):
+    ran("fit", "pod", own, "--set", "latent_dim=2")
+    model = "runs/pod-my/projection.safetensors"
+    ran("law", "dmd", model, own, "--out", "law.safetensors")
+    save_dataset(romkit.data.with_velocity(open_dataset(own)), "moving.nc")
+    words = ("--duration", "1", "--dynamics", "law.safetensors")
+    for start in (own, "moving.nc"):
+        ran("forecast", model, "--from", start, *words, "--out", f"from-{start}")
+    a, b = (open_dataset(f"from-{start}") for start in (own, "moving.nc"))
+    assert a.state.equals(b.state)

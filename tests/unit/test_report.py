@@ -29,6 +29,7 @@ def files(lorenz_data, tmp_path, monkeypatch):
         "data": save_dataset(lorenz_data, "data.nc"),
         "model": romkit.save(model, "model.safetensors"),
         "law": romkit.save(law, "law.safetensors"),
+        "basis": romkit.save(romkit.basis(lorenz_data, 3), "basis.safetensors"),
         "pretrained": "ncae-lorenz96",
     }
 
@@ -40,6 +41,7 @@ def test_everything_has_a_report_that_stands_alone(files):
         "data": ("trajectory", "Provenance", "lorenz96"),
         "model": ("ncae", "<img", "torch"),
         "law": ("SINDyModel", "Law"),
+        "basis": ("Basis", "modes", "energy left out"),
         "pretrained": ("ncae", "recipe"),
     }
     for name, words in expected.items():
