@@ -190,14 +190,15 @@ def path(argument: str, value: object) -> str | os.PathLike:
     raise InputError(argument, expected="a path", got=shown(value), fix='give text or a pathlib.Path, "my.nc" say')
 
 
-def ending(argument: str, value: os.PathLike, endings: Collection[str]) -> None:
-    """The name of the file must end in one of these, after a dot."""
+def ending(argument: str, value: os.PathLike, endings: Collection[str]) -> str:
+    """What the name of the file ends in after a dot, in small letters, if it is one of these."""
     given = os.path.splitext(value)[1].removeprefix(".").lower()
-    if given not in endings:
-        near = difflib.get_close_matches(given, endings, n=1)
-        expected = f"a name that ends in .{', .'.join(sorted(endings))}"
-        fix = f"did you mean .{near[0]}?" if near else "add one of these"
-        raise InputError(argument, expected=expected, got=f".{given}" if given else "none", fix=fix)
+    if given in endings:
+        return given
+    near = difflib.get_close_matches(given, endings, n=1)
+    expected = f"a name that ends in .{', .'.join(sorted(endings))}"
+    fix = f"did you mean .{near[0]}?" if near else "add one of these"
+    raise InputError(argument, expected=expected, got=f".{given}" if given else "none", fix=fix)
 
 
 def steps(duration: float, dt: float) -> int:

@@ -146,10 +146,9 @@ def compare(
 
 def _methods(methods: object, common: Mapping[str, object]) -> dict[str, tuple[str, str]]:
     """Name and settings of each method, by label."""
-    given = methods if isinstance(methods, Mapping) else {name: {} for name in _several("methods", methods)}
     found = {}
-    for label, own in given.items():
-        own = dict(common) | dict(own)
+    for label in _several("methods", methods):
+        own = dict(common) | dict(methods[label] if isinstance(methods, Mapping) else {})
         name = checks.one_of("methods", own.pop("method", label), METHODS)
         found[label] = name, _json("methods", own)
     return found
@@ -157,8 +156,9 @@ def _methods(methods: object, common: Mapping[str, object]) -> dict[str, tuple[s
 
 def _laws(laws: object) -> dict[str, tuple[str, str]]:
     """Name and settings of each law, by label."""
+    several = _several("laws", laws)
     if not isinstance(laws, Mapping):
-        laws = {law if isinstance(law, str) else _name(law): law for law in _several("laws", laws)}
+        laws = {law if isinstance(law, str) else _name(law): law for law in several}
     found = {}
     for label, law in laws.items():
         own = {} if isinstance(law, str) else {f.name: getattr(law, f.name) for f in dataclasses.fields(law)}
@@ -176,6 +176,7 @@ def _name(law: object) -> str:
 
 
 def _several(argument: str, value: object) -> list:
+    """The entries, or the labels of a dict."""
     several = [value] if isinstance(value, str | Estimator) else list(value)
     names = [x if isinstance(x, str) else repr(x) for x in several]
     if several and len(set(names)) == len(names):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
@@ -44,6 +45,10 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
         if name not in reduced:
             got, fix = f"variables {sorted(map(str, reduced.variables))}", "score what romkit.follow returned"
             raise InputError("reduced", expected=f"a variable {name}", got=got, fix=fix)
+    if "time" in reduced.coords and not np.allclose(reduced["time"], truth["time"]):
+        fix = "follow this very truth"
+        raise InputError("reduced", expected="the times of the truth", got="as many others", fix=fix)
+    reduced = reduced.assign(state=reduced["state"].transpose(..., *DIMS))
     lead = reduced["state"].dims[:-2]
     checks.last_axis(
         "reduced.state_std", reduced["state_std"].shape, truth.sizes["component"], "one for each component"

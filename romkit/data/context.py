@@ -56,14 +56,13 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
         if name not in values:
             missing = ", ".join(f"{n}=..." for n in names if n not in values)
             raise InputError(name, expected="a value for this context parameter", got="none", fix=f"add {missing}")
-    arrays = [_finite(name, values[name]) for name in names]
+    columns = [_finite(name, values[name]) for name in names]
     try:
-        return np.stack(np.broadcast_arrays(*arrays), axis=-1) if arrays else np.zeros((0,))
+        return np.stack(np.broadcast_arrays(*columns), axis=-1) if columns else np.zeros((0,))
     except ValueError as error:
-        shapes = ", ".join(f"{n}: {a.shape}" for n, a in zip(names, arrays, strict=True))
-        raise InputError(
-            ", ".join(names), expected="shapes that broadcast", got=shapes, fix="give scalars or arrays of one length"
-        ) from error
+        got = ", ".join(f"{name}: {column.shape}" for name, column in zip(names, columns, strict=True))
+        fix = "give scalars or arrays of one length"
+        raise InputError(", ".join(names), expected="shapes that broadcast", got=got, fix=fix) from error
 
 
 ROLE = "role"
@@ -124,9 +123,10 @@ def context_matrix(data: xr.Dataset) -> np.ndarray:
         array([[3.14],
                [3.18]])
     """
-    names, number = context_names(data), _trajectories(data)
+    check_dims(data, "trajectory")
+    names = context_names(data)
     if not names:
-        return np.zeros((number, 0))
+        return np.zeros((data.sizes["trajectory"], 0))
     return np.stack([column.values.astype(np.float64) for column in xr.broadcast(*(data[n] for n in names))], axis=-1)
 
 
@@ -144,7 +144,7 @@ def context_ranges(data: xr.Dataset) -> np.ndarray:
         array([[3.133],
                [3.193]])
     """
-    _trajectories(data)
+    check_dims(data, "trajectory")
     columns = [data[name] for name in context_names(data)]
     ranges = [column.attrs.get("training_range", (np.nanmin(column), np.nanmax(column))) for column in columns]
     for column, each in zip(columns, ranges, strict=True):
@@ -160,12 +160,6 @@ def check_dims(data: xr.Dataset, *dims: str) -> None:
         if data.sizes.get(dim, 0) == 0:
             got, fix = f"dimensions {dict(data.sizes)}", f"add it: data.expand_dims({dim!r}), or romkit.data.describe"
             raise InputError("data", expected=f"a dimension {dim!r} with entries", got=got, fix=fix)
-
-
-def _trajectories(data: xr.Dataset) -> int:
-    """How many trajectories a dataset has."""
-    check_dims(data, "trajectory")
-    return data.sizes["trajectory"]
 
 
 @checked
@@ -243,6 +237,9 @@ class Contexts(NamedTuple):
         times = arrays.times("time", data["time"].values)
         if len(times) < 2:
             raise InputError("data", expected="two times or more", got="one", fix="give a context that stays")
+        if not bool(values.isfinite().all()):
+            fix = "record it at these times, or drop the trajectories"
+            raise InputError("data", expected="a context that is known while a trajectory lasts", got="gaps", fix=fix)
         spline = CubicSpline(times.numpy(), values.numpy(), axis=1)
         return cls(values[:, 0], values, lambda t: torch.from_numpy(spline(float(t))))
 
@@ -258,7 +255,7 @@ def held(values: Tensor) -> Tensor:
 def context_rows(names: Sequence[str], values: Mapping[str, object]) -> np.ndarray:
     """Named context values as (trajectories, p), of which there is one at least."""
     rows = np.atleast_2d(context_array(names, values))
-    if rows.ndim != 2 or len(rows) == 0:
+    if rows.ndim != 2:
         got, fix = f"shape {rows.shape[:-1]}", "give one value for each trajectory"
         raise InputError(", ".join(names), expected="a number, or a list of numbers", got=got, fix=fix)
     return rows

@@ -119,7 +119,7 @@ def _numeric_time(data: xr.Dataset) -> xr.Dataset:
     time = data["time"]
     if time.dtype.kind not in "mM":
         return data
-    seconds = (time.values - time.values[0]) / np.timedelta64(1, "s")
+    seconds = (time.values - time.values[:1]) / np.timedelta64(1, "s")
     return data.assign_coords(time=("time", seconds, {**time.attrs, "units": "s"}))
 
 

@@ -62,7 +62,7 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
     times, whole = data["time"].values.astype(np.float64), complete(data, ("state",))
     x = data["state"].transpose(*DIMS).values
     rule, name, shortest = _rule(method, x, times, whole)
-    velocity = np.full(x.shape, np.nan, dtype=x.dtype)
+    velocity = np.full(x.shape, np.nan, dtype=np.result_type(x, np.float32))  # states may be whole numbers
     for k, row in enumerate(whole):
         for piece in pieces(row):
             if piece.stop - piece.start >= shortest:
@@ -86,7 +86,7 @@ def needing_velocity(data: xr.Dataset) -> xr.Dataset:
         >>> caught[0].category.__name__, "velocity" in estimated
         ('DataWarning', True)
     """
-    if not isinstance(data, xr.Dataset) or "state" not in data or "velocity" in data:
+    if "state" not in data or "velocity" in data:
         return data
     data = with_velocity(data)
     method = data["velocity"].attrs["method"]
@@ -97,7 +97,7 @@ def needing_velocity(data: xr.Dataset) -> xr.Dataset:
 def _rule(method: object, x: np.ndarray, times: np.ndarray, whole: np.ndarray) -> tuple[Differentiate, str, int]:
     """What differentiates, its name, and the fewest samples that it works on."""
     if callable(method):
-        return method, type(method).__name__ if not hasattr(method, "__name__") else method.__name__, 5
+        return method, getattr(method, "__name__", type(method).__name__), 5
     checks.one_of("method", method, ("auto", "savitzky-golay", "gradient"))
     step = even_step(times)
     if method == "savitzky-golay" and step is None:

@@ -5,6 +5,7 @@ import xarray as xr
 
 from romkit.boundary import checked
 from romkit.data.context import context_names, is_declared
+from romkit.data.control import control_names
 from romkit.data.layout import layout_of
 from romkit.data.sampling import even_step
 from romkit.data.schema import DIMS, check_states, complete
@@ -36,7 +37,7 @@ def summary(data: xr.Dataset) -> str:
         "context": _context_in_words(data),
         "time": _time_in_words(data),
         "velocity": "given" if "velocity" in data else "none; estimated where it is needed",
-        "control": ", ".join(map(str, data["input"].values)) if "control" in data else "",
+        "control": ", ".join(control_names(data)),
         "missing": "" if whole.all() else _missing_in_words(whole),
         "ignored": str(data.attrs.get("ignored", "")),
     }

@@ -87,8 +87,7 @@ def save_figure(figure: Figure, path: FilePath) -> Path:
         'phase.svg'
     """
     path = Path(path)
-    ending = path.suffix.removeprefix(".")
-    checks.ending("path", path, figure.canvas.get_supported_filetypes())
+    ending = checks.ending("path", path, figure.canvas.get_supported_filetypes())
     with atomic(path) as temporary:
         figure.savefig(temporary, format=ending)
     return path

@@ -195,8 +195,7 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
         'flow.gif'
     """
     path = Path(path)
-    checks.ending("path", path, WRITERS)
-    writer = WRITERS[path.suffix.removeprefix(".")]
+    writer = WRITERS[checks.ending("path", path, WRITERS)]
     if not writer.isAvailable():
         got, fix = "no ffmpeg", "install it, or write a .gif"
         raise InputError("path", expected="a program that writes mp4", got=got, fix=fix)

@@ -79,6 +79,8 @@ def test_a_failure_is_named_and_the_others_are_there(data, tmp_path):
         (["pood"], ["dmd"], "methods: expected one of .* did you mean 'pod'"),
         (["pod"], ["dmc"], "laws: expected one of .* did you mean 'dmd'"),
         (["pod"], [], "laws: expected one or more"),
+        (["pod"], {}, "laws: expected one or more"),
+        ({}, ["dmd"], "methods: expected one or more"),
         (["pod"], [DMD(), DMD()], "laws: expected one or more, each once"),
         (["pod"], [romkit.integrators.Galerkin()], "laws: expected text or an Estimator .*, got Galerkin"),
         ({"pod": {"latent_dim": np.arange(3)}}, ["dmd"], "methods: expected settings that are plain values"),

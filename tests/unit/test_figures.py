@@ -102,10 +102,10 @@ def test_fields_stand_on_their_own_coordinates(grid, tmp_path):
 
 
 def test_an_animation_has_its_frames(grid, tmp_path):
-    path = save_animation(animate(grid, frames=3, per_second=5), tmp_path / "grid.gif")
+    path = save_animation(animate(grid, frames=3, per_second=5), tmp_path / "grid.GIF")
     with Image.open(path) as image:
         assert image.n_frames == 3
-    assert [file.name for file in tmp_path.iterdir()] == ["grid.gif"]
+    assert [file.name for file in tmp_path.iterdir()] == ["grid.GIF"]
     with pytest.raises(InputError, match=r"path: expected a name that ends in \.gif, \.mp4"):
         save_animation(animate(grid, frames=2), tmp_path / "grid.avi")
 

@@ -26,6 +26,9 @@ def test_the_three_verbs_make_the_rollout(lorenz, projection):
     assert np.allclose(run.rom, reduced.state, atol=1e-12)
     assert np.allclose(run.nrmse, scores.nrmse, atol=1e-12)
     assert np.array_equal(run.valid_time, scores.valid_time)
+    assert romkit.score(truth, reduced.transpose("component", "time", ...)).identical(scores)
+    with pytest.raises(InputError, match="reduced: expected the times of the truth"):
+        romkit.score(truth, reduced.assign_coords(time=2 * reduced.time))
 
 
 def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
@@ -65,6 +68,9 @@ def test_a_context_recorded_over_time_is_followed_by_splines(lorenz, projection)
     assert np.allclose(followed.rom[1], constant.rom, atol=1e-6)
     assert np.abs(followed.rom[0] - constant.rom).max() > 1e-3
     assert np.allclose(followed.projected[0], run.projected, atol=1e-9)
+    there = truth.time != truth.time[5]
+    with pytest.raises(InputError, match="data: expected a context that is known while a trajectory lasts, got gaps"):
+        romkit.follow(projection, truth.where(there).assign_coords(F=truth.F.where(there)))
 
 
 def test_a_dataset_that_begins_later_starts_at_the_context_of_its_first_time(lorenz, projection):

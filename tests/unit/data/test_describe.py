@@ -89,6 +89,7 @@ def test_durations_become_seconds():
         (lambda: np.zeros((3, 4)), {}, r"data: expected an xarray.Dataset or an xarray.DataArray, got ndarray"),
         (lambda: plane().isel(t=slice(None, None, -1)), {"context": ["k"]}, r"data: expected increasing times"),
         (lambda: waves() / 0.0, {}, r"data: expected finite state"),
+        (lambda: plane().isel(t=[]).assign_coords(t=np.array([], "M8[ns]")), {"context": ["k"]}, "real numbers as"),
     ],
 )
 def test_what_cannot_be_used_is_said_in_one_line(make, settings, message):

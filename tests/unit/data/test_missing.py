@@ -148,6 +148,12 @@ def test_noise_makes_the_window_longer_and_the_estimate_better(whole):
     assert error(found) < 0.2 * float(whole.velocity.std())
 
 
+def test_velocities_of_whole_numbers_are_none(whole):
+    counts = whole.drop_vars("velocity").assign(state=(10 * whole.state).astype(int))
+    expected = with_velocity(counts.assign(state=counts.state.astype(float)), method="gradient").velocity
+    assert np.array_equal(with_velocity(counts, method="gradient").velocity, expected)
+
+
 def test_any_method_of_pysindy_can_be_given(whole):
     data = whole.drop_vars("velocity")
     ours = with_velocity(data, method=pysindy.SmoothedFiniteDifference())
@@ -221,6 +227,7 @@ def test_inputs_must_be_known_while_a_trajectory_lasts():
     data = from_arrays(states, TIME, context={"speed": [1.0, 2.0]}, control=inputs)
     pod = romkit.fit("pod", with_velocity(data), latent_dim=2)
     law = SINDy(degree=1).fit(pod, data)
+    assert "control       u0" in romkit.data.summary(data.drop_vars("input"))  # which laws call so as well
     assert np.isfinite(romkit.rollout(data, pod, dynamics=law).rom).all()
     inputs[1][20] = np.nan
     with pytest.raises(InputError, match="data: expected control at every time of a trajectory"):
