@@ -10,6 +10,7 @@ from torch import Tensor
 from romkit import arrays
 from romkit.boundary import Count, Times, checked
 from romkit.data.context import check_dims, held, varies
+from romkit.data.tensors import times_of
 from romkit.errors import InputError
 
 Control = Callable[[Tensor], Tensor]
@@ -73,9 +74,7 @@ def control_of(data: xr.Dataset) -> Control | None:
     """
     if "control" not in data:
         return None
-    return interpolated(
-        torch.from_numpy(data["time"].values.astype(np.float64)), torch.from_numpy(control_matrix(data))
-    )
+    return interpolated(times_of(data), torch.from_numpy(control_matrix(data)))
 
 
 def interpolated(times: Tensor, values: Tensor) -> Control:
@@ -116,10 +115,8 @@ def given_control(control: object, times: Times, number: Count, names: tuple[str
     values = arrays.tensor("control", control).double()
     values = values.unsqueeze(0) if values.ndim == 2 else values
     if values.shape[1:] != (len(times), q) or len(values) not in (1, number) or not bool(values.isfinite().all()):
-        expected, fix = (
-            f"finite inputs ({len(times)} times, {q}: {', '.join(names)})",
-            "give one row for each output time",
-        )
+        expected = f"finite inputs ({len(times)} times, {q}: {', '.join(names)})"
+        fix = "give one row for each output time"
         raise InputError("control", expected=expected, got=f"shape {tuple(values.shape)}", fix=fix)
     return interpolated(times, values.expand(number, -1, -1))
 

@@ -70,12 +70,8 @@ def describe(
         >>> data.state.dims
         ('trajectory', 'time', 'component')
     """
-    data = data.to_dataset(name=str(data.name or "state")) if isinstance(data, xr.DataArray) else data
-    if not isinstance(data, xr.Dataset):
-        fix = "make one of arrays by romkit.data.from_arrays"
-        raise InputError("data", expected="an xarray.Dataset", got=type(data).__name__, fix=fix)
-    given = data
-    data = _numeric_time(_with_time(data, time))
+    given = data.to_dataset(name=str(data.name or "state")) if isinstance(data, xr.DataArray) else data
+    data = _numeric_time(_with_time(given, time))
     data = _with_trajectories(data, tuple(context or ()), trajectory)
     controls = [_named(data, "control", name) for name in control]
     rates = {name: _rates(data, name, own) for name, own in zip(RATES, (velocity, acceleration), strict=True)}
@@ -126,9 +122,10 @@ def _numeric_time(data: xr.Dataset) -> xr.Dataset:
 def _with_trajectories(data: xr.Dataset, context: Sequence[str], name: str | None) -> xr.Dataset:
     """With the dimension `trajectory`: dimensions of the context and the given one, stacked."""
     for parameter in context:
-        if parameter not in data.variables and parameter not in data.attrs and parameter not in data.dims:
+        if parameter not in data.variables and parameter not in data.attrs:
             known = ", ".join(str(each) for each in data.variables)
-            raise InputError("context", expected=f"names among {known}", got=repr(parameter), fix="check the spelling")
+            fix = "give the dimension values" if parameter in data.dims else "check the spelling"
+            raise InputError("context", expected=f"names among {known}", got=repr(parameter), fix=fix)
     if name is not None:
         checks.one_of("trajectory", name, list(map(str, data.dims)))
     named = [name] if name is not None else [each for each in TRAJECTORIES if each in data.dims][:1]
@@ -141,8 +138,7 @@ def _with_trajectories(data: xr.Dataset, context: Sequence[str], name: str | Non
     if len(dims) == 1:
         renamed = data.rename_dims({dims[0]: "trajectory"})
         return renamed.drop_indexes(dims[0]) if dims[0] in renamed.xindexes else renamed
-    stacked = data.stack(trajectory=dims, create_index=False)
-    return stacked
+    return data.stack(trajectory=dims, create_index=False)
 
 
 def _named(data: xr.Dataset, argument: str, name: str) -> str:
@@ -231,8 +227,9 @@ def _component_names(data: xr.Dataset, layout: Layout) -> list[str]:
 
 
 def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | None) -> xr.Dataset:
-    """With coordinates along trajectories; those of the context are declared, others are labels."""
-    coords = {n: c for n, c in data.coords.items() if c.dims in (("trajectory",), LEAD, LEAD[::-1])}
+    """With coordinates along trajectories; those of the context are declared, in its order, others are labels."""
+    along = (("trajectory",), LEAD, LEAD[::-1])
+    coords = {n: c for n, c in data.coords.items() if c.dims in along and n not in ("trajectory", *(context or ()))}
     for name in context or ():
         value = data[name] if name in data.variables else xr.DataArray(data.attrs[name])
         if not set(value.dims) <= set(LEAD) or value.dtype.kind not in "iufb":
@@ -240,15 +237,8 @@ def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | 
             raise InputError("context", expected="numbers along trajectory (and time)", got=got, fix=fix)
         wide = value if "trajectory" in value.dims else value.expand_dims(trajectory=data.sizes["trajectory"])
         coords[name] = wide.astype(float) if wide.dtype.kind == "b" else wide
-    found = found.assign_coords(
-        {n: (c.transpose(*LEAD, missing_dims="ignore").variable) for n, c in coords.items() if n != "trajectory"}
-    )
-    names = context_names(found) if context is None else tuple(context)
+    found = found.assign_coords({n: c.transpose(*LEAD, missing_dims="ignore").variable for n, c in coords.items()})
+    names = context_names(found) if context is None else context
     for name in coords:
-        if name != "trajectory":
-            found[name].attrs[ROLE] = "context" if name in names else "label"
-    if context is not None:  # in the order that was given
-        given, found = found[list(context)], found.drop_vars(context)
-        for name in context:
-            found = found.assign_coords({name: given[name].variable})
+        found[name].attrs[ROLE] = "context" if name in names else "label"
     return found

@@ -268,10 +268,7 @@ def _check_times(data: xr.Dataset) -> None:
 def _check_control(data: xr.Dataset, whole: np.ndarray) -> None:
     control = data["control"]
     if set(control.dims) != {*DIMS[:2], "input"}:
-        expected, fix = (
-            "control with dims (trajectory, time, input)",
-            "name it: romkit.data.describe(data, control=[...])",
-        )
+        expected, fix = "control with dims (trajectory, time, input)", "name it: describe(data, control=[...])"
         raise InputError("data", expected=expected, got=f"dims {control.dims}", fix=fix)
     known = np.isfinite(control.transpose(*DIMS[:2], "input").values).all(-1)
     last = whole.shape[1] - np.argmax(whole[:, ::-1], axis=1)  # inputs behind the end of a trajectory do not matter

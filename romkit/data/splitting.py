@@ -3,7 +3,6 @@
 import numpy as np
 import xarray as xr
 
-from romkit import checks
 from romkit.boundary import Part, Seed, checked
 from romkit.data.context import context_matrix
 from romkit.data.schema import check_states
@@ -35,8 +34,6 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
         (3.14, 3.18)
     """
     check_states(data)
-    if not 0 < checks.positive("share", share) < 1:
-        raise InputError("share", expected="a number between 0 and 1", got=repr(share), fix="give 0.2, say")
     groups = _groups(data)
     count = max(groups) + 1
     if count < 2:
@@ -50,11 +47,6 @@ def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset,
     return data.isel(trajectory=np.flatnonzero(~held)), data.isel(trajectory=np.flatnonzero(held))
 
 
-def _first_contexts(data: xr.Dataset) -> np.ndarray:
-    c = context_matrix(data)
-    return c if c.ndim == 2 else c[:, 0]
-
-
 def _groups(data: xr.Dataset) -> np.ndarray:
     """(C,) number of the context of each trajectory; of the trajectory where there is no context."""
     c = context_matrix(data)
@@ -63,8 +55,9 @@ def _groups(data: xr.Dataset) -> np.ndarray:
 
 
 def _inner(data: xr.Dataset, groups: np.ndarray, count: int) -> np.ndarray:
-    """Whether a context has no parameter at an end of its range."""
-    c = _first_contexts(data)
+    """Whether a context has no parameter at an end of its range; of one that moves, at its first time."""
+    c = context_matrix(data)
+    c = c if c.ndim == 2 else c[:, 0]
     if not c.shape[1]:
         return np.ones(count, dtype=bool)
     varies = c.min(0) < c.max(0)

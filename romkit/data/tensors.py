@@ -86,13 +86,12 @@ def snapshots(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     """
     if "time" in data.dims:
         data = data.isel(time=slice(None, None, every))
-    parts = (trajectories(data, "state"), trajectories(data, "velocity"))
+    state, velocity = trajectories(data, "state"), trajectories(data, "velocity")
     context = torch.from_numpy(context_matrix(data))
     if context.ndim == 2:
         context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)
-    parts = (*parts, context)
+    flat = [part.flatten(0, 1) for part in (state, velocity, context)]
     rows = torch.from_numpy(complete(data, ("state", "velocity"))).flatten()
-    flat = (part.flatten(0, 1) for part in parts)
     return Snapshots(*(flat if bool(rows.all()) else (part[rows] for part in flat)))
 
 
@@ -109,8 +108,6 @@ def whole_trajectories(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
         >>> romkit.data.whole_trajectories(data, every=5).velocity.shape
         torch.Size([2, 2, 36])
     """
-    for name in ("state", "velocity"):
-        trajectories(data, name)
     missing = int((~complete(data, ("state", "velocity"))).any(1).sum())
     if missing:
         fix = "train on snapshots alone (rollouts=None, phase=None), or select trajectories and times without gaps"

@@ -9,6 +9,7 @@ from romkit.data.control import control_names
 from romkit.data.layout import layout_of
 from romkit.data.sampling import even_step
 from romkit.data.schema import DIMS, check_states, complete
+from romkit.display import with_unit
 
 
 @checked
@@ -50,34 +51,33 @@ def _states_in_words(data: xr.Dataset) -> str:
     for variable in layout.variables:
         sizes = ", ".join(f"{dim} {size}" for dim, size in zip(variable.dims, variable.shape, strict=True))
         common = str(data["state"].attrs.get("units", ""))
-        unit = variable.units or ("" if common.startswith("mixed") else common)
-        parts.append(f"{variable.name}{f' ({sizes})' if sizes else ''}{f' [{unit}]' if unit not in ('', '1') else ''}")
+        unit = with_unit(variable.units or ("" if common.startswith("mixed") else common)).strip()
+        parts.append(f"{variable.name}{f' ({sizes})' if sizes else ''}{f' [{unit}]' if unit else ''}")
     return f"{', '.join(parts)}, {data['state'].dtype}"
 
 
 def _context_in_words(data: xr.Dataset) -> str:
-    names = context_names(data)
-    if not names:
-        return "none"
     parts = []
-    for name in names:
+    for name in context_names(data):
         values = data[name].values
         kind = "whole numbers" if values.dtype.kind in "iu" else "float"
         along = "" if values.ndim == 1 else ", along time"
-        unit = str(data[name].attrs.get("units", ""))
-        span = f"{np.nanmin(values):g} ... {np.nanmax(values):g}{f' {unit}' if unit not in ('', '1') else ''}"
+        span = f"{np.nanmin(values):g} ... {np.nanmax(values):g}{_unit(data[name])}"
         parts.append(f"{name} {span} ({kind}{along})")
     how = "" if is_declared(data) else "; found, not declared"
-    return ", ".join(parts) + how
+    return ", ".join(parts) + how if parts else "none"
 
 
 def _time_in_words(data: xr.Dataset) -> str:
     times = data["time"].values
-    unit = str(data["time"].attrs.get("units", ""))
-    unit = f" {unit}" if unit not in ("", "1") else ""
+    unit = _unit(data["time"])
     step = even_step(times)
     steps = f"every {step:g}{unit}" if step else "uneven steps"
     return f"{times[0]:g} ... {times[-1]:g}{unit}, {steps}"
+
+
+def _unit(variable: xr.DataArray) -> str:
+    return with_unit(str(variable.attrs.get("units", "")))
 
 
 def _missing_in_words(whole: np.ndarray) -> str:

@@ -81,6 +81,7 @@ def test_durations_become_seconds():
     ("make", "settings", "message"),
     [
         (lambda: plane(), {"context": ["Re"]}, r"context: expected names among .*got 'Re'"),
+        (lambda: plane(), {"context": ["run"]}, r"context: expected names among .*; give the dimension values"),
         (lambda: plane(), {"trajectory": "case"}, r"trajectory: expected one of .*, got 'case'"),
         (lambda: plane().rename(t="step"), {}, r"data: expected a dimension 'time' or 't'.*name it"),
         (lambda: plane(), {"context": ["k"], "state": ["w"]}, r"state: expected variables along time"),
