@@ -65,11 +65,11 @@ def checked(thing: T) -> T:
         if arrays.compiling():
             return thing(*args, **named)
         args, named = convert(args, named)
-        outside, CALLS.own = not CALLS.own, True
+        before, CALLS.own = CALLS.own, True
         try:
             return thing(*args, **named)
         finally:
-            CALLS.own = not outside
+            CALLS.own = before
 
     guarded.checked = True
     return guarded

@@ -205,29 +205,27 @@ def steps(duration: float, dt: float) -> int:
     """How many intervals of length `dt` a run of this duration has, at least one."""
     if 0.5 <= duration / dt <= MOST_TIMES:
         return max(1, round(duration / dt))
+    got = f"{duration:g} in steps of {dt:g}"
     if duration < dt:
-        got, fix = f"{duration:g} in steps of {dt:g}", "make it longer, or lower dt"
+        fix = "make it longer, or lower dt"
         raise InputError("duration", expected="one interval of the output at least", got=got, fix=fix)
-    got, fix = f"{duration:g} in steps of {dt:g}", "shorten it, or raise dt"
+    fix = "shorten it, or raise dt"
     raise InputError("duration", expected=f"at most {MOST_TIMES:g} output times", got=got, fix=fix)
 
 
-def share(argument: str, value: float) -> float:
+def share(argument: str, value: object) -> float:
     """`value` as a float, if it lies between 0 and 1, ends excluded."""
-    number = _number(value)
-    if 0 < number < 1:
-        return number
-    raise InputError(argument, expected="a share between 0 and 1", got=repr(value), fix=f"give {argument}=0.25, say")
+    found = _number(value)
+    if 0 < found < 1:
+        return found
+    raise InputError(argument, expected="a share between 0 and 1", got=shown(value), fix=f"give {argument}=0.25, say")
 
 
 def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) -> None:
     """The last axis of an array of this shape must have `size` entries."""
     if len(shape) == 0 or shape[-1] != size:
-        expected, fix = (
-            f"shape (..., {size}), {meaning}",
-            f"give its last axis {size} entr{'y' if size == 1 else 'ies'}",
-        )
-        raise InputError(argument, expected=expected, got=f"shape {tuple(shape)}", fix=fix)
+        fix = f"give its last axis {size} entr{'y' if size == 1 else 'ies'}"
+        raise InputError(argument, expected=f"shape (..., {size}), {meaning}", got=f"shape {tuple(shape)}", fix=fix)
 
 
 def shown(value: object) -> str:

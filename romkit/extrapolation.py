@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
@@ -51,21 +50,15 @@ def noted(
 
 
 def _context_in_words(beyond: Tensor, names: tuple[str, ...]) -> list[str]:
-    flat = beyond.reshape(-1, len(names)) if names else beyond.new_zeros(1, 0)
-    worst = flat.amax(0)
-    return [
-        f"{name} by up to {float(far):.2g} half widths of its range"
-        for name, far in zip(names, worst, strict=True)
-        if float(far) > 0
-    ]
+    worst = zip(names, beyond.flatten(0, -2).amax(0).tolist(), strict=True)
+    return [f"{name} by up to {far:.2g} half widths of its range" for name, far in worst if far > 0]
 
 
 def _state_in_words(distance: xr.DataArray) -> list[str]:
     away = distance > 1
     if not bool(away.any()):
         return []
-    others = [dim for dim in away.dims if dim not in ("trajectory",)]
-    trajectories = int(away.any(others).sum())
-    far = float(distance.max())
-    first = float(distance["time"][int(np.argmax(away.any([d for d in away.dims if d != "time"]).values))])
+    trajectories = int(away.any([dim for dim in away.dims if dim != "trajectory"]).sum())
+    ever = away.any([dim for dim in away.dims if dim != "time"])
+    first, far = float(distance["time"][int(ever.argmax())]), float(distance.max())
     return [f"the state of {trajectories} trajectories from t={first:.4g} on (distance up to {far:.2g})"]

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from romkit.errors import FileError
+from romkit.errors import FileError, one_line
 
 
 @contextlib.contextmanager
@@ -95,8 +95,7 @@ def there(path: str | os.PathLike) -> bool:
 
 def reason(error: BaseException) -> str:
     """What an exception of another library says, on one line of bearable length."""
-    text = " ".join((getattr(error, "strerror", None) or str(error)).split())
-    text = "".join(c if c.isprintable() else "?" for c in text)  # control characters would reach a terminal
+    text = one_line(getattr(error, "strerror", None) or str(error))
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 

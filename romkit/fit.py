@@ -2,7 +2,7 @@
 
 import difflib
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated
 
 import torch
@@ -12,7 +12,6 @@ from romkit import checks, provenance
 from romkit.bases import Basis, check_size
 from romkit.bases import basis as make_basis
 from romkit.boundary import FilePath, Seed, Seeds, checked
-from romkit.checks import Converter
 from romkit.data import check_dataset, context_names, is_declared, needing_velocity
 from romkit.engine import Engine
 from romkit.engine.devices import Device
@@ -28,30 +27,27 @@ from romkit.training.stack import Run
 from romkit.training.watch import NAMES, Watch
 
 
-def _method(method: object) -> tuple[type[Projection], dict[str, object]]:
+def _method(argument: str, method: object) -> tuple[type[Projection], dict[str, object]]:
     kind, sizes = method, {}
     if isinstance(method, functools.partial):
         kind, sizes = method.func, dict(method.keywords)
     if isinstance(kind, str):
-        kind = METHODS[checks.one_of("method", kind, METHODS)]
+        kind = METHODS[checks.one_of(argument, kind, METHODS)]
     if isinstance(kind, type) and issubclass(kind, Projection):
         return kind, sizes
     expected = "a name, a class of projections, or one with its sizes"
     fix = f"give one of {', '.join(METHODS)}, say, or NcAE.with_sizes(layers=(2, 24, 36))"
-    raise InputError("method", expected=expected, got=checks.shown(method), fix=fix)
+    raise InputError(argument, expected=expected, got=checks.shown(method), fix=fix)
 
 
-def _preset(preset: object) -> object:
-    return preset if isinstance(preset, Recipe) else checks.one_of("preset", preset, PRESETS)
+def _preset(argument: str, preset: object) -> str | Recipe:
+    return preset if isinstance(preset, Recipe) else checks.one_of(argument, preset, PRESETS)
 
 
-def _read_by(read: Callable[[object], object]) -> Converter:
-    """What takes a value that can be read like this, and gives it back as it is."""
-    return lambda argument, value: (read(value), value)[1]
+Method = Annotated[str | type[Projection] | functools.partial, _method]
+"""The argument becomes a class and its sizes."""
 
-
-Method = Annotated[str | type[Projection] | functools.partial, _read_by(_method)]
-Preset = Annotated[str | Recipe, _read_by(_preset)]
+Preset = Annotated[str | Recipe, _preset]
 
 
 @checked
@@ -102,7 +98,7 @@ def fit(
         >>> ncae.name, ncae.latent_dim, len(ncae.report["losses"])
         ('ncae', 3, 2)
     """
-    kind, sizes = _method(method)
+    kind, sizes = method
     watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
     full, held_out = watch.divided(_said(check_dataset(needing_velocity(data))))
     numbers = [seed] if seeds is None else seeds
@@ -137,7 +133,7 @@ def _plan(
     checkpoint: object,
 ) -> Recipe:
     if not isinstance(preset, Recipe):
-        preset = PRESETS[checks.one_of("preset", preset, PRESETS)](system, kind.name)
+        preset = PRESETS[preset](system, kind.name)
     plan = preset.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
     _check_optimizer(plan, engine, checkpoint)
     return plan

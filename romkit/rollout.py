@@ -124,7 +124,7 @@ def _assemble(truth: xr.Dataset, reduced: xr.Dataset, projected: xr.Dataset) -> 
             valid_time=errors["valid_time"],
         )
     )
-    run = run.assign_coords(truth.drop_vars([name for name in truth.data_vars]).coords)
+    run = run.assign_coords(truth.coords)
     run.attrs = {key: value for key, value in truth.attrs.items() if key not in COST}
     run.attrs |= {key: value for key, value in reduced.attrs.items() if key not in COST}
     run.attrs["idempotency_error"] = projected.attrs["idempotency_error"]

@@ -153,8 +153,7 @@ class Basis(Display):
             blocks = [(block - offset) @ self.dual.numpy() for block in _trajectories(data[name])]
             variables[name] = (DIMS, np.stack(blocks), data[name].attrs)
         dropped = [name for name, coordinate in data.coords.items() if "component" in coordinate.dims]
-        coords = data.drop_vars([*dropped, *data.data_vars]).coords
-        projected = xr.Dataset(variables, coords)
+        projected = xr.Dataset(variables, data.drop_vars(dropped).coords)
         projected["component"] = [f"y{k}" for k in range(self.rank)]
         return projected.assign_coords(component_units=("component", [str(units)] * self.rank))
 

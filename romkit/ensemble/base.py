@@ -80,7 +80,6 @@ class Ensemble:
             `state`, the mean of the members; `spread`, their standard deviation; `lower` and `upper`; `lost`, the share
             of members that diverged; distances from what was trained on, the means.
         """
-        checks.share("level", level)
         for name in options:
             checks.one_of("options", name, ("solver", "engine"))
         return self._with_interval(self._reduced(data, None, **options), level)
@@ -88,7 +87,6 @@ class Ensemble:
     @checked
     def forecast(self, *, level: Part = 0.9, **options: object) -> xr.Dataset:
         """The ensemble from a state: `romkit.forecast`, whose arguments it takes, with an interval as in `follow`."""
-        checks.share("level", level)
         run = forecast(self.projection, dynamics=self.law, **options)
         single = "trajectory" not in run.dims
         run = _summary(run.expand_dims("trajectory") if single else run, None)
@@ -111,8 +109,6 @@ class Ensemble:
         Returns:
             `coverage` (level), and `coverage_of` (level, trajectory); missing values do not count.
         """
-        for level in levels:
-            checks.share("levels", level)
         run = self._reduced(data, None)
         truth = trajectories(data, "state").numpy()
         error, known = np.abs(truth - run["state"].values), np.isfinite(truth)

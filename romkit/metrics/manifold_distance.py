@@ -2,7 +2,7 @@
 
 from torch import Tensor
 
-from romkit import arrays, checks
+from romkit import checks
 from romkit.boundary import checked
 from romkit.metrics.rollout import nrmse
 from romkit.types import ProjectionOperator
@@ -36,5 +36,4 @@ def manifold_distance(P: ProjectionOperator, x: Tensor, std: Tensor) -> Tensor:
         True
     """
     checks.last_axis("x", x.shape, P.state_size, "state components")
-    arrays.broadcast(x=x, std=std)
     return nrmse(x, P(x), std)

@@ -18,8 +18,6 @@ from romkit.training.recipe import Snapshots
 from romkit.training.schedules import SCHEDULES, Plateaus
 from romkit.training.watch import Best, Epoch, Watch, held_out_loss
 
-UNWATCHED = Watch()
-
 
 class History(NamedTuple):
     """What a run leaves: mean loss per epoch (epochs, S), whether each seed is alive (S,), and the wall time in s.
@@ -41,8 +39,8 @@ def train(
     *,
     accelerated: Callable[[Step], Step] | None,
     checkpoint: Checkpoint | None,
-    watch: Watch = UNWATCHED,
-    held_out: AnyBatch | None = None,
+    watch: Watch,
+    held_out: AnyBatch | None,
 ) -> History:
     """Trains all seeds of a stack in place, and leaves them at their best on held-out data, where there are some.
 

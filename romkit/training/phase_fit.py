@@ -24,15 +24,13 @@ from torch import Tensor
 
 from romkit import checks
 from romkit.boundary import checked
-from romkit.engine.fast_path import compile_anew
-from romkit.integrators import DYNAMICS
 from romkit.progress import track
 from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective, Penalty, Reconstruction
 from romkit.training.pipeline import AnyBatch, Batch
-from romkit.training.rollouts import FIELDS, Advance, Start, Trajectories
+from romkit.training.rollouts import FIELDS, Trajectories, latent_steps
 
 RADIUS = 0.05
 """Longest step in parameter space."""
@@ -141,14 +139,9 @@ class _Windows:
 
     def __init__(self, objective: Objective, data: xr.Dataset, system: System, plan: PhaseFit, compiled: bool):
         self.data = Trajectories.from_dataset(data, plan.every, like=objective.component_weights)
-        self.h = h = float(data["time"][plan.every] - data["time"][0])
         self.count, self.samples = self.data.state.shape[:2]
-        copies = _copies(objective.projection, self.count)
-        flat = FlatParameters(copies)
-        dynamics = DYNAMICS[plan.dynamics]()
-        advance = flat.function(Advance(copies, system, dynamics, h))
-        self.advance = compile_anew(advance, self.data.state.device) if compiled else advance
-        self.start = flat.function(Start(copies, system, dynamics))
+        flat = FlatParameters(_copies(objective.projection, self.count))
+        self.start, self.advance = latent_steps(flat, system, plan.dynamics, self.data.h, compiled=compiled)
 
     def length(self, progress: float) -> int:
         """Steps of the windows at `progress` in [0, 1) of the refinement."""
@@ -239,7 +232,7 @@ def _refine_one(
         along = windows.draw(length, generator)
         tau, J, usable = windows.timing(theta, along)
         tau, J = tau[usable], J[usable]
-        errors.append((tau.square().mean().sqrt() / (length * windows.h)).item())
+        errors.append((tau.square().mean().sqrt() / (length * windows.data.h)).item())
         loss, gradient = snapshots.loss_and_gradient(theta, rows)
         weight = 2 * plan.weight / max(1, len(tau))
         matrix, slope = curvature + weight * J.T @ J, gradient + weight * J.T @ tau

@@ -97,11 +97,12 @@ class RolloutTraining:
 
 
 class Trajectories(NamedTuple):
-    """States and velocities (C, T, n) of a dataset, as long as RK4 steps, and contexts (C, p), physical units."""
+    """States and velocities (C, T, n) of a dataset, contexts (C, p), and the RK4 step between them, physical units."""
 
     state: Tensor
     velocity: Tensor
     context: Tensor
+    h: float
 
     @classmethod
     def from_dataset(cls, data: xr.Dataset, every: int, like: Tensor) -> "Trajectories":
@@ -111,7 +112,7 @@ class Trajectories(NamedTuple):
             expected, got = f"one that leaves more than {FIRST_LENGTH} samples", f"one that leaves {state.shape[1]}"
             fix = "choose a smaller one, or simulate longer trajectories, dataset(duration=...)"
             raise InputError("rollouts.every", expected=expected, got=got, fix=fix)
-        return cls(state, velocity, context[:, 0])
+        return cls(state, velocity, context[:, 0], float(data["time"][every] - data["time"][0]))
 
 
 class Windows(NamedTuple):
@@ -152,6 +153,16 @@ class Start(nn.Module):
         return self.dynamics.start(problem, x.new_zeros(()), (x, v)[: problem.order])
 
 
+def latent_steps(
+    flat: FlatParameters, system: System, dynamics: str, h: float, *, compiled: bool
+) -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]:
+    """`Start` and `Advance` of dynamics, by their name, as functions of all parameters (S, P) of a stack."""
+    followed = DYNAMICS[dynamics]()
+    advance = flat.function(Advance(flat.stacked, system, followed, h))
+    start = flat.function(Start(flat.stacked, system, followed))
+    return start, compile_anew(advance, next(flat.stacked.parameters()).device) if compiled else advance
+
+
 def refine(
     objective: Objective,
     rows: AnyBatch,
@@ -181,13 +192,9 @@ def refine(
     stacked = objective.projection
     trajectories = Trajectories.from_dataset(data, plan.every, like=rows.y)
     flat = FlatParameters(stacked)
-    h = float(data["time"][plan.every] - data["time"][0])
-    dynamics = DYNAMICS[plan.dynamics]()
-    advance = flat.function(Advance(stacked, system, dynamics, h))
-    if compiled:
-        advance = compile_anew(advance, rows.y.device)
+    start, advance = latent_steps(flat, system, plan.dynamics, trajectories.h, compiled=compiled)
     component_weights = plan.weight * objective.component_weights / stacked.normalization.state_scale**2
-    loss = _loss(flat.function(objective), flat.function(Start(stacked, system, dynamics)), advance, component_weights)
+    loss = _loss(flat.function(objective), start, advance, component_weights)
     optimizer, schedule = Adam(clip=CLIP), Cosine(warmup=0.05)
     step, state = optimizer.make_step(loss, flat), optimizer.start(flat.read(), flat)
     plateaus, history = Plateaus.start(state.theta), []
