@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+from torch import nn
+
 if typing.TYPE_CHECKING:  # tests ask for the names, and need no Sphinx
     from sphinx.application import Sphinx
 
@@ -35,6 +37,9 @@ ROOMS = (
 
 SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:", "Yields:", "Example:")
 """Of a docstring, in which what is set in is no formula."""
+
+FOREIGN = {name for base in (nn.Module, tuple, int, OSError) for name in dir(base)}
+"""What classes of romkit inherit from others, which have pages of their own."""
 
 
 def write(app: "Sphinx", config: object) -> None:
@@ -164,7 +169,14 @@ def _apart(lines: list[str]) -> list[str]:
     return text.split("\n")
 
 
+def inherited(app: "Sphinx", what: str, name: str, value: object, skip: bool, options: object) -> bool | None:
+    """Leave out what a class has from torch or Python; no answer for all else."""
+    own = (getattr(value, "__module__", None) or "").startswith("romkit")
+    return True if name in FOREIGN and not name.startswith("_") and not own else None
+
+
 def setup(app: "Sphinx") -> dict[str, bool]:
     app.connect("config-inited", write)  # autosummary looks for pages right after
+    app.connect("autodoc-skip-member", inherited)
     app.connect("autodoc-process-docstring", readable, priority=400)  # before napoleon
     return {"parallel_read_safe": True}

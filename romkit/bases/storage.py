@@ -2,12 +2,19 @@
 
 import os
 
+import torch
+from torch import Tensor
+
 from romkit.bases.base import Basis
+from romkit.bases.weights import Weight, weigher
 from romkit.errors import FileError, InputError
 from romkit.files import reason
 from romkit.sealed import Header, Tensors
 
 OPTIONAL = ("singular_values", "energy")
+
+TURN = "_turn"
+"""Behind the name of a tensor (n, r) of few bits: the matrix (r, r) in float64 that it is multiplied by."""
 
 
 def packed(basis: Basis) -> tuple[Header, Tensors]:
@@ -19,10 +26,38 @@ def packed(basis: Basis) -> tuple[Header, Tensors]:
     return {"basis": basis.rank}, tensors
 
 
+def compact(basis: Basis, weight: Weight, precision: torch.dtype) -> Tensors:
+    """Tensors of nearly the same basis, with numbers of fewer bits; what is `rebuilt` is orthonormal in float64.
+
+    Modes V are rounded and then made orthonormal by a small matrix R in float64, so Vᵀ W V = I holds for V R to the
+    rounding of float64; W V is rounded too, and its matrix chosen so that encoding after decoding is the identity.
+
+    Args:
+        basis: with W V, if its weight is not the identity.
+        weight: W.
+        precision: of the file, torch.float32 or torch.float16.
+    """
+    rough, weigh = basis.modes.to(precision), weigher(weight, basis.size)
+    gram = rough.double().mT @ weigh(rough.double())
+    turn = torch.linalg.inv(torch.linalg.cholesky(gram)).mT
+    tensors = packed(basis)[1] | {"mean": basis.mean.float(), "modes": rough, f"modes{TURN}": turn}
+    if "dual" in tensors:
+        modes = rough.double() @ turn
+        dual = weigh(modes).to(precision)
+        tensors |= {"dual": dual, f"dual{TURN}": torch.linalg.inv(modes.mT @ dual.double())}
+    return tensors
+
+
 def rebuilt(tensors: Tensors) -> Basis:
-    """The basis of these tensors; KeyError or InputError where they are not of one."""
+    """The basis of these tensors; KeyError, InputError or RuntimeError where they are not of one."""
     more = {name: tensors[name] for name in OPTIONAL if name in tensors}
-    return Basis.with_dual(tensors["modes"], tensors.get("dual"), tensors["mean"], **more)
+    dual = _turned(tensors, "dual") if "dual" in tensors else None
+    return Basis.with_dual(_turned(tensors, "modes"), dual, tensors["mean"], **more)
+
+
+def _turned(tensors: Tensors, name: str) -> Tensor:
+    turn = tensors.get(f"{name}{TURN}")
+    return tensors[name] if turn is None else tensors[name].double() @ turn
 
 
 def unpacked(path: str | os.PathLike, tensors: Tensors) -> Basis:

@@ -8,6 +8,9 @@ import warnings
 from pathlib import Path
 
 import pytest
+import torch
+
+import romkit
 
 PAGES = Path(__file__).parents[2] / "docs" / "site_tools" / "reference_pages.py"
 RULES = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -68,3 +71,13 @@ def test_methods_have_a_docstring():
         if not inspect.getdoc(method)
     ]
     assert not silent
+
+
+def test_pages_show_what_romkit_defines_and_nothing_that_classes_have_from_elsewhere():
+    reference, NcAE = pages(), romkit.projections.NcAE
+    left = {
+        name for name in dir(NcAE) if not reference.inherited(None, "method", name, getattr(NcAE, name), False, None)
+    }
+    shown = {name for name in left if not name.startswith("_")}
+    assert shown >= set(methods(NcAE))
+    assert not shown & set(dir(torch.nn.Module)) - set(methods(NcAE))

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.linalg import subspace_angles
 
 import romkit
-from romkit.bases import Basis, decomposition
+from romkit.bases import Basis, decomposition, storage
 from romkit.errors import FileError, InputError
 
 RNG = np.random.default_rng(0)
@@ -144,3 +144,19 @@ def test_bad_input_is_one_line(lorenz_data):
             call()
         assert message in str(error.value)
         assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("kind", WEIGHTS)
+@pytest.mark.parametrize(("precision", "near"), [(torch.float32, 1e-6), (torch.float16, 1e-2)])
+def test_fewer_bits_are_nearly_the_same_modes_and_still_orthonormal(kind, precision, near):
+    weight = WEIGHTS[kind](300)
+    found = romkit.basis(snapshots(40, 300), rank=6, weight=weight)
+    tensors = storage.compact(found, weight, precision)
+    again = storage.rebuilt(tensors)
+    V, W = again.modes.numpy(), dense(weight, 300)
+    assert np.abs(V.T @ W @ V - np.eye(6)).max() < 1e-13
+    assert (again.dual.mT @ again.modes - torch.eye(6)).abs().max() < 1e-13
+    assert (again.modes - found.modes).norm() < near * found.modes.norm()
+    assert np.abs(again.dual - W @ V).max() <= near * np.abs(W @ V).max()
+    size = lambda packed: sum(tensor.nbytes for tensor in packed.values())  # noqa: E731
+    assert size(tensors) < 0.75 * size(storage.packed(found)[1])
