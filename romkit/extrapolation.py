@@ -60,5 +60,5 @@ def _state_in_words(distance: xr.DataArray) -> list[str]:
         return []
     trajectories = int(away.any([dim for dim in away.dims if dim != "trajectory"]).sum())
     ever = away.any([dim for dim in away.dims if dim != "time"])
-    first, far = float(distance["time"][int(ever.argmax())]), float(distance.max())
+    first, far = float(distance["time"][int(ever.values.argmax())]), float(distance.max())
     return [f"the state of {trajectories} trajectories from t={first:.4g} on (distance up to {far:.2g})"]

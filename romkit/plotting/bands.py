@@ -8,10 +8,8 @@ from matplotlib.figure import Figure
 
 from romkit.boundary import checked
 from romkit.errors import InputError
+from romkit.plotting import selection
 from romkit.plotting.style import BLUE, DARK, NEUTRAL, ORANGE, label, panels, plain, style
-
-SHOWN = 4
-"""How many components are drawn where none are named, and how many trajectories."""
 
 
 @checked
@@ -42,15 +40,14 @@ def plot_forecast(
     if "lower" not in band:
         fix = "give what Ensemble.forecast or Ensemble.follow returned"
         raise InputError("band", expected="a forecast with an interval", got=f"{sorted(map(str, band))}", fix=fix)
-    runs = (band if "trajectory" in band.dims else band.expand_dims("trajectory")).isel(trajectory=slice(SHOWN))
+    runs = selection.first_seed(band).isel(trajectory=slice(selection.MAX_COLUMNS))
     names = [str(name) for name in runs["component"].values]
     if components is None:
         spread = runs["state"].std(("trajectory", "time")).values
-        components = [names[k] for k in np.sort(np.argsort(spread)[::-1][:SHOWN])]
+        components = [names[k] for k in np.sort(np.argsort(spread)[::-1][: selection.MAX_CURVES])]
     for name in components:
         if name not in names:
             raise InputError("components", expected=f"names among {names[:8]}", got=repr(name), fix="check the names")
-    unit = f"{label(runs['time'])}"
     with style():
         figure, axes = panels(len(components), runs.sizes["trajectory"], width=3.0, height=1.3, sharex=True)
         for row, name in zip(axes, components, strict=True):
@@ -67,7 +64,7 @@ def plot_forecast(
                 plain(panel)
             row[0].set_ylabel(name)
         for panel in axes[-1]:
-            panel.set_xlabel(unit)
+            panel.set_xlabel(label(runs["time"]))
         lines, words = axes[0, 0].get_legend_handles_labels()
         figure.legend(lines, words, loc="outside lower center", ncols=3, frameon=False)
     return figure

@@ -91,7 +91,7 @@ def _curves(values: xr.DataArray, names: list[str], pairs: list[tuple[int, int]]
         lines, names, pairs = np.stack([t, lines[..., 0]], axis=-1), [label(values[time]), names[0]], [(0, 1)]
     with style():
         figure, axes = panels(1, len(pairs))
-        _, scale = colours(shades)
+        scale = colours(shades)
         for panel, (a, b) in zip(axes[0], pairs, strict=True):
             for line, tint in zip(lines, shades, strict=True):
                 points = line[:, [a, b]]

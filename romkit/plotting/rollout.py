@@ -17,7 +17,7 @@ from romkit.files import atomic
 from romkit.metrics import VALID_THRESHOLD
 from romkit.plotting import selection
 from romkit.plotting.selection import Column
-from romkit.plotting.style import BLUE, DARK, ERROR_MAP, NEUTRAL, ORANGE, STATE_MAP, style
+from romkit.plotting.style import BLUE, DARK, ERROR_MAP, NEUTRAL, ORANGE, STATE_MAP, plain, style
 
 
 @checked
@@ -160,7 +160,7 @@ def _draw_curves(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: l
             panel.plot(time, truth, color=DARK, label="full model")
             panel.plot(time, rom, color=ORANGE, linestyle=(0, (4, 2)))  # labelled in the error panel
             panel.set_xlim(time[0], time[-1])
-            panel.spines[["top", "right"]].set_visible(False)
+            plain(panel)
         axes[0].set_ylabel(f"{names[k]}{unit}")
     _frame(panels, columns)
 
@@ -211,7 +211,7 @@ def _draw_error(panel: Axes, member: xr.Dataset, seed: Seed) -> None:
     _mark_valid_time(panel, member.isel(seed=seed))
     panel.set_yscale("log")
     panel.set_xlim(time[0], time[-1])
-    panel.spines[["top", "right"]].set_visible(False)
+    plain(panel)
 
 
 def _mark_valid_time(panel: Axes, member: xr.Dataset) -> None:

@@ -13,7 +13,7 @@ FIELD_SIZE = 24
 """States of at least this many components of one unit are shown as a field, smaller ones as curves."""
 
 MAX_COLUMNS = 4
-"""Most contexts that one figure shows."""
+"""Most contexts, or trajectories, that one figure shows."""
 
 MAX_CURVES = 4
 """Most components that one figure shows as curves."""
@@ -41,11 +41,7 @@ def check_run(run: xr.Dataset) -> None:
     if missing or empty:
         got, fix = f"one without {', '.join(missing + empty)}", "give what romkit.rollout returned"
         raise InputError("run", expected="a run", got=got, fix=fix)
-    arrays.times("run.time", run["time"].values)
-    for name in VARIABLES - {"time", "component"}:
-        if run[name].dtype.kind not in "fiu":
-            fix = "give what romkit.rollout returned"
-            raise InputError("run", expected=f"numbers in {name}", got=f"dtype {run[name].dtype}", fix=fix)
+    check_numbers("run", run, *sorted(VARIABLES - {"time", "component"}))
     if not np.isfinite(run["status"].values).all():
         raise InputError("run", expected="a status for each trajectory", got="NaN", fix="give what rollout returned")
 
@@ -62,6 +58,12 @@ def check_numbers(argument: str, data: xr.Dataset, *names: str) -> None:
         if name not in data or data[name].dtype.kind not in "fiu":
             got, fix = f"dtype {data[name].dtype}" if name in data else "none", "convert it, or name another one"
             raise InputError(argument, expected=f"real numbers in {name}", got=got, fix=fix)
+
+
+def first_seed(run: xr.Dataset) -> xr.Dataset:
+    """The run of one seed, with the dimension `trajectory` also where there is a single one."""
+    run = run.isel(seed=0, drop=True, missing_dims="ignore")
+    return run if "trajectory" in run.dims else run.expand_dims("trajectory")
 
 
 def members(run: xr.Dataset) -> xr.Dataset:

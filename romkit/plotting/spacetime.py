@@ -15,9 +15,6 @@ from romkit.files import atomic
 from romkit.plotting import selection
 from romkit.plotting.style import STATE_MAP, label, panels, style
 
-MAX_COLUMNS = 4
-"""Most trajectories, or times, that one figure shows."""
-
 WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
 
 
@@ -49,23 +46,22 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
         'time'
     """
     shown = _shown(data, variable, 1)
-    selection.check_numbers("data", shown, *map(str, shown.data_vars))
     with style():
-        columns = _trajectories(shown)
-        figure, axes = panels(len(shown.data_vars), len(columns), height=1.7, sharex=True)
+        columns = min(selection.MAX_COLUMNS, shown.sizes["trajectory"])
+        figure, axes = panels(len(shown.data_vars), columns, height=1.7, sharex=True)
         for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
             (space,) = _space(values)
             low, high = _range(values)
-            for panel, one in zip(row, columns, strict=True):
-                part = _one(values, one).transpose(space, "time")
+            for k, panel in enumerate(row):
+                part = values.isel(trajectory=k).transpose(space, "time")
                 image = panel.pcolormesh(
                     part["time"], _axis(part, space), part.values, cmap=STATE_MAP, vmin=low, vmax=high, rasterized=True
                 )
-                panel.set_title(_title(shown, one) if panel in axes[0] else "")
-            row[0].set_ylabel(f"{name}\n{_name(shown, space)}")
-            figure.colorbar(image, ax=row.tolist(), label=label(values, name))
-        for panel in axes[-1]:
-            panel.set_xlabel(label(shown["time"]))
+            row[0].set_ylabel(f"{name}\n{label(shown[space])}")
+            figure.colorbar(image, ax=row.tolist(), label=label(values))
+        for k in range(columns):
+            axes[0, k].set_title(_title(shown.isel(trajectory=k)))
+            axes[-1, k].set_xlabel(label(shown["time"]))
     return figure
 
 
@@ -99,20 +95,19 @@ def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: Na
         >>> [axes.get_title() for axes in figure.axes[:3]]
         ['t = 0', 't = 2', 't = 4']
     """
-    checks.at_least("frames", frames, 1)
     shown = _one_trajectory(_shown(data, variable, 2), trajectory)
-    selection.check_numbers("data", shown, *map(str, shown.data_vars))
     times = np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int)
     with style():
         figure, axes = panels(len(shown.data_vars), frames, width=1.8, height=1.7, sharex=True, sharey=True)
-        for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
+        for row, values in zip(axes, shown.data_vars.values(), strict=True):
             for panel, k in zip(row, times, strict=True):
                 image = _frame(panel, values, k)
-                panel.set_title(_clock(shown, k) if panel in axes[0] else "")
-            row[0].set_ylabel(_name(shown, _space(values)[0]))
-            figure.colorbar(image, ax=row.tolist(), label=label(values, name))
-        for panel in axes[-1]:
-            panel.set_xlabel(_name(shown, _space(values)[1]))
+            down, across = _space(values)
+            row[0].set_ylabel(label(shown[down]))
+            figure.colorbar(image, ax=row.tolist(), label=label(values))
+        for column, k in enumerate(times):
+            axes[0, column].set_title(_clock(shown, k))
+            axes[-1, column].set_xlabel(label(shown[across]))
     return figure
 
 
@@ -147,17 +142,16 @@ def animate(
         >>> save_animation(movie, "flow.gif").name
         'flow.gif'
     """
-    checks.at_least("frames", frames, 1)
     shown = _one_trajectory(_shown(data, variable, 2), trajectory)
-    selection.check_numbers("data", shown, *map(str, shown.data_vars))
     times = np.unique(np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int))
     with style():
         figure, axes = panels(1, len(shown.data_vars), width=2.6)
         images = []
-        for panel, (name, values) in zip(axes[0], shown.data_vars.items(), strict=True):
+        for panel, values in zip(axes[0], shown.data_vars.values(), strict=True):
             images.append((_frame(panel, values, 0), values))
-            panel.set(ylabel=_name(shown, _space(values)[0]), xlabel=_name(shown, _space(values)[1]))
-            figure.colorbar(images[-1][0], ax=panel, label=label(values, name))
+            down, across = _space(values)
+            panel.set(ylabel=label(shown[down]), xlabel=label(shown[across]))
+            figure.colorbar(images[-1][0], ax=panel, label=label(values))
 
     def draw(k: int) -> list:
         for image, values in images:
@@ -165,9 +159,7 @@ def animate(
         figure.suptitle(_clock(shown, k))
         return [image for image, _ in images]
 
-    return FuncAnimation(
-        figure, draw, frames=times.tolist(), interval=1000 / checks.at_least("per_second", per_second, 1)
-    )
+    return FuncAnimation(figure, draw, frames=times.tolist(), interval=1000 / per_second)
 
 
 @checked
@@ -210,41 +202,29 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
 
 
 def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Dataset:
-    """The variables that have this many dimensions of space."""
-    own = fields(data)
+    """The variables that have this many dimensions of space, for each trajectory."""
+    own = selection.first_seed(fields(data))
     if variable is not None:
         own = own[[checks.one_of("variable", variable, [str(name) for name in own.data_vars])]]
-    fitting = [
-        name for name, values in own.data_vars.items() if "time" in values.dims and len(_space(values)) == dimensions
-    ]
+    moving = {str(name): values for name, values in own.data_vars.items() if "time" in values.dims}
+    fitting = [name for name, values in moving.items() if len(_space(values)) == dimensions]
     if not fitting:
+        expected = f"a variable over time and {dimensions} dimensions of space"
         got = ", ".join(f"{name}{values.dims}" for name, values in own.data_vars.items())
         fix = "give data of romkit.data.describe with such a variable"
-        raise InputError(
-            "data", expected=f"a variable over time and {dimensions} dimensions of space", got=got, fix=fix
-        )
-    return own[[name for name in fitting if not str(name).startswith(("latent", "control"))] or fitting]
+        raise InputError("data", expected=expected, got=got, fix=fix)
+    chosen = [name for name in fitting if not name.startswith(("latent", "control"))] or fitting
+    selection.check_numbers("data", own, *chosen)
+    return own[chosen]
 
 
 def _space(values: xr.DataArray) -> list[str]:
-    lead = ("trajectory", "time", "seed", "input", "latent_component")
+    lead = ("trajectory", "time", "input", "latent_component")
     return [str(dim) for dim in values.dims if dim not in lead]
 
 
-def _trajectories(data: xr.Dataset) -> list[int | None]:
-    return list(range(min(MAX_COLUMNS, data.sizes["trajectory"]))) if "trajectory" in data.dims else [None]
-
-
-def _one(values: xr.DataArray, trajectory: Natural | None) -> xr.DataArray:
-    values = values if "seed" not in values.dims else values.isel(seed=0)
-    return values if trajectory is None else values.isel(trajectory=trajectory)
-
-
-def _one_trajectory(data: xr.Dataset, trajectory: Natural) -> xr.Dataset:
-    data = data if "seed" not in data.dims else data.isel(seed=0)
-    if "trajectory" not in data.dims:
-        return data
-    if not 0 <= trajectory < data.sizes["trajectory"]:
+def _one_trajectory(data: xr.Dataset, trajectory: int) -> xr.Dataset:
+    if trajectory >= data.sizes["trajectory"]:
         expected, fix = f"a number below {data.sizes['trajectory']}", "give trajectory=0, say"
         raise InputError("trajectory", expected=expected, got=repr(trajectory), fix=fix)
     return data.isel(trajectory=trajectory)
@@ -264,16 +244,12 @@ def _axis(values: xr.DataArray, dim: str) -> np.ndarray:
     return coord if coord.dtype.kind in "iuf" else np.arange(len(coord))
 
 
-def _name(data: xr.Dataset, dim: str) -> str:
-    return label(data[dim], dim)
-
-
 def _range(values: xr.DataArray) -> tuple[float, float]:
     return float(values.min()), float(values.max())
 
 
-def _title(data: xr.Dataset, trajectory: Natural | None) -> str:
-    one = data if trajectory is None else data.isel(trajectory=trajectory)
+def _title(one: xr.Dataset) -> str:
+    """The first parameters of a trajectory."""
     parts = [
         f"{name} = {float(coord):.4g}"
         for name, coord in one.coords.items()
@@ -283,5 +259,4 @@ def _title(data: xr.Dataset, trajectory: Natural | None) -> str:
 
 
 def _clock(data: xr.Dataset, k: int) -> str:
-    unit = str(data["time"].attrs.get("units", ""))
-    return f"t = {float(data['time'][k]):.4g}{f' {unit}' if unit not in ('', '1') else ''}"
+    return f"t = {float(data['time'][k]):.4g}{selection.unit(data['time'], ' {}')}"

@@ -6,13 +6,11 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from romkit.boundary import checked
-from romkit.data import even_step
+from romkit.data import even_step, trajectories
 from romkit.errors import InputError
 from romkit.metrics import hellinger_distance, power_density
 from romkit.plotting import selection
-from romkit.plotting.style import DARK, ORANGE, label, panels, plain, style
-
-MAX_COLUMNS = 4
+from romkit.plotting.style import DARK, ORANGE, panels, plain, style
 
 
 @checked
@@ -46,9 +44,9 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
         fix = "select trajectories and times without gaps"
         raise InputError("run", expected="whole trajectories for a spectrum", got="missing samples", fix=fix)
     frequency = np.fft.rfftfreq(run.sizes["time"], step)
-    count = min(MAX_COLUMNS, len(shown[0][0]))
+    along = f"frequency{selection.unit(run['time'], ' (1/{})')}"
     with style():
-        figure, axes = panels(1, count, sharey=True)
+        figure, axes = panels(1, min(selection.MAX_COLUMNS, len(shown[0][0])), sharey=True)
         for k, panel in enumerate(axes[0]):
             for values, colour, text in shown:
                 density = power_density(values[k]).mean(-1).numpy()
@@ -56,7 +54,7 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
             if len(shown) == 2:
                 apart = float(hellinger_distance(shown[0][0][k], shown[1][0][k]).mean())
                 panel.set_title(f"distance {apart:.2g}")
-            panel.set(yscale="log", xscale="log", xlabel=_frequency(run))
+            panel.set(yscale="log", xscale="log", xlabel=along)
             plain(panel)
         axes[0, 0].set_ylabel("power density")
         axes[0, 0].legend(frameon=False)
@@ -65,11 +63,4 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
 
 def _values(run: xr.Dataset, name: str) -> torch.Tensor:
     """(trajectories, times, components), of the first seed."""
-    values = run[name] if "seed" not in run[name].dims else run[name].isel(seed=0)
-    values = values if "trajectory" in values.dims else values.expand_dims("trajectory")
-    return torch.from_numpy(values.transpose("trajectory", "time", "component").values.astype(np.float64))
-
-
-def _frequency(run: xr.Dataset) -> str:
-    unit = str(run["time"].attrs.get("units", ""))
-    return f"frequency (1/{unit})" if unit not in ("", "1") else label(run["time"], "frequency").split(" (")[0]
+    return trajectories(selection.first_seed(run[[name]]), name)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from romkit.plotting.selection import unit
 
-STATE_MAP, ERROR_MAP, CYCLIC_MAP = "viridis", "RdBu_r", "twilight"
+STATE_MAP, ERROR_MAP = "viridis", "RdBu_r"
 DARK, ORANGE, BLUE, NEUTRAL = "#222222", "#D55E00", "#0072B2", "#777777"  # Okabe & Ito: safe for colour-blind eyes
 RC = {
     "font.size": 8,
@@ -41,11 +41,10 @@ def plain(axes: Axes) -> Axes:
     return axes
 
 
-def colours(values: np.ndarray, name: str = STATE_MAP) -> tuple:
-    """A colour for each value, and what a colour bar needs."""
+def colours(values: np.ndarray) -> matplotlib.cm.ScalarMappable:
+    """What gives a colour to each value, and a colour bar."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    scale = matplotlib.cm.ScalarMappable(Normalize(low, high if high > low else low + 1), name)
-    return scale.to_rgba(values), scale
+    return matplotlib.cm.ScalarMappable(Normalize(low, high if high > low else low + 1), STATE_MAP)
 
 
 def style() -> object:
