@@ -38,7 +38,7 @@ ROOMS = (
 SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:", "Yields:", "Example:")
 """Of a docstring, in which what is set in is no formula."""
 
-FOREIGN = {name for base in (nn.Module, tuple, int, OSError) for name in dir(base)}
+FOREIGN = {name for base in (nn.Module, tuple, int, OSError) for name in [*dir(base), *inspect.get_annotations(base)]}
 """What classes of romkit inherit from others, which have pages of their own."""
 
 
