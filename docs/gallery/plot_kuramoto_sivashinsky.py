@@ -18,3 +18,13 @@ for axis, one, L in zip(figure.subplots(1, 4, sharey=True), truth.state, lengths
     axis.set(title=f"L = {L:g}", xlabel="grid point")
 figure.axes[0].set_ylabel("time")
 figure.colorbar(image, ax=figure.axes)
+
+# %%
+# Eight latents
+# -------------
+# The model that ships follows all of these. Where the motion is chaotic it leaves the truth, as any two runs do.
+
+flow = romkit.load("flow-kuramoto-sivashinsky")
+run = romkit.rollout(system, flow, L=list(lengths), duration=60)
+print(run.valid_time.to_series())
+both = romkit.plotting.plot_rollout(run.isel(trajectory=2))

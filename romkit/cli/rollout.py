@@ -60,13 +60,14 @@ def rollout(
     """Compare a full model with its reduced model.
 
     Both start from the same state. The context is given by the names of its parameters, with commas for several
-    runs at once. The model is the pretrained "ncae-SYSTEM" unless --model names another.
+    runs at once. The model is the one that ships for the system (of several NcAE), unless --model names another.
 
     \b
     Examples:
       romkit rollout lorenz96 --F 3.15
       romkit rollout lorenz96 --F 3.14,3.15,3.18 --duration 50
       romkit rollout lorenz96 --F 3.15 --dynamics petrov-galerkin
+      romkit rollout kuramoto-sivashinsky --L 18
       romkit rollout lorenz96 --F 3.15 --model runs/pod-lorenz96.safetensors
       romkit rollout my.nc --model my.safetensors --dynamics law.safetensors
       romkit rollout my_system.py:Burgers --nu 0.01 --model my.safetensors
@@ -85,7 +86,7 @@ def rollout(
 
     latent = _dynamics(dynamics) if dynamics else None
     file = target(out, f"rollout-{short_name(source)}", "rollout.nc", force)
-    projection = load_a("projection", model or f"ncae-{source}")
+    projection = load_a("projection", model or _shipped(source))
     run = romkit.rollout(truth, projection, duration=duration, dt=dt, dynamics=latent, **context)
     print(summarise(run))
     print(f"\nwrote {written(lambda path: save_dataset(run, path), file)}")
@@ -103,6 +104,13 @@ def _truth(source: str, model: str | None) -> "System | xr.Dataset":
     if model is None:
         raise InputError("--model", expected="a model for these data", got="none", fix="add --model MODEL")
     return read_data(source)
+
+
+def _shipped(system: str) -> str:
+    """The name of the model that ships for a system, the last of several."""
+    from romkit.projections import pretrained
+
+    return max((name for name in pretrained() if name.partition("-")[2] == system), default=f"ncae-{system}")
 
 
 def _dynamics(name: str) -> "LatentDynamics":

@@ -75,10 +75,14 @@ def test_several_contexts_and_options_in_any_order(model):
     assert run.attrs["dynamics"] == "PetrovGalerkin"
 
 
-@pytest.mark.skipif("ncae-lorenz96" not in romkit.projections.pretrained(), reason="no pretrained model here")
-def test_the_default_model_is_the_pretrained_one():
-    result = romkit_command("rollout", "lorenz96", "--F", "3.15", "--duration", "0.1")
+@pytest.mark.parametrize(
+    ("system", "context", "model"),
+    [("lorenz96", ("--F", "3.15"), "ncae"), ("kuramoto-sivashinsky", ("--L", "16"), "flow")],
+)
+def test_the_default_model_is_the_one_that_ships(system, context, model):
+    result = romkit_command("rollout", system, *context, "--duration", "0.1")
     assert result.exit_code == 0
+    assert open_dataset(f"runs/rollout-{system}/rollout.nc").attrs["projection"] == model
 
 
 def test_dataset_writes_what_python_makes():
