@@ -123,13 +123,10 @@ class Hooks:
     def __init_subclass__(cls, **named: object):
         super().__init_subclass__(**named)
         for name, member in list(vars(cls).items()):
-            contract = next((found for base in cls.__mro__[1:] if (found := _hook_of(base, name))), None)
+            overridden = (getattr(vars(base).get(name), "hook", None) for base in cls.__mro__[1:])
+            contract = next(filter(None, overridden), None)
             if contract and inspect.isfunction(member) and not hasattr(member, "hook"):
                 setattr(cls, name, hook(member, contract))
-
-
-def _hook_of(base: type, name: str) -> Callable | None:
-    return getattr(vars(base).get(name), "hook", None)
 
 
 def _converting(function: Callable, contract: Callable | None = None) -> Callable[[tuple, dict], tuple[Sequence, dict]]:

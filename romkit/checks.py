@@ -70,13 +70,12 @@ def finite(argument: str, value: object) -> float:
     raise InputError(argument, expected="a finite number", got=shown(value), fix=f"give {argument}=1.5, say")
 
 
-def positive(argument: str, value: object, *, unit: str = "") -> float:
+def positive(argument: str, value: object) -> float:
     """`value` as a float, if it is a finite positive number."""
     found = _number(value)
     if math.isfinite(found) and found > 0:
         return found
-    unit = f" (in {unit})" if unit not in ("", "1") else ""
-    raise InputError(argument, expected=f"a positive number{unit}", got=shown(value), fix=f"give {argument} > 0")
+    raise InputError(argument, expected="a positive number", got=shown(value), fix=f"give {argument} > 0")
 
 
 def limit(argument: str, value: object) -> float:

@@ -100,6 +100,7 @@ def short_name(source: str) -> str:
 def _system_in_file(path: str, name: str) -> "System":
     """An instance of a class of systems, or one that the file made."""
     import importlib.util
+    import inspect
     import sys
 
     from romkit.systems import SYSTEMS, System
@@ -111,18 +112,14 @@ def _system_in_file(path: str, name: str) -> "System":
         spec.loader.exec_module(module)
     except Exception as error:
         raise FileError(path, problem=f"cannot be imported ({reason(error)})", fix="run it with python") from error
-    kinds = {key: x for key, x in vars(module).items() if _is_system(x) and not getattr(x, "__abstractmethods__", None)}
-    found = kinds[checks.one_of("system", name, [key for key in kinds if key not in ("System", "MechanicalSystem")])]
-    if isinstance(found, System):
-        return found
-    SYSTEMS.setdefault(found.name, found)
-    return found()
-
-
-def _is_system(value: object) -> bool:
-    from romkit.systems import System
-
-    return isinstance(value, System) or (isinstance(value, type) and issubclass(value, System))
+    kinds = {key: x for key, x in vars(module).items() if isinstance(x, type) and issubclass(x, System)}
+    kinds = {key: kind for key, kind in kinds.items() if not inspect.isabstract(kind)}
+    made = {key: x for key, x in vars(module).items() if isinstance(x, System)}
+    checks.one_of("system", name, [*kinds, *made])
+    if name in made:
+        return made[name]
+    SYSTEMS.setdefault(kinds[name].name, kinds[name])
+    return kinds[name]()
 
 
 def read_data(data: str) -> "xr.Dataset":

@@ -149,9 +149,8 @@ class Layout:
             return cls(variables, {str(name): dict(each) for name, each in plain["coords"].items()})
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             fix = "drop the attribute: romkit.data.describe writes it"
-            raise InputError(
-                "text of the layout", expected="what to_json wrote", got=repr(text)[:60], fix=fix
-            ) from error
+            got = repr(text)[:60]
+            raise InputError("text of the layout", expected="what to_json wrote", got=got, fix=fix) from error
 
 
 @checked
@@ -228,11 +227,8 @@ def _variable(values: xr.DataArray, lead: Sequence[str]) -> Variable:
 
 
 def _coordinate(coord: xr.DataArray) -> dict[str, object]:
-    return {"values": coord.values.tolist(), "attrs": {str(k): v for k, v in coord.attrs.items() if _plain(v)}}
-
-
-def _plain(value: object) -> bool:
-    return isinstance(value, str | int | float)
+    plain = {str(name): value for name, value in coord.attrs.items() if isinstance(value, str | int | float)}
+    return {"values": coord.values.tolist(), "attrs": plain}
 
 
 def _component_names(variable: Variable) -> list[str]:

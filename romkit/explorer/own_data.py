@@ -49,9 +49,8 @@ class OwnData:
         with xr.open_dataset(io.BytesIO(self.file.value), engine="h5netcdf") as opened:
             data = describe(opened.load())
         train, test = split(data)
-        sizes = {"latent_dim": self.latent_dim.value}
-        epochs = {} if self.method.value == "pod" else {"epochs": self.epochs.value}
-        projection = fit(self.method.value, train, **sizes, **epochs, verbose=False)
+        settings = {"latent_dim": self.latent_dim.value, "epochs": self.epochs.value, "verbose": False}
+        projection = fit(self.method.value, train, **settings)
         law = LAWS[self.law.value]().fit(projection, train)
         run = rollout(test, projection, dynamics=law)
         self.picture.object = plot_rollout(run)

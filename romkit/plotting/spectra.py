@@ -1,7 +1,6 @@
 """`plot_spectrum`: how the motion is spread over frequencies."""
 
 import numpy as np
-import torch
 import xarray as xr
 from matplotlib.figure import Figure
 
@@ -33,13 +32,15 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
         >>> figure.axes[0].get_xlabel()
         'frequency'
     """
+    run = selection.first_seed(run)
     selection.check_numbers("run", run, *(("truth", "rom") if "truth" in run else ("state",)))
     step = even_step(run["time"].values)
     if step is None:
         got, fix = "uneven steps", "resample the data"
         raise InputError("run", expected="evenly spaced times for a spectrum", got=got, fix=fix)
-    pairs = [("truth", DARK, "full model"), ("rom", ORANGE, "reduced model")] if "truth" in run else []
-    shown = [(_values(run, name), colour, text) for name, colour, text in pairs or [("state", DARK, "state")]]
+    pairs = [("truth", DARK, "full model"), ("rom", ORANGE, "reduced model")]
+    drawn = pairs if "truth" in run else [("state", DARK, "state")]
+    shown = [(trajectories(run, name), colour, text) for name, colour, text in drawn]
     if not bool(shown[0][0].isfinite().all()):
         fix = "select trajectories and times without gaps"
         raise InputError("run", expected="whole trajectories for a spectrum", got="missing samples", fix=fix)
@@ -59,8 +60,3 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
         axes[0, 0].set_ylabel("power density")
         axes[0, 0].legend(frameon=False)
     return figure
-
-
-def _values(run: xr.Dataset, name: str) -> torch.Tensor:
-    """(trajectories, times, components), of the first seed."""
-    return trajectories(selection.first_seed(run[[name]]), name)

@@ -31,9 +31,9 @@ def panels(rows: int, columns: int, *, width: float = 2.4, height: float = 2.2, 
     return figure, figure.subplots(rows, columns, squeeze=False, **shared)
 
 
-def label(variable: xr.DataArray, name: str | None = None) -> str:
+def label(variable: xr.DataArray) -> str:
     """Name and unit of a coordinate or variable."""
-    return f"{name or variable.name}{unit(variable, ' ({})')}"
+    return f"{variable.name}{unit(variable, ' ({})')}"
 
 
 def plain(axes: Axes) -> Axes:

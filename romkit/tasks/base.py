@@ -66,8 +66,7 @@ class Task(ABC):
     @property
     def key(self) -> str:
         """SHA-256 of the class, the fields, what they stand for, and the versions of the study and of romkit."""
-        resolved = self._json("resolved settings", dict(self.resolved))
-        facts = [type(self).__qualname__, self.config, resolved, self.code_version, _versions()["romkit"]]
+        facts = [type(self).__qualname__, self.config, self._resolved, self.code_version, _versions()["romkit"]]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
     @property
@@ -77,9 +76,13 @@ class Task(ABC):
             "task": self.name,
             "key": self.key,
             "config": self.config,
-            "resolved": self._json("resolved settings", dict(self.resolved)),
+            "resolved": self._resolved,
             "code_version": self.code_version,
         }
+
+    @property
+    def _resolved(self) -> str:
+        return self._json("resolved settings", dict(self.resolved))
 
     def _json(self, what: str, facts: dict[str, object]) -> str:
         try:

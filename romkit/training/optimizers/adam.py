@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from romkit.training.flat import FlatParameters
@@ -28,9 +27,6 @@ class Adam(Optimizer):
     beta1: float = 0.9
     beta2: float = 0.999
     epsilon: float = 1e-8
-
-    def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
-        return torch.zeros_like(theta), torch.zeros_like(theta)
 
     def update(
         self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters

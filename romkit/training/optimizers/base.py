@@ -36,9 +36,9 @@ Step = Callable[..., tuple[State, Tensor]]
 class Optimizer(abc.ABC):
     """A first-order method for all seeds at once. Rows of theta never mix, and a seed that diverges freezes alone."""
 
-    @abc.abstractmethod
     def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
-        """The optimizer's own tensors before the first step."""
+        """The optimizer's own tensors before the first step: by default the first and second moment of Adam."""
+        return torch.zeros_like(theta), torch.zeros_like(theta)
 
     @abc.abstractmethod
     def update(

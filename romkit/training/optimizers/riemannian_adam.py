@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass, field
 
-import torch
 from torch import Tensor
 
 from romkit.projections.geometry import EuclideanMetric, Fractional, Metric, Retraction, restore
@@ -45,9 +44,6 @@ class RiemannianAdam(Optimizer):
         """The state before the first step, from parameters whose pairs need not be on the manifold yet."""
         pairs, rest = flat.split(theta)
         return super().start(flat.join([restore(x) for x in pairs], rest), flat)
-
-    def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
-        return torch.zeros_like(theta), torch.zeros_like(theta)
 
     def update(
         self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
