@@ -67,7 +67,6 @@ def rollout(
       romkit rollout lorenz96 --F 3.15
       romkit rollout lorenz96 --F 3.14,3.15,3.18 --duration 50
       romkit rollout lorenz96 --F 3.15 --dynamics petrov-galerkin
-      romkit rollout kuramoto-sivashinsky --L 18
       romkit rollout lorenz96 --F 3.15 --model runs/pod-lorenz96.safetensors
       romkit rollout my.nc --model my.safetensors --dynamics law.safetensors
       romkit rollout my_system.py:Burgers --nu 0.01 --model my.safetensors
