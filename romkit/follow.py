@@ -6,6 +6,7 @@ from torch import Tensor
 
 from romkit.boundary import checked
 from romkit.data import Contexts, check_states, control_of, times_of, trajectories
+from romkit.data.matching import matched
 from romkit.engine import Engine
 from romkit.engine.devices import Device
 from romkit.errors import InputError
@@ -59,6 +60,8 @@ def follow(
     """
     if contexts is None:  # else they come with a simulation, which may diverge
         check_states(data)
+    signature = projection.normalization.signature
+    data = matched("data", data, signature.context_names, signature.state_names)
     system = system_of(data) if system is None else system
     if system is not None:
         check_match(system, projection)

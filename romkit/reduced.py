@@ -50,6 +50,7 @@ class ReducedModel:
         on_cpu = self.device.type == "cpu"
         self.there = self.projection if on_cpu else copy.deepcopy(self.projection).to(self.device)
         self.dynamics = trained_dynamics(projection) if dynamics is None else dynamics
+        _check_order(self.dynamics, projection)
         self.contexts, self.control = contexts, control
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
         if self.dynamics.tangential:
@@ -184,6 +185,15 @@ def _checked(argument: str, dynamics: object) -> LatentDynamics:
         raise InputError(argument, expected="a fitted law", got=f"settings, {dynamics!r}", fix=fix)
     fix = "give an instance, romkit.integrators.Galerkin() say, or what the fit of SINDy or NeuralODE returned"
     raise InputError(argument, expected="latent dynamics", got=checks.shown(dynamics), fix=fix)
+
+
+def _check_order(dynamics: LatentDynamics, projection: Projection) -> None:
+    """Raise where a law knows the context of the projection in another order."""
+    own, given = getattr(dynamics, "context_names", ()), projection.normalization.signature.context_names
+    if own != given and sorted(own) == sorted(given):
+        fix = "fit it to data in this order: romkit.data.describe(data, context=[...])"
+        expected, got = f"a law with the context {', '.join(given)}", f"one with {', '.join(own)}"
+        raise InputError("dynamics", expected=expected, got=got, fix=fix)
 
 
 Dynamics = Annotated[LatentDynamics, _checked]

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from romkit import arrays, checks
 from romkit.boundary import Count, Finite, Times, checked
+from romkit.data.sampling import held
 from romkit.errors import InputError
 from romkit.types import ContextFunction
 
@@ -99,7 +100,7 @@ def is_declared(data: xr.Dataset) -> bool:
 
 
 def _may_be_context(name: str, coord: xr.DataArray) -> bool:
-    along = coord.dims in (("trajectory",), ("trajectory", "time"))
+    along = "trajectory" in coord.dims and set(coord.dims) <= {"trajectory", "time"}
     return along and name != "trajectory" and coord.dtype.kind in "iuf"
 
 
@@ -124,10 +125,16 @@ def context_matrix(data: xr.Dataset) -> np.ndarray:
                [3.18]])
     """
     check_dims(data, "trajectory")
-    names = context_names(data)
+    return context_columns(data, context_names(data))
+
+
+def context_columns(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
+    """Context (..., p) by these names; in front trajectories, then times, as far as the data have them."""
     if not names:
-        return np.zeros((data.sizes["trajectory"], 0))
-    return np.stack([column.values.astype(np.float64) for column in xr.broadcast(*(data[n] for n in names))], axis=-1)
+        return np.zeros((data.sizes.get("trajectory", 1), 0))
+    columns = xr.broadcast(*(data[name] for name in names))
+    ordered = (column.transpose("trajectory", "time", ..., missing_dims="ignore") for column in columns)
+    return np.stack([column.values.astype(np.float64) for column in ordered], axis=-1)
 
 
 @checked
@@ -242,14 +249,6 @@ class Contexts(NamedTuple):
             raise InputError("data", expected="a context that is known while a trajectory lasts", got="gaps", fix=fix)
         spline = CubicSpline(times.numpy(), values.numpy(), axis=1)
         return cls(values[:, 0], values, lambda t: torch.from_numpy(spline(float(t))))
-
-
-def held(values: Tensor) -> Tensor:
-    """(C, T, k) with the last finite value of each trajectory in place of the NaN behind it."""
-    finite = values.isfinite().all(-1)
-    last = (finite * torch.arange(1, finite.shape[1] + 1)).amax(1, keepdim=True).clamp(min=1) - 1
-    index = torch.minimum(torch.arange(finite.shape[1]).expand_as(finite), last)
-    return values.gather(1, index.unsqueeze(-1).expand_as(values))
 
 
 def context_rows(names: Sequence[str], values: Mapping[str, object]) -> np.ndarray:

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from romkit import arrays
 from romkit.boundary import Count, Times, checked
-from romkit.data.context import check_dims, held, varies
+from romkit.data.context import check_dims, varies
+from romkit.data.sampling import held
 from romkit.data.tensors import times_of
 from romkit.errors import InputError
 

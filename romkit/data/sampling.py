@@ -1,6 +1,8 @@
-"""Sampling in time: even steps, and the pieces of a trajectory between missing samples."""
+"""Sampling in time: even steps, the pieces of a trajectory between missing samples, and what is behind its end."""
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from romkit.boundary import Mask, checked
 from romkit.errors import InputError
@@ -47,3 +49,11 @@ def pieces(observed: Mask) -> list[slice]:
         raise InputError("observed", expected="shape (times,)", got=got, fix=fix)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], observed, [False]]).astype(np.int8)))
     return [slice(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def held(values: Tensor) -> Tensor:
+    """(C, T, k) with the last finite value of each trajectory in place of the NaN behind it."""
+    finite = values.isfinite().all(-1)
+    last = (finite * torch.arange(1, finite.shape[1] + 1)).amax(1, keepdim=True).clamp(min=1) - 1
+    index = torch.minimum(torch.arange(finite.shape[1]).expand_as(finite), last)
+    return values.gather(1, index.unsqueeze(-1).expand_as(values))

@@ -5,7 +5,6 @@ import copy
 import functools
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
@@ -13,9 +12,9 @@ from torch import Tensor, nn
 from romkit.arrays import Axes
 from romkit.bases import Basis
 from romkit.boundary import Hooks, checked, hook
-from romkit.data import context_array, context_names, is_declared
-from romkit.data.context import one_context, only_one
-from romkit.errors import InputError
+from romkit.data import context_array
+from romkit.data.context import context_columns, one_context, only_one
+from romkit.data.matching import check_context
 from romkit.projections.described import Described
 from romkit.projections.maps import EncoderDecoder
 from romkit.projections.normalization import BasisNormalization, Normalization
@@ -123,21 +122,12 @@ class Projection(Hooks, nn.Module, Described):
         names, like = self.normalization.signature.context_names, self.normalization.context_shift
         only_one(context, named)
         if isinstance(context, xr.Dataset):
-            return self._shared(torch.as_tensor(_of_dataset(context, names), dtype=like.dtype, device=like.device))
+            check_context("context", context, names)
+            c = context_columns(context, names)
+            return self._shared(torch.as_tensor(c, dtype=like.dtype, device=like.device))
         if context is not None:
             return one_context(context, names).to(like)
         return self._shared(torch.as_tensor(context_array(names, named), dtype=like.dtype, device=like.device))
 
     def _shared(self, c: Tensor) -> Tensor:
         return c if self.seeds is None else c.unsqueeze(0)
-
-
-def _of_dataset(data: xr.Dataset, names: tuple[str, ...]) -> np.ndarray:
-    """Context (trajectories, p), or (trajectories, times, p), of a dataset, by the names that a projection knows."""
-    found = context_names(data)
-    if set(found) != set(names) and (is_declared(data) or not set(names) <= set(map(str, data.variables))):
-        raise InputError("context", expected=f"coordinates {names}", got=str(found), fix="use matching data")
-    if not names:
-        return np.zeros((data.sizes.get("trajectory", 1), 0))
-    columns = xr.broadcast(*(data[name] for name in names))
-    return np.stack([column.transpose("trajectory", "time", ..., missing_dims="ignore") for column in columns], axis=-1)

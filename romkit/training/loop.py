@@ -16,7 +16,7 @@ from romkit.training.optimizers.base import Step
 from romkit.training.pipeline import AnyBatch, batches, batches_per_epoch
 from romkit.training.recipe import Snapshots
 from romkit.training.schedules import SCHEDULES, Plateaus
-from romkit.training.watch import Best, Epoch, Watch, held_out_loss
+from romkit.training.watch import Best, Epoch, Watch, exhausted, held_out_loss
 
 
 class History(NamedTuple):
@@ -69,7 +69,8 @@ def train(
         run = checkpoint.load(run)
     state, plateaus, losses, best = run
     per_epoch = batches_per_epoch(len(rows.y), plan.batch_size)
-    progress = track(range(len(losses), plan.epochs), f"training {stacked.name}")
+    over = exhausted(watch.patience, len(losses) - 1, best)  # a run that had ended
+    progress = track(range(len(losses), len(losses) if over else plan.epochs), f"training {stacked.name}")
     for epoch in progress:
         alive, total = state.alive, torch.zeros_like(plateaus.best)
         for index, batch in enumerate(batches(rows, seeds, epoch, plan.batch_size, noise)):

@@ -10,7 +10,8 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.boundary import Count, Natural, Share, checked
-from romkit.data import check_dataset, needing_velocity, split
+from romkit.data import check_dataset, context_names, layout_of, needing_velocity, split
+from romkit.data.matching import matched
 from romkit.errors import InputError
 from romkit.training.pipeline import AnyBatch
 
@@ -93,7 +94,8 @@ class Watch:
     def divided(self, data: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset | None]:
         """The part of a dataset for training, and the held-out data."""
         if isinstance(self.validation, xr.Dataset):
-            return data, check_dataset(needing_velocity(self.validation))
+            held_out, components = check_dataset(needing_velocity(self.validation)), layout_of(data).names
+            return data, matched("validation", held_out, context_names(data), components)
         return split(data, self.validation) if self.validation > 0 else (data, None)
 
     @checked
@@ -104,7 +106,7 @@ class Watch:
             loss = epoch.losses.median().item()
             log.info("epoch %d of %d: loss %.4g%s", epoch.number + 1, epoch.epochs, loss, held_out)
         asked = self.callback is not None and self.callback(epoch) is True
-        tired = self.patience is not None and bool((epoch.number - best.epoch >= self.patience).all())
+        tired = exhausted(self.patience, epoch.number, best)
         if tired:
             log.info("no better validation loss for %d epochs: training ends", self.patience)
         return asked or tired
@@ -139,6 +141,11 @@ class Best(NamedTuple):
             torch.where(better, float(epoch), self.epoch),
             torch.cat([self.losses, losses.unsqueeze(0)]),
         )
+
+
+def exhausted(patience: int | None, epoch: int, best: Best) -> bool:
+    """Whether no seed has had a better loss on held-out data for this many epochs."""
+    return patience is not None and bool((epoch - best.epoch >= patience).all())
 
 
 def held_out_loss(loss: Callable[..., Tensor], theta: Tensor, rows: AnyBatch) -> Tensor:

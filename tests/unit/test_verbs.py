@@ -73,6 +73,41 @@ def test_a_context_recorded_over_time_is_followed_by_splines(lorenz, projection)
         romkit.follow(projection, truth.where(there).assign_coords(F=truth.F.where(there)))
 
 
+def test_data_are_taken_by_names_whatever_their_order(lorenz, projection):
+    truth = romkit.simulate(lorenz, F=lambda t: [3.14 + 0.1 * t, 3.15], duration=0.1, dt=0.02)
+    run = romkit.follow(projection, truth)
+    turned = truth.transpose("component", "time", ...)
+    assert romkit.data.context_names(turned) == ("F",)
+    assert np.array_equal(romkit.data.context_matrix(turned), romkit.data.context_matrix(truth))
+    assert np.array_equal(romkit.follow(projection, turned).latent, run.latent)
+    for data, message in (
+        (truth.rename(F="G"), "data: expected the context F, got G"),
+        (truth.isel(component=slice(9)), "data: expected 36 components, got 9"),
+        (truth.isel(component=slice(None, None, -1)), "data: expected components in the order of the training"),
+    ):
+        with pytest.raises(InputError, match=message):
+            romkit.follow(projection, data)
+
+
+def test_parameters_may_stand_in_another_order_than_in_training():
+    rng, time = np.random.default_rng(0), np.linspace(0, 2, 41)
+    a, b = rng.uniform(0.5, 1.5, (2, 6, 1))
+    angle = a * time
+    state = np.stack([b * np.cos(angle), b * np.sin(angle), angle], axis=-1)
+    data = romkit.data.from_arrays(state, time, context={"a": a[:, 0], "b": b[:, 0]})
+    other = romkit.data.describe(data, context=["b", "a"])
+    own = {"layers": (2, 3), "epochs": 3}
+    ncae, again = (romkit.fit("ncae", data, validation=held_out, **own) for held_out in (data, other))
+    assert ncae.report["validation_losses"] == again.report["validation_losses"]
+    law = romkit.integrators.SINDy(degree=1, threshold=0.0).fit(ncae, data)
+    expected = romkit.follow(ncae, data, dynamics=law)
+    assert np.array_equal(romkit.follow(ncae, other, dynamics=law).latent, expected.latent)
+    with pytest.raises(InputError, match="dynamics: expected a law with the context a, b, got one with b, a"):
+        romkit.follow(ncae, data, dynamics=romkit.integrators.SINDy(degree=1, threshold=0.0).fit(ncae, other))
+    with pytest.raises(InputError, match="validation: expected 3 components, got 2"):
+        romkit.fit("ncae", data, validation=data.isel(component=[0, 1]), **own)
+
+
 def test_a_dataset_that_begins_later_starts_at_the_context_of_its_first_time(lorenz, projection):
     truth = romkit.simulate(lorenz, F=lambda t: 3.14 + 0.2 * t, duration=0.2, dt=0.02)
     later = truth.assign_coords(time=truth.time + 10.0)

@@ -49,6 +49,14 @@ def test_watching_changes_nothing_but_what_is_kept():
     assert "validation_losses" not in plain.report
 
 
+def test_a_run_that_had_ended_stays_as_it_was(tmp_path):
+    early = {"validation": 0.2, "patience": 1, "epochs": 500, "learning_rate": 0.3, "checkpoint": tmp_path}
+    first, again = (romkit.fit("ncae", waves(SPEEDS), **early, **SMALL) for _ in range(2))
+    assert len(first.report["losses"]) < 500
+    assert again.report["losses"] == first.report["losses"]
+    assert torch.equal(next(again.parameters()), next(first.parameters()))
+
+
 def test_training_ends_when_nothing_gets_better():
     data = waves(SPEEDS)
     seen = []

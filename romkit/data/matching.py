@@ -1,0 +1,38 @@
+"""Data for a model that knows names: its context in its order, and its components."""
+
+from collections.abc import Sequence
+
+import xarray as xr
+
+from romkit.data.context import ROLE, context_names, is_declared
+from romkit.errors import InputError
+
+
+def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None:
+    """Raise unless the context of a dataset has these names, in any order, or it has them and declares none."""
+    found = context_names(data)
+    if set(found) != set(names) and (is_declared(data) or not set(names) <= set(map(str, data.variables))):
+        expected = f"the context {', '.join(names) or 'of no parameter'}"
+        raise InputError(argument, expected=expected, got=", ".join(found) or "none", fix="use matching data")
+
+
+def matched(argument: str, data: xr.Dataset, names: Sequence[str], components: Sequence[str]) -> xr.Dataset:
+    """The data with this context alone, in this order.
+
+    Raises:
+        InputError: another context, another number of components, or these components in another order.
+    """
+    check_context(argument, data, names)
+    if data.sizes["component"] != len(components):
+        expected, got = f"{len(components)} components", f"{data.sizes['component']}"
+        raise InputError(argument, expected=expected, got=got, fix="use matching data")
+    own = list(map(str, data["component"].values)) if "component" in data.coords else list(components)
+    if own != list(components) and sorted(own) == sorted(components):
+        fix = "select them: data.sel(component=[...])"
+        raise InputError(argument, expected="components in the order of the training", got="another order", fix=fix)
+    found = context_names(data)
+    if found == tuple(names):
+        return data
+    roles = {name: "label" for name in found if name not in names} | dict.fromkeys(names, "context")
+    coords = {name: data[name].assign_attrs({ROLE: role}).variable for name, role in roles.items()}
+    return data.drop_vars(list(coords)).assign_coords(coords)
