@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from romkit.fit import fit
     from romkit.follow import follow
     from romkit.forecast import forecast
+    from romkit.reduced_mesh import reduced_mesh
     from romkit.rollout import rollout
     from romkit.saving import load, save
     from romkit.score import score
@@ -43,6 +44,7 @@ __all__ = [
     "metrics",
     "presets",
     "projections",
+    "reduced_mesh",
     "rollout",
     "save",
     "score",
@@ -52,7 +54,7 @@ __all__ = [
     "training",
 ]
 
-VERBS = ("compare", "fit", "follow", "forecast", "rollout", "score", "simulate")
+VERBS = ("compare", "fit", "follow", "forecast", "reduced_mesh", "rollout", "score", "simulate")
 """Each is a function in a file of its name."""
 
 ELSEWHERE = {"basis": "bases", "certify": "certificates", "load": "saving", "save": "saving"}

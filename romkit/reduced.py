@@ -53,6 +53,8 @@ class ReducedModel:
         _check_order(self.dynamics, projection)
         self.contexts, self.control = contexts, control
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
+        if projection.basis is not None and not self.dynamics.sees_field:
+            system = None  # its image in the basis would cost much, for nothing
         if self.dynamics.tangential:
             system = seen_through(projection.basis, system)
         self.image = getattr(system, "image", None)

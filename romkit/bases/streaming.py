@@ -18,7 +18,7 @@ from torch import Tensor
 from romkit import sealed
 from romkit.bases.decomposition import OVERSAMPLING, Decomposition, Weigher, orthonormalised, ritz
 from romkit.data import DIMS
-from romkit.errors import InputError
+from romkit.errors import FitWarning, InputError, warn
 
 PASSES = 12
 """At most; two or three are usual."""
@@ -62,9 +62,16 @@ def stream(
         _add_up(number, sums, blocks, weigh, progress)
         modes, sigma = _leading(sums, weigh)
         kept = min(rank, int((sigma > sigma[:1] * VISIBLE).sum()))
-        if number > 0 and _angles(sums["subspace"], modes, sigma, weigh)[:kept].norm() < SETTLED:
+        angle = _angles(sums["subspace"], modes, sigma, weigh)[:kept].norm()
+        if number > 0 and angle < SETTLED:
             break
         sums |= _sums(_completed(modes, columns, weigh))
+    else:
+        warn(
+            f"the {kept} modes are known up to an angle of {angle:.1e} after {PASSES} passes, since singular values"
+            " fall slowly; the last of them are the least certain: drop some, basis.truncated(...)",
+            FitWarning,
+        )
     progress.finish()
     return sums["mean"], Decomposition(modes[:, :kept].clone(), sigma[:kept], sums["energy"])
 

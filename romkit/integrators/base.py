@@ -43,6 +43,7 @@ class LatentDynamics(Hooks, abc.ABC):
     Attributes:
         tangential: whether it sees of the field no more than its projection onto a subspace that holds the manifold, so
             that it is the same on a system seen through a basis (see `System.through`).
+        sees_field: whether it looks at the full-order field of the problem; a law does not.
         decodes_only: whether it sees decoder and metric alone once it has started, and never encodes.
         orders: of the problems that it solves.
 
@@ -55,6 +56,7 @@ class LatentDynamics(Hooks, abc.ABC):
     """
 
     tangential: ClassVar[bool] = True
+    sees_field: ClassVar[bool] = True
     decodes_only: ClassVar[bool] = False
     orders: ClassVar[tuple[int, ...]] = (1, 2)
 
@@ -145,6 +147,8 @@ class LearnedField(LatentField, Display):
         >>> romkit.follow(pod, data, dynamics=law).status.values.tolist()  # no equations of the full model are needed
         [0, 0, 0]
     """
+
+    sees_field = False
 
     order: int
     latent_dim: int

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -15,18 +15,30 @@ from romkit.engine.compiled import Newton
 from romkit.errors import InputError
 from romkit.integrators.base import TRACING_PAYS, LatentDynamics, least_squares, traced
 from romkit.integrators.galerkin import Galerkin
+from romkit.integrators.trust import TrustRegion
 from romkit.problem import Parts, Problem
 from romkit.progress import track
 from romkit.solvers import Solution, Solver
 from romkit.solvers.base import Run, inside
 from romkit.solvers.grid import Grid
-from romkit.types import Field
+from romkit.types import Field, OperatorPath
 
 CORRECTIONS = 3
 """Gauss-Newton steps that a time step takes, about."""
 
 Settle = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(t, known, u) -> the u that Gauss-Newton ends at, see `_Rule`."""
+
+
+@runtime_checkable
+class Mesh(Protocol):
+    """Rows of a full model that stand for all, see `romkit.reduced_mesh`."""
+
+    region: TrustRegion
+
+    def problem(self, path: OperatorPath) -> Problem:
+        """The problem at these rows; the path is that of coordinates in the basis."""
+        ...
 
 
 @checked
@@ -41,6 +53,9 @@ class LSPG(LatentDynamics):
     the metric of the inertia. Both rules are of order two and implicit, so stiff components of f do not limit h. The
     minimiser depends on h: as h goes to zero it becomes `Galerkin`, to first order, unless the manifold is invariant.
 
+    Behind a basis, the rows of a `mesh` (`romkit.reduced_mesh`) take the place of all n, and latent states are held in
+    the neighbourhood of the training data; `state_distance` of the run says where.
+
     On a CPU the Gauss-Newton steps of long runs are compiled (`romkit.engine`), as far as f and the projection consist
     of calls to torch.
 
@@ -48,6 +63,7 @@ class LSPG(LatentDynamics):
         dt: largest time step; the interval of the output by default.
         iterations: largest number of Gauss-Newton steps per time step.
         tolerance: length of a Gauss-Newton step, relative to 1 + |u|, at which they end, member by member.
+        mesh: rows that the residual is taken at; all by default.
 
     Source: Carlberg, Barone, Antil (2017), "Galerkin v. least-squares Petrov-Galerkin projection in nonlinear model
     reduction", section 3; Lee & Carlberg (2020), section 3.3, on nonlinear manifolds.
@@ -66,6 +82,17 @@ class LSPG(LatentDynamics):
     dt: Limit = math.inf
     iterations: Count = 8
     tolerance: Positive = 1e-10
+    mesh: Mesh | None = None
+
+    @property
+    def sees_field(self) -> bool:
+        """Not with a mesh, which has rows of it."""
+        return self.mesh is None
+
+    @property
+    def domain(self) -> TrustRegion | None:
+        """Where latent states of a mesh are held."""
+        return None if self.mesh is None else self.mesh.region
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         return Galerkin().start(problem, t, parts)
@@ -76,8 +103,10 @@ class LSPG(LatentDynamics):
         if solver is not None:
             fix = "set its step, LSPG(dt=...)"
             raise InputError("solver", expected="none: LSPG steps in time by itself", got=str(solver), fix=fix)
-        rate = Galerkin().latent_rate(problem)(times[0], start)
-        return _Steps(self, _RULES[problem.order](problem), rate)(problem.field, start, times, engine=engine)
+        problem = problem if self.mesh is None else self.mesh.problem(problem.path)
+        rate, rule = Galerkin().latent_rate(problem)(times[0], start), _RULES[problem.order](problem)
+        rule = rule if self.mesh is None else _Held(rule, self.mesh.region)
+        return _Steps(self, rule, rate)(problem.field, start, times, engine=engine)
 
 
 class _Rule(Protocol):
@@ -100,7 +129,7 @@ class _Rule(Protocol):
 
 
 @dataclass(frozen=True)
-class _Trapezoidal:
+class Trapezoidal:
     """First order: u is the next latent state, the rate is ż. Known are φ(z₀) + h/2 f(t₀, φ(z₀)) and h."""
 
     problem: Problem
@@ -110,11 +139,15 @@ class _Trapezoidal:
         return _with_step(x + h / 2 * self.problem.field(t, x), h), y + h * rate
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        x, slopes, residual = self.linearised(t, known, u)
+        return -least_squares(self.problem.metric, x, slopes, residual)
+
+    def linearised(self, t: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The state x (..., n) at u, and the residual (..., n) there with its slopes (..., n, m) by u."""
         half_way, h = known[..., :-1], known[..., -1:]
         x, J = self.problem.path.at(t).decode_jacobian(u)
         rate, rate_along_J = _along_columns(lambda x: self.problem.field(t, x), x, J)
-        residual, slopes = x - h / 2 * rate - half_way, J - h.unsqueeze(-1) / 2 * rate_along_J
-        return -least_squares(self.problem.metric, x, slopes, residual)
+        return x, J - h.unsqueeze(-1) / 2 * rate_along_J, x - h / 2 * rate - half_way
 
     def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         return u, (u - y) / h
@@ -148,7 +181,25 @@ class _AverageAcceleration:
         return torch.cat([z + h * h / 4 * u, dz + h / 2 * u], dim=-1), u
 
 
-_RULES: dict[int, Callable[[Problem], _Rule]] = {1: _Trapezoidal, 2: _AverageAcceleration}
+@dataclass(frozen=True)
+class _Held:
+    """A rule whose u is a latent state and stays in a trust region."""
+
+    rule: _Rule
+    region: TrustRegion
+
+    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        known, u = self.rule.begin(t, y, rate, h)
+        return known, self.region.held(u)
+
+    def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        return self.region.held(u + self.rule.correction(t, known, u)) - u
+
+    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+        return self.rule.end(y, h, known, u)
+
+
+_RULES: dict[int, Callable[[Problem], _Rule]] = {1: Trapezoidal, 2: _AverageAcceleration}
 """By the order of the problem."""
 
 

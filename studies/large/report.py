@@ -34,6 +34,9 @@ def page(results: Results, out_of_core: dict | None) -> str:
         "## Reduced models, n = 20 000\n\nErrors relative to the norm of the truth over all times; times faster than"
         " each of the full models, in their order.\n",
         table(_HEAD, list(_reduced(results, small, "n = 500 000", within=False))),
+        "LSPG on reduced meshes (energy-conserving sampling and weighting); on all rows a run is extrapolated from a"
+        " few steps.\n",
+        table(_MESH, [_mesh(name, found) for name, found in results.items() if "rows" in found]),
         "Published, at (4.56, 0.019):\n",
         table(("model", "error", "one run"), PUBLISHED),
         "## Reduced models, n = 500 000\n",
@@ -56,6 +59,16 @@ _HEAD = (
     "model", "seeds", "parameters", "error at (4.56, 0.019)", "mean over contexts", "largest", "one run",
     "times faster", "tensors, once", "training, per seed",
 )  # fmt: skip
+
+
+_MESH = ("model", "tolerance", "rows", "components seen", "choosing them", "one run", "on all rows")
+
+
+def _mesh(name: str, found: dict) -> list[str]:
+    whole = found["all rows, seconds of a step"] * found["steps"]
+    seen = [f"{found[what]} of {found['n']}" for what in ("rows", "components seen")]
+    costs = [f"{seconds:.3g} s" for seconds in (found["choosing, seconds"], found["seconds"], whole)]
+    return [name, f"{found['tolerance']:g}", *seen, *costs]
 
 
 def _full(name: str, full: Results) -> list[str]:

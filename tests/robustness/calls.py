@@ -148,6 +148,7 @@ CALLS = {
     "projections.architecture": lambda: {"method": projections.NcAE, "layers": None},
     "projections.method_named": lambda: {"name": "ncae"},
     "projections.stack": lambda: {"models": [world()["projection"]] * 2},
+    "reduced_mesh": lambda: sampled(),
     "rollout": lambda: {"F": 3.15},
     "save": lambda: {"path": FOLDER / "saved.safetensors"},
     "simulate": lambda: {"F": 3.15},
@@ -310,6 +311,15 @@ def band() -> xr.Dataset:
 def mechanical() -> problem.Problem:
     """Of second order, in the four components that the operator has."""
     return problem.SecondOrder(problem.ConstantPath(world()["operator"]), lambda t, q, v: -q)
+
+
+@functools.cache
+def sampled() -> dict[str, object]:
+    """A system that gives its rows, a projection behind a basis, and their data."""
+    burgers = systems.Burgers2D(cells=3, dt=0.25, duration=1.0)
+    runs = burgers.dataset("train")
+    model = romkit.fit("pod", runs, basis=3, latent_dim=2)
+    return {"system": burgers, "projection": model, "data": runs, "dt": 0.1, "tolerance": 0.3}
 
 
 @functools.cache

@@ -28,7 +28,7 @@ LAYERS = (
     {"bases"},
     {"systems", "projections", "integrators", "metrics", "tasks"},
     {"certificates"},
-    {"training", "testing", "extrapolation", "folding"},
+    {"training", "testing", "extrapolation", "folding", "reduced_mesh"},
     {"presets", "reduced", "saving"},
     {"fit", "simulate", "follow", "score"},
     {"rollout", "forecast"},

@@ -9,7 +9,7 @@ from scipy.linalg import subspace_angles
 import romkit
 from romkit.bases import streaming
 from romkit.bases.summary import Summary
-from romkit.errors import InputError
+from romkit.errors import FitWarning, InputError
 
 RNG = np.random.default_rng(0)
 
@@ -55,6 +55,13 @@ def test_passes_are_two_where_singular_values_fall_fast(monkeypatch):
     monkeypatch.setattr(streaming._Blocks, "since", lambda *where: read.append(1) or since(*where))
     romkit.basis(dataset(decay=0.7), 10, chunk=45)
     assert len(read) == 1 + 2  # a mean of the first block, and the passes
+
+
+def test_modes_that_did_not_settle_are_a_warning():
+    """Noise has singular values of one size, none of which is ahead of the others."""
+    noise = DATA.assign(state=DATA.state.copy(data=RNG.standard_normal(DATA.state.shape)))
+    with pytest.warns(FitWarning, match=r"the 5 modes are known up to an angle of \d.* after 12 passes"):
+        romkit.basis(noise, 5, chunk=45)
 
 
 def test_one_pass_is_not_enough_here(monkeypatch):

@@ -178,7 +178,7 @@ def test_a_solver_is_refused(system, projection):
 
 def test_its_settings_are_recorded(system, projection):
     run = romkit.rollout(system, projection, dynamics=LSPG(dt=0.05), duration=0.2, dt=0.1, F=3.15)
-    settings = "LSPG(dt=0.05, iterations=8, tolerance=1e-10)"
+    settings = "LSPG(dt=0.05, iterations=8, tolerance=1e-10, mesh=None)"
     assert run.attrs["dynamics_settings"] == run.attrs["solver_reduced_model"] == settings
 
 

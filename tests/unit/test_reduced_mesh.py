@@ -1,0 +1,142 @@
+"""Reduced meshes: LSPG on few rows is LSPG on all of them, sees nothing else, and stays near its training data."""
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.bases import Basis
+from romkit.errors import ExtrapolationWarning, InputError
+from romkit.integrators import LSPG
+from romkit.integrators.cubature import cubature
+from romkit.integrators.trust import FARTHEST, TrustRegion
+from romkit.reduced_mesh import ReducedMesh
+from romkit.systems import Burgers2D, Lorenz96
+
+T64 = torch.float64
+
+
+@pytest.fixture(scope="module")
+def burgers():
+    return Burgers2D(cells=12, dt=0.1, duration=4.0)
+
+
+@pytest.fixture(scope="module")
+def data(burgers):
+    return burgers.dataset("train")
+
+
+@pytest.fixture(scope="module")
+def model(data):
+    return romkit.fit("ncae", data, basis=12, latent_dim=3, epochs=40, learning_rate=0.01, verbose=False)
+
+
+@pytest.fixture(scope="module")
+def truth(burgers):
+    return burgers.dataset(mu1=[4.6, 5.2], mu2=[0.019, 0.027])
+
+
+@pytest.fixture(scope="module")
+def mesh(burgers, model, data):
+    return romkit.reduced_mesh(burgers, model, data, tolerance=0.003)
+
+
+def apart(a, b):
+    return float(abs(a.state - b.state).max() / abs(b.state).max())
+
+
+def test_cubature_finds_few_rows_whose_weighted_sums_are_those_of_all():
+    """Each row adds a smooth function of its place: a quadrature of few nodes exists."""
+    x = torch.linspace(-1, 1, 400, dtype=T64)
+    parts = torch.stack([x**k for k in range(8)], dim=-1)
+    rows, weights = cubature(parts, 1e-6)
+    assert len(rows) <= 8
+    assert bool((weights > 0).all())
+    assert (weights @ parts[rows] - parts.sum(0)).norm() < 1e-6 * parts.sum(0).norm()
+
+
+def test_all_rows_with_weights_of_one_are_the_full_problem(burgers, model, truth):
+    every = torch.arange(burgers.state_size)
+    region = TrustRegion(torch.zeros(3), torch.full((3,), 1e9))
+    whole = ReducedMesh(burgers, model.basis, every, torch.ones(len(every), dtype=T64), region)
+    full, rows = (romkit.follow(model, truth, dynamics=LSPG(dt=0.1, mesh=given)) for given in (None, whole))
+    assert apart(rows, full) < 1e-9
+
+
+def test_few_rows_do_what_all_do(model, truth, mesh):
+    full = romkit.follow(model, truth, dynamics=LSPG(dt=0.1))
+    few = romkit.follow(model, truth, dynamics=LSPG(dt=0.1, mesh=mesh))
+    assert len(mesh.rows) < 0.3 * mesh.basis.size
+    assert apart(few, full) < 0.02
+
+
+def test_a_smaller_tolerance_takes_more_rows_and_errs_less(burgers, model, data, truth):
+    full = romkit.follow(model, truth, dynamics=LSPG(dt=0.1))
+    meshes = [romkit.reduced_mesh(burgers, model, data, tolerance=tolerance) for tolerance in (0.3, 0.003)]
+    errors = [apart(romkit.follow(model, truth, dynamics=LSPG(dt=0.1, mesh=each)), full) for each in meshes]
+    assert len(meshes[0].rows) < len(meshes[1].rows)
+    assert errors[1] < errors[0]
+
+
+def test_nothing_but_the_rows_is_computed(burgers, model, data, truth, monkeypatch):
+    mesh = romkit.reduced_mesh(burgers, model, data, tolerance=0.1)
+    monkeypatch.setattr(Burgers2D, "rhs", None)
+    monkeypatch.setattr(Burgers2D, "terms", None)
+    run = romkit.follow(model, truth, dynamics=LSPG(dt=0.1, mesh=mesh))
+    assert run.status.values.tolist() == [0, 0]
+
+
+def test_coordinates_do_as_training_data(burgers, model, data, mesh):
+    again = romkit.reduced_mesh(burgers, model, model.basis.project(data), tolerance=0.003)
+    assert torch.equal(again.rows, mesh.rows)
+
+
+def test_weights_hold_those_of_the_metric(model, data):
+    class Weighted(Burgers2D):
+        weight = 2 * np.ones(288)
+
+        def weigh(self, x, u, c):
+            return 2 * u
+
+    system = Weighted(cells=12, dt=0.1, duration=4.0)
+    basis = Basis(model.basis.modes / 2**0.5, model.basis.mean, system.weight)
+    double = romkit.fit("pod", data, basis=basis, latent_dim=3)
+    plain = romkit.fit("pod", data, basis=model.basis, latent_dim=3)
+    heavy, light = (
+        romkit.reduced_mesh(s, p, data, tolerance=0.1)
+        for s, p in ((system, double), (Burgers2D(cells=12, dt=0.1, duration=4.0), plain))
+    )
+    assert torch.equal(heavy.rows, light.rows)
+    assert torch.allclose(heavy.weights, 2 * light.weights)
+
+
+def test_states_are_held_at_the_edge_of_the_trust_region_and_reported(model, truth, mesh):
+    small = TrustRegion(mesh.region.center, mesh.region.scale / 4)
+    held = ReducedMesh(mesh.system, mesh.basis, mesh.rows, mesh.weights, small)
+    with pytest.warns(ExtrapolationWarning, match="the state of 2 trajectories"):
+        run = romkit.follow(model, truth, dynamics=LSPG(dt=0.1, mesh=held))
+    later = run.state_distance.isel(time=slice(1, None))
+    assert float(later.max()) == pytest.approx(FARTHEST, rel=1e-6)
+    assert run.status.values.tolist() == [0, 0]
+
+
+def test_states_inside_are_left_alone():
+    z = torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=T64)
+    region = TrustRegion.of(z)
+    assert torch.allclose(region.held(z), z, rtol=1e-14, atol=1e-14)
+    assert float(region.distance(z).max()) == pytest.approx(1.0)
+    assert torch.allclose(region.distance(region.held(10 * z)).max(), torch.tensor(FARTHEST, dtype=T64))
+
+
+def test_what_cannot_be_sampled_is_said(burgers, model, data, mesh):
+    lorenz = Lorenz96(n=8, transient=0.0)
+    pod = romkit.fit("pod", lorenz.dataset(F=3.15, duration=1.0), basis=4, latent_dim=2)
+    with pytest.raises(InputError, match=r"system: expected one of first order that gives its rows, got lorenz96"):
+        romkit.reduced_mesh(lorenz, pod, lorenz.dataset(F=3.15, duration=1.0))
+    with pytest.raises(InputError, match=r"projection: expected a single one behind a basis, got one without"):
+        romkit.reduced_mesh(burgers, romkit.fit("pod", data, latent_dim=2), data)
+    with pytest.raises(InputError, match=r"tolerance: expected one that can be reached, got .* left by"):
+        romkit.reduced_mesh(burgers, model, data, tolerance=1e-300)
+    other = romkit.fit("pod", data, basis=5, latent_dim=2)
+    with pytest.raises(InputError, match=r"projection: expected one behind the Basis\(12 modes"):
+        romkit.follow(other, data, dynamics=LSPG(mesh=mesh))
