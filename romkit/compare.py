@@ -27,6 +27,9 @@ from romkit.tasks.lock import locked
 DATA, PROJECTIONS = "data.nc", "projections"
 """Of the folder of a comparison: what is compared on, and the trained projections, which combinations share."""
 
+MEANING = ("system", "parameters", "layout")
+"""Attributes of a dataset that change what is computed; others say how it came about."""
+
 
 @dataclass(frozen=True)
 class Combination(tasks.Task):
@@ -202,10 +205,11 @@ def _tuples(value: object) -> object:
 
 def _written(data: xr.Dataset, file: Path) -> str:
     """A digest of the data, which are in the file then."""
-    numbers = hashlib.sha256()
+    numbers = hashlib.sha256(json.dumps([str(data.attrs.get(name)) for name in MEANING]).encode())
     for name in sorted(map(str, data.variables)):
         variable = data[name]
-        numbers.update(f"{name} {variable.dims} {variable.dtype}".encode())
+        declared = sorted((str(key), str(value)) for key, value in variable.attrs.items())
+        numbers.update(f"{name} {variable.dims} {variable.dtype} {declared}".encode())
         values = variable.values.astype(str) if variable.dtype.kind == "O" else variable.values
         numbers.update(np.ascontiguousarray(values).tobytes())
     digest = numbers.hexdigest()

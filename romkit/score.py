@@ -9,6 +9,8 @@ from torch import Tensor
 from romkit import checks
 from romkit.boundary import checked
 from romkit.data import DIMS, times_of, trajectories
+from romkit.data.layout import component_names
+from romkit.data.matching import check_components
 from romkit.errors import InputError
 from romkit.metrics import VALID_THRESHOLD, nrmse, valid_time
 
@@ -49,10 +51,9 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
         fix = "follow this very truth"
         raise InputError("reduced", expected="the times of the truth", got="as many others", fix=fix)
     reduced = reduced.assign(state=reduced["state"].transpose(..., *DIMS))
-    lead = reduced["state"].dims[:-2]
-    checks.last_axis(
-        "reduced.state_std", reduced["state_std"].shape, truth.sizes["component"], "one for each component"
-    )
+    check_components("reduced", reduced, component_names(truth))
+    lead, size = reduced["state"].dims[:-2], truth.sizes["component"]
+    checks.last_axis("reduced.state_std", reduced["state_std"].shape, size, "one for each component")
     x = trajectories(truth, "state")
     errors = _measured(nrmse, x, *(torch.from_numpy(reduced[n].values.copy()) for n in ("state", "state_std")))
     unit = truth["time"].attrs.get("units", "1")

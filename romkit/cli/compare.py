@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from romkit.cli.app import app
-from romkit.cli.options import Data, Settings, names, read_data, settings, writable
+from romkit.cli.options import Data, Settings, names, read_data, refuse_options, settings, writable
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -43,7 +43,9 @@ def compare(
     from romkit.data import save_dataset
 
     given = {"test": test, "seed": seed, "workers": workers, "folder": folder}
-    found = romkit.compare(read_data(data), names(methods), names(laws), **given, **settings(set_ or []))
+    overrides = settings(set_ or [])
+    refuse_options(overrides, ("data", "methods", "laws", *given))
+    found = romkit.compare(read_data(data), names(methods), names(laws), **given, **overrides)
     print(_table(found))
     print(f"\nwrote {save_dataset(found, file)}")
     failed = json.loads(found.attrs["failed"])

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from romkit.cli.app import app
+from romkit.cli.options import load_a
 from romkit.errors import InputError
 
 
@@ -25,11 +26,9 @@ def explore(
       romkit explore
       romkit explore ncae-pendulum --port 5006 --no-show
     """  # noqa: D301, typer keeps the lines after \b as they are
-    from romkit.saving import load
-
     try:
         from romkit.explorer import explore
     except ModuleNotFoundError as error:
         fix = 'pip install "romkit[explore]"'
         raise InputError("explore", expected="the packages of the explorer", got=f"no {error.name}", fix=fix) from error
-    explore(load(model), port=port, show=show)
+    explore(load_a("projection", model), port=port, show=show)

@@ -54,9 +54,11 @@ def law(
     from romkit.integrators import LAWS
 
     estimator = LAWS[checks.one_of("kind", kind, LAWS)]
-    given, choices = settings(set_ or []), settings(select or [])
-    for name in (*given, *choices):
-        checks.one_of("--set", name, [field.name for field in dataclasses.fields(estimator)])
+    given, choices = settings(set_ or []), settings(select or [], "--select")
+    known = [field.name for field in dataclasses.fields(estimator)]
+    for option, names in (("--set", given), ("--select", choices)):
+        for name in names:
+            checks.one_of(option, name, known)
     prepared = estimator(**given)
     file = target(out, f"{kind}-{short_name(data)}", "law.safetensors", force)
     projection, measured = load_a("projection", model), read_data(data)

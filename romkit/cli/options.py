@@ -148,8 +148,8 @@ def load_a(kind: str, path: str) -> "Projection | LearnedField":
     return model
 
 
-def settings(pairs: Iterable[str]) -> dict[str, object]:
-    """`name=value` of `--set` as keyword arguments: numbers, sizes like 2,18,36, `none`, true, false, or text.
+def settings(pairs: Iterable[str], option: str = "--set") -> dict[str, object]:
+    """`name=value` of an option as keyword arguments: numbers, sizes like 2,18,36, `none`, true, false, or text.
 
     Raises:
         InputError: no `=`. Names and values are checked by what takes them.
@@ -158,7 +158,7 @@ def settings(pairs: Iterable[str]) -> dict[str, object]:
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
-            raise InputError("--set", expected="name=value", got=repr(pair), fix="write --set epochs=2")
+            raise InputError(option, expected="name=value", got=repr(pair), fix=f"write {option} epochs=2")
         values[name] = _value(text)
     return values
 

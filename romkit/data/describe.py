@@ -8,7 +8,7 @@ import xarray as xr
 from romkit import checks
 from romkit.boundary import checked
 from romkit.data.context import ROLE, context_names
-from romkit.data.layout import Layout
+from romkit.data.layout import Layout, component_names
 from romkit.data.schema import DIMS, check_states
 from romkit.data.words import summary
 from romkit.errors import InputError
@@ -176,7 +176,7 @@ def _assembled(
     time = data["time"]
     coords = {
         "time": ("time", time.values.astype(np.float64), {"units": str(time.attrs.get("units", "")), **time.attrs}),
-        "component": ("component", _component_names(data, layout)),
+        "component": ("component", list(component_names(data) if layout.is_plain else layout.names)),
     }
     if len(set(layout.units)) > 1:
         coords["component_units"] = ("component", list(layout.units))
@@ -217,13 +217,6 @@ def _along_all(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
                 .expand_dims({dim: data.sizes[dim] for dim in LEAD if dim not in {*data[name].dims, "time"}})
             )
     return data.assign(wide)
-
-
-def _component_names(data: xr.Dataset, layout: Layout) -> list[str]:
-    if layout.is_plain:
-        given = data.coords.get("component")
-        return [f"x{k}" for k in range(layout.size)] if given is None else list(map(str, given.values))
-    return list(layout.names)
 
 
 def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | None) -> xr.Dataset:

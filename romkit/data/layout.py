@@ -83,7 +83,7 @@ class Layout:
     @property
     def names(self) -> tuple[str, ...]:
         """(n,) a name for every component, u[3, 7] say."""
-        return tuple(name for variable in self.variables for name in _component_names(variable))
+        return tuple(name for variable in self.variables for name in _names(variable))
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -172,8 +172,13 @@ def layout_of(data: xr.Dataset) -> Layout:
         layout = Layout.from_json(text)
         if layout.size == data.sizes[AXIS]:  # else components were selected since
             return layout
-    names = data[AXIS].values if AXIS in data.coords else [f"x{k}" for k in range(data.sizes[AXIS])]
-    return Layout.plain(list(map(str, names)))
+    return Layout.plain(component_names(data))
+
+
+def component_names(data: xr.Dataset) -> tuple[str, ...]:
+    """Of a dataset with that dimension; x0, x1, ... where they have none."""
+    given = data[AXIS].values if AXIS in data.coords else [f"x{k}" for k in range(data.sizes[AXIS])]
+    return tuple(map(str, given))
 
 
 @checked
@@ -231,7 +236,7 @@ def _coordinate(coord: xr.DataArray) -> dict[str, object]:
     return {"values": coord.values.tolist(), "attrs": plain}
 
 
-def _component_names(variable: Variable) -> list[str]:
+def _names(variable: Variable) -> list[str]:
     if not variable.dims:
         return [variable.name]
     places = np.indices(variable.shape).reshape(len(variable.shape), -1).T.tolist()

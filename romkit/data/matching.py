@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import xarray as xr
 
 from romkit.data.context import ROLE, context_names, is_declared
+from romkit.data.layout import component_names
 from romkit.errors import InputError
 
 
@@ -16,6 +17,18 @@ def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None
         raise InputError(argument, expected=expected, got=", ".join(found) or "none", fix="use matching data")
 
 
+def check_components(argument: str, data: xr.Dataset, names: Sequence[str]) -> None:
+    """Raise unless a dataset has as many components; where it has these, they must be in this order."""
+    if data.sizes["component"] != len(names):
+        expected, got = f"{len(names)} components", f"{data.sizes['component']}"
+        raise InputError(argument, expected=expected, got=got, fix="use matching data")
+    own = component_names(data)
+    if own != tuple(names) and sorted(own) == sorted(names):
+        fix = "select them in this order: data.sel(component=[...])"
+        expected = f"components in the order {names[0]} ... {names[-1]}"
+        raise InputError(argument, expected=expected, got=f"{own[0]} ... {own[-1]}", fix=fix)
+
+
 def matched(argument: str, data: xr.Dataset, names: Sequence[str], components: Sequence[str]) -> xr.Dataset:
     """The data with this context alone, in this order.
 
@@ -23,13 +36,7 @@ def matched(argument: str, data: xr.Dataset, names: Sequence[str], components: S
         InputError: another context, another number of components, or these components in another order.
     """
     check_context(argument, data, names)
-    if data.sizes["component"] != len(components):
-        expected, got = f"{len(components)} components", f"{data.sizes['component']}"
-        raise InputError(argument, expected=expected, got=got, fix="use matching data")
-    own = list(map(str, data["component"].values)) if "component" in data.coords else list(components)
-    if own != list(components) and sorted(own) == sorted(components):
-        fix = "select them: data.sel(component=[...])"
-        raise InputError(argument, expected="components in the order of the training", got="another order", fix=fix)
+    check_components(argument, data, components)
     found = context_names(data)
     if found == tuple(names):
         return data

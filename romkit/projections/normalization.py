@@ -12,6 +12,7 @@ from romkit.arrays import Axes
 from romkit.bases import Basis, check_size
 from romkit.boundary import Hooks, checked, hook
 from romkit.data import DIMS, Layout, check_states, context_names, context_ranges, layout_of
+from romkit.data.layout import component_names
 from romkit.errors import InputError
 
 
@@ -240,14 +241,9 @@ def signature_of(data: xr.Dataset) -> Signature:
 
 
 def _components(data: xr.Dataset) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    n = data.sizes["component"]
-    names = data["component"].values if "component" in data.coords else [f"x{k}" for k in range(n)]
-    units = (
-        data["component_units"].values
-        if "component_units" in data.coords
-        else [data["state"].attrs.get("units", "")] * n
-    )
-    return tuple(map(str, names)), tuple(map(str, units))
+    names, given = component_names(data), data.coords.get("component_units")
+    units = [data["state"].attrs.get("units", "")] * len(names) if given is None else given.values
+    return names, tuple(map(str, units))
 
 
 def _groups(units: tuple[str, ...], layout: Layout) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.boundary import Count, Natural, Share, checked
-from romkit.data import check_dataset, context_names, layout_of, needing_velocity, split
+from romkit.data import check_dataset, context_names, needing_velocity, split
+from romkit.data.layout import component_names
 from romkit.data.matching import matched
 from romkit.errors import InputError
 from romkit.training.pipeline import AnyBatch
@@ -94,8 +95,8 @@ class Watch:
     def divided(self, data: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset | None]:
         """The part of a dataset for training, and the held-out data."""
         if isinstance(self.validation, xr.Dataset):
-            held_out, components = check_dataset(needing_velocity(self.validation)), layout_of(data).names
-            return data, matched("validation", held_out, context_names(data), components)
+            held_out = check_dataset(needing_velocity(self.validation))
+            return data, matched("validation", held_out, context_names(data), component_names(data))
         return split(data, self.validation) if self.validation > 0 else (data, None)
 
     @checked

@@ -80,6 +80,7 @@ def test_the_path_from_a_file_to_a_forecast_with_a_band(own):
     assert "z0' =" in text.partition("in physical latents")[2]
     chosen = ("--select", "degree=0,1", "--set", "threshold=0.01", "--out", "chosen.safetensors")
     assert "degree=1 chosen out of 2 by rollouts" in ran("law", "sindy", model, "data.nc", *chosen)
+    assert "--select: expected one of" in refusal("law", "sindy", model, "data.nc", "--select", "degre=0,1")
     first = ("--from", "data.nc", "--trajectory", "3", "--duration", "2")
     text = ran("forecast", model, "--dynamics", "runs/sindy-data/law.safetensors", *first)
     assert "wrote runs/forecast-projection/forecast.nc" in text
@@ -111,6 +112,7 @@ def test_compare_prints_a_table_and_goes_on_where_it_ended(own):
         "seconds",
     ]
     assert open_dataset("runs/compare-my/comparison.nc").sizes["law"] == 2
+    assert "--set: expected a setting, got 'seed'" in refusal(*words, "--set", "seed=3")
     before = Path("runs/compare-my/pod+dmd.nc").stat().st_mtime_ns
     assert ran(*words) == text
     assert Path("runs/compare-my/pod+dmd.nc").stat().st_mtime_ns == before

@@ -64,6 +64,15 @@ def test_what_is_complete_is_not_computed_again(data, tmp_path, monkeypatch):
     assert not np.array_equal(other.nrmse, first.nrmse)
 
 
+def test_another_context_of_the_same_numbers_is_computed(data, tmp_path):
+    data = data.assign_coords(place=("trajectory", np.arange(9.0) ** 2))
+    one, two = (romkit.data.describe(data, context=names) for names in (["speed"], ["speed", "place"]))
+    laws = [SINDy(degree=2, threshold=0.01)]
+    first, second = (compared(each, tmp_path, laws).equations.values.flat[0] for each in (one, two))
+    assert "place" in second
+    assert "place" not in first
+
+
 def test_a_failure_is_named_and_the_others_are_there(data, tmp_path):
     found = compared(data, tmp_path, {"good": DMD(), "bad": SINDy(degree=30)})
     assert np.isnan(found.sel(law="bad", projection="pod").nrmse).all()

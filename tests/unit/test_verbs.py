@@ -27,6 +27,8 @@ def test_the_three_verbs_make_the_rollout(lorenz, projection):
     assert np.allclose(run.nrmse, scores.nrmse, atol=1e-12)
     assert np.array_equal(run.valid_time, scores.valid_time)
     assert romkit.score(truth, reduced.transpose("component", "time", ...)).identical(scores)
+    with pytest.raises(InputError, match=r"reduced: expected components in the order x0 \.\.\. x35"):
+        romkit.score(truth, reduced.isel(component=slice(None, None, -1)))
     with pytest.raises(InputError, match="reduced: expected the times of the truth"):
         romkit.score(truth, reduced.assign_coords(time=2 * reduced.time))
 
@@ -83,7 +85,7 @@ def test_data_are_taken_by_names_whatever_their_order(lorenz, projection):
     for data, message in (
         (truth.rename(F="G"), "data: expected the context F, got G"),
         (truth.isel(component=slice(9)), "data: expected 36 components, got 9"),
-        (truth.isel(component=slice(None, None, -1)), "data: expected components in the order of the training"),
+        (truth.isel(component=slice(None, None, -1)), "data: expected components in the order x0 ... x35, got x35 ..."),
     ):
         with pytest.raises(InputError, match=message):
             romkit.follow(projection, data)
