@@ -24,9 +24,10 @@ STATES = 10
 
 @dataclass(frozen=True)
 class Certificates(Task):
-    """Bounds of a pretrained NcAE at contexts drawn from its training range, and random pairs that might violate them.
+    """Bounds of a pretrained model at contexts drawn from its training range, and random pairs that might violate them.
 
     Attributes:
+        method: of the pretrained model, ncae or flow.
         system: by name.
         radius: of the ball about the mean state, in its unit; infinite for all states.
         contexts: how many.
@@ -34,7 +35,8 @@ class Certificates(Task):
         share: radius of the ball of contexts, of half the length of the range's diagonal.
     """
 
-    code_version: ClassVar[int] = 2
+    code_version: ClassVar[int] = 3
+    method: str
     system: str
     radius: float
     contexts: int
@@ -43,10 +45,10 @@ class Certificates(Task):
 
     @property
     def name(self) -> str:
-        return f"{self.system}-certificates-{self.radius:g}"
+        return f"{self.system}-{self.method}-certificates-{self.radius:g}"
 
     def run(self) -> xr.Dataset:
-        model = romkit.load(f"ncae-{self.system}").double().requires_grad_(False)
+        model = romkit.load(f"{self.method}-{self.system}").double().requires_grad_(False)
         system = romkit.systems.SYSTEMS[self.system]()
         low, high = np.array([(p.low, p.high) for p in system.context]).T
         drawn = torch.from_numpy(np.random.default_rng(0).uniform(low, high, size=(self.contexts, len(low))))
@@ -57,7 +59,8 @@ class Certificates(Task):
             rows.append(bounds.drop_attrs().assign(of_pairs=("map", stretched)))
         found = xr.concat(rows, "context", coords="minimal", compat="override", join="exact")
         named = {p.name: ("context", drawn[:, k].numpy()) for k, p in enumerate(system.context)}
-        return found.assign_coords(named).assign_attrs(system=self.system, kind="certificates", context_radius=reach)
+        attrs = {"system": self.system, "method": self.method, "kind": "certificates", "context_radius": reach}
+        return found.assign_coords(named).assign_attrs(attrs)
 
     def _stretched(self, model: Projection, c: Tensor, context_radius: float, row: xr.Dataset) -> float:
         """The largest ratio of what random pairs move to what the bounds of states and contexts allow."""
