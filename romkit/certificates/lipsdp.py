@@ -17,8 +17,9 @@ INSIDE = 1e-7
 """So much, of the guessed square of the bound, the solver's matrix is definite where tolerance zero would do: more than
 it can be wrong by, so that its multipliers are valid."""
 
-POOR = 0.1
-"""With a guess so many times the bound, that is no little of it, and the bound the better guess."""
+POOR = 0.03
+"""Below this share of the guess, that may enlarge a bound by more than a few parts in ten thousand; it is the better
+guess then."""
 
 SOLVERS = {"CVXOPT": (200, {}), "CLARABEL": (80, {"equilibrate_enable": False})}
 """The first that is installed, the largest number of unknowns that take it less than a minute, and its settings. Both
