@@ -63,7 +63,8 @@ def certify(
         a unit of context moves; the `radius` of each ball; and `seconds`.
 
     Raises:
-        InputError: a projection of another kind, a stack, more than one context, all states where nothing bounds them.
+        InputError: a projection of another kind, a stack, more than one context, all states where nothing bounds them,
+            cvxpy missing (extra `certify`).
 
     Example:
         >>> import romkit

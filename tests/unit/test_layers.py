@@ -39,7 +39,7 @@ LAYERS = (
 )
 FOUNDATIONS = LAYERS[0]
 LAYER = {room: depth for depth, rooms in enumerate(LAYERS) for room in rooms}
-HEAVY = {"mujoco", "geoopt", "torchdiffeq", "torchode", "pysindy", "matplotlib"}
+HEAVY = {"mujoco", "geoopt", "torchdiffeq", "torchode", "pysindy", "cvxpy", "matplotlib"}
 
 
 def files():
