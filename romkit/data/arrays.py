@@ -8,7 +8,7 @@ import xarray as xr
 from romkit import arrays
 from romkit.boundary import checked
 from romkit.data.describe import describe
-from romkit.data.schema import DIMS
+from romkit.data.schema import DIMS, RESERVED
 from romkit.errors import InputError
 
 
@@ -47,14 +47,22 @@ def from_arrays(
         missing       20.0% of the snapshots, in 1 trajectories (1); left out, never filled
     """
     times = arrays.times("times", times).double().numpy()
-    variables = {"state": (DIMS, _padded("states", states, len(times)))}
+    state = _padded("states", states, len(times))
+    count, variables = len(state), {"state": (DIMS, state)}
     if velocity is not None:
         variables["velocity"] = (DIMS, _padded("velocity", velocity, len(times)))
     if control is not None:
         variables["control"] = ((*DIMS[:2], "input"), _padded("control", control, len(times)))
+    for name, (dims, values) in variables.items():
+        like = state.shape if dims == DIMS else state.shape[:2]
+        if values.shape[: len(like)] != like:
+            fix = "give one for each state"
+            raise InputError(name, expected=f"shape {like}, as the states", got=f"shape {values.shape}", fix=fix)
     coords: dict[str, object] = {"time": times}
     for name, values in (context or {}).items():
-        values, count = np.asarray(values), len(variables["state"][1])
+        if name in RESERVED:
+            raise InputError("context", expected="names of its own", got=repr(name), fix="rename it")
+        values = np.asarray(values)
         if values.shape != (count,):
             got, fix = f"shape {values.shape}", f"give {count} of them"
             raise InputError(name, expected="one number for each trajectory", got=got, fix=fix)

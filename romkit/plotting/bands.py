@@ -45,9 +45,10 @@ def plot_forecast(
     if components is None:
         spread = runs["state"].std(("trajectory", "time")).values
         components = [names[k] for k in np.sort(np.argsort(spread)[::-1][: selection.MAX_CURVES])]
-    for name in components:
-        if name not in names:
-            raise InputError("components", expected=f"names among {names[:8]}", got=repr(name), fix="check the names")
+    unknown = [name for name in components if name not in names]
+    if unknown or not components:
+        got = repr(unknown[0]) if unknown else "none"
+        raise InputError("components", expected=f"names among {names[:8]}", got=got, fix="check the names")
     with style():
         figure, axes = panels(len(components), runs.sizes["trajectory"], width=3.0, height=1.3, sharex=True)
         for row, name in zip(axes, components, strict=True):

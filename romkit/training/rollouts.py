@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
@@ -46,6 +47,8 @@ GROWTH = 0.5
 BOUND = 20.0
 """Latent coordinates, of order one, are kept within this, so that a bad trajectory gives a finite loss."""
 
+UNEVEN = 0.01
+"""Largest difference between steps of the data, relative to the mean one, that counts as rounding."""
 
 FIELDS = tuple(name for name, dynamics in DYNAMICS.items() if issubclass(dynamics, LatentField))
 """Dynamics that can be trained for: those that have a latent field, without a fit."""
@@ -106,12 +109,20 @@ class Trajectories(NamedTuple):
 
     @classmethod
     def from_dataset(cls, data: xr.Dataset, every: int, like: Tensor) -> "Trajectories":
-        """Every `every`-th sample, with dtype and device of `like`; InputError where too few are left."""
+        """Every `every`-th sample, with dtype and device of `like`.
+
+        Raises:
+            InputError: too few are left, or times are not evenly spaced.
+        """
         state, velocity, context = (tensor.to(like) for tensor in whole_trajectories(data, every=every))
         if state.shape[1] <= FIRST_LENGTH:
             expected, got = f"one that leaves more than {FIRST_LENGTH} samples", f"one that leaves {state.shape[1]}"
             fix = "choose a smaller one, or simulate longer trajectories, dataset(duration=...)"
             raise InputError("rollouts.every", expected=expected, got=got, fix=fix)
+        steps = data["time"].diff("time").values
+        if np.ptp(steps) > UNEVEN * steps.mean():
+            fix = "train on snapshots alone (rollouts=None, phase=None), or resample the data"
+            raise InputError("data", expected="evenly spaced times for rollouts", got="uneven steps", fix=fix)
         return cls(state, velocity, context[:, 0], float(data["time"][every] - data["time"][0]))
 
 

@@ -52,3 +52,5 @@ def test_what_has_no_interval_is_refused(band):
         plot_forecast(band[["state"]])
     with pytest.raises(InputError, match="components: expected names among"):
         plot_forecast(band, components=["z"])
+    with pytest.raises(InputError, match=r"components: expected names among .*, got none"):
+        plot_forecast(band, components=[])

@@ -68,6 +68,13 @@ def test_lists_of_unequal_length_are_padded_with_nan():
     assert np.isnan(data.state[1, 40:]).all()
     assert np.array_equal(data.state[1, :40], states[1])
     assert romkit.data.snapshots(data.assign(velocity=data.state)).state.shape == (181, 3)
+    for given, message in (
+        ({"velocity": states[:1]}, r"velocity: expected shape \(3, 81, 3\), as the states, got shape \(1, 81, 3\)"),
+        ({"control": [np.ones((81, 1))] * 2}, r"control: expected shape \(3, 81\), as the states"),
+        ({"context": {"time": [1, 2, 3]}}, "context: expected names of its own, got 'time'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            from_arrays(states, TIME, **given)
 
 
 def test_durations_become_seconds():

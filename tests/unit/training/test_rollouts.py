@@ -124,6 +124,9 @@ def test_what_a_loss_with_the_field_refuses(lorenz, waves):
         romkit.fit("ncae", waves.assign_attrs(system="mine"), **ROLLOUTS)
     with pytest.raises(InputError, match=r"rollouts\.every: expected one that leaves"):
         romkit.fit("ncae", waves, epochs=1, system=lorenz, **{**ROLLOUTS, "rollouts.every": 100})
+    uneven = waves.assign_coords(time=waves.time**1.1)
+    with pytest.raises(InputError, match="data: expected evenly spaced times for rollouts"):
+        romkit.fit("ncae", uneven, epochs=1, system=lorenz, **ROLLOUTS)
     pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
     with pytest.raises(InputError, match="loss: expected terms for a mechanical system"):
         romkit.fit("ncae", pendulum, latent_weight=1.0)
