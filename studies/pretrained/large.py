@@ -8,7 +8,9 @@ import xarray as xr
 
 import romkit
 from romkit.systems import System
+from studies.pretrained.judging import EVERY
 from studies.wake import data as wake
+from studies.wake.reduced import LAST
 
 HELD_OUT = ((4.5, 0.026), (5.2, 0.018))
 """Contexts of Burgers' equation by which a seed is chosen, neither of training nor of test."""
@@ -55,8 +57,9 @@ def wakes(system: System) -> xr.Dataset:
 
 
 def held_out_wakes(system: System) -> xr.Dataset:
-    """Every tenth state at the Reynolds numbers by which a seed is chosen."""
-    return xr.concat([_run(re).isel(time=slice(None, None, 10)) for re in HELD_OUT_RE], "trajectory")
+    """Runs at the Reynolds numbers by which a seed is chosen, on their orbits."""
+    runs = (_run(re).isel(time=slice(None, None, EVERY)) for re in HELD_OUT_RE)
+    return xr.concat([run.isel(time=slice(-LAST, None)) for run in runs], "trajectory")
 
 
 def unseen_wakes(system: System) -> Iterator[xr.Dataset]:

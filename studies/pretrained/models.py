@@ -8,10 +8,12 @@ import torch
 import xarray as xr
 
 import romkit
+from romkit.bases import Basis
 from romkit.projections import Projection
 from romkit.systems import Burgers2D, CylinderWake, KuramotoSivashinsky, Lorenz96, Pendulum, System
 from studies.pretrained import large
-from studies.pretrained.shedding import shedding
+from studies.pretrained.judging import shedding, shedding_error, snapshots_error
+from studies.wake.data import BASIS
 
 Parts = Callable[[System], Iterator[xr.Dataset]]
 """Datasets of which one is in memory at a time."""
@@ -31,7 +33,8 @@ class Model:
         horizons: times at which the error of the rollout is reported.
         snapshots: the test set, for errors of single states.
         truths: runs of the full model, for errors of rollouts.
-        modes: in front, and the precision of their numbers in the file; none by default.
+        modes: in front, from the training set, and the precision of their numbers in the file; none by default.
+        judged_by: the error on the validation set.
         more: further things to measure.
     """
 
@@ -44,7 +47,8 @@ class Model:
     horizons: tuple[float, ...]
     snapshots: Parts
     truths: Parts
-    modes: tuple[int, torch.dtype] | None = None
+    modes: tuple[Callable[[xr.Dataset], Basis], torch.dtype] | None = None
+    judged_by: Callable[[Projection, xr.Dataset], float] = snapshots_error
     more: Callable[[Projection, Iterator[xr.Dataset]], dict[str, object]] | None = None
 
 
@@ -144,7 +148,7 @@ _FLOW_BURGERS = Model(
     (5.0, 10.0, 25.0),
     large.unseen_fronts,
     large.unseen_fronts,
-    (64, torch.float16),
+    (lambda data: romkit.basis(data, rank=64), torch.float16),
 )
 _NCAE_WAKE = Model(
     "ncae",
@@ -156,7 +160,8 @@ _NCAE_WAKE = Model(
     (1.0, 2.0, 5.0, 10.0),
     large.unseen_wakes,
     large.unseen_wakes,
-    (64, torch.float16),
+    (lambda data: romkit.load(BASIS), torch.float16),  # with modes that no run has much of, see studies/wake
+    shedding_error,
     shedding,
 )
 _ALL = (_NCAE_LORENZ, _NCAE_PENDULUM, _FLOW_LORENZ, _FLOW_PENDULUM, _FLOW_RINGS, _FLOW_BURGERS, _NCAE_WAKE)

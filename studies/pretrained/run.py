@@ -17,9 +17,10 @@ import romkit
 from romkit import sealed
 from romkit.bases import storage as bases
 from romkit.files import atomic
-from romkit.metrics import nrmse, reconstruction_rmse
+from romkit.metrics import reconstruction_rmse
 from romkit.projections import POD, Projection, storage, unstack
 from romkit.sealed import Tensors
+from studies.pretrained.judging import projection_nrmse
 from studies.pretrained.models import MODELS, Model
 
 HERE = Path(__file__).parent
@@ -32,26 +33,26 @@ def main(names: list[str]) -> None:
         model = MODELS[name]
         best, errors, front = train(model)
         path = ship(best, name, front)
-        record(name, {"validation_nrmse": errors, **measure(model, romkit.load(path))})
+        record(name, {"validation": errors, **measure(model, romkit.load(path))})
         print(f"{path.name}: {json.dumps(json.loads(RESULTS.read_text())[name], indent=1)}")
 
 
 def train(model: Model) -> tuple[Projection, list[float], Tensors]:
-    """The candidate with the lowest NRMSE on the validation set, the NRMSE of all, and the modes as they are stored."""
+    """The candidate with the lowest error on the validation set, the errors of all, and the modes as stored."""
     data = model.data(model.system)
     front = {} if model.modes is None else _modes(model, data)
     basis = bases.rebuilt(front) if front else None
     candidates = unstack(romkit.fit(model.method, data, basis=basis, seeds=model.seeds, **model.settings))
     validation = model.validation(model.system)
-    errors = [_projection_nrmse(candidate, validation).square().mean().sqrt().item() for candidate in candidates]
+    errors = [model.judged_by(candidate, validation) for candidate in candidates]
     best = candidates[int(np.nanargmin(errors))]
     best.report["losses"] = best.report["losses"][-1:]  # the whole curve would be half of the shipped file
     return best, errors, front
 
 
 def _modes(model: Model, data: xr.Dataset) -> Tensors:
-    rank, precision = model.modes
-    return bases.compact(romkit.basis(data, rank, model.system.weight), model.system.weight, precision)
+    made, precision = model.modes
+    return bases.compact(made(data), model.system.weight, precision)
 
 
 def ship(projection: Projection, name: str, front: Tensors) -> Path:
@@ -59,14 +60,6 @@ def ship(projection: Projection, name: str, front: Tensors) -> Path:
     header, tensors = storage.packed(projection)
     tensors |= {f"{storage.BASIS}{key}": tensor for key, tensor in front.items()}
     return sealed.write(SHIPPED / f"{name}.safetensors", "projection", header, tensors)
-
-
-def _projection_nrmse(projection: Projection, data: xr.Dataset) -> torch.Tensor:
-    """(trajectories,) NRMSE of P(x) over each trajectory."""
-    double = copy.deepcopy(projection).double()
-    x = torch.from_numpy(data["state"].values)
-    with torch.no_grad():
-        return nrmse(x, double(data)(x), double.normalization.state_std).square().mean(-1).sqrt()
 
 
 def measure(model: Model, projection: Projection) -> dict[str, object]:
@@ -96,7 +89,7 @@ def snapshots(model: Model, projection: Projection) -> dict[str, object]:
         with torch.no_grad():
             found = reconstruction_rmse(double(test), x, v)
         squares.append((found.position.square().mean().item(), found.velocity.square().mean().item()))
-        errors.append(_projection_nrmse(projection, test).numpy())
+        errors.append(projection_nrmse(projection, test).numpy())
     position, velocity = np.sqrt(np.mean(squares, axis=0))
     return {
         "position_rmse": position,
@@ -107,25 +100,21 @@ def snapshots(model: Model, projection: Projection) -> dict[str, object]:
 
 def rollouts(model: Model, projection: Projection) -> dict[str, object]:
     """Errors over the test contexts; seconds are of all of them."""
-    parts = [_kept(romkit.rollout(truth, projection)) for truth in model.truths(model.system)]
-    runs = xr.concat(parts, "trajectory", combine_attrs="override")
-    found = {
-        "dynamics": runs.attrs["dynamics"],
+    basis = projection.basis
+    seen = model.system if basis is None else model.system.through(basis)  # once, and not for each run
+    parts, seconds = [], {"full": 0.0, "reduced": 0.0}
+    for truth in model.truths(model.system):
+        reduced = romkit.follow(projection, truth, system=seen)
+        parts.append(romkit.score(truth, reduced)[["nrmse", "valid_time"]].assign(status=reduced["status"]))
+        seconds["full"] += truth.attrs.get("seconds_computing", np.nan)
+        seconds["reduced"] += reduced.attrs["seconds_computing"]
+    runs = xr.concat([part.reset_coords(drop=True) for part in parts], "trajectory")
+    return {
+        "dynamics": reduced.attrs["dynamics"],
         "diverged": int((runs.status != 0).sum()),
         "valid_time": _spread(runs.valid_time.values),
         "nrmse": {f"t = {t:g}": _errors_at(runs, t) for t in model.horizons},
-    }
-    for which in ("full_model", "reduced_model"):
-        key = f"seconds_computing_{which}"
-        if key in runs.attrs:
-            found[f"seconds_{which}"] = sum(part.attrs[key] for part in parts)
-    return found
-
-
-def _kept(run: xr.Dataset) -> xr.Dataset:
-    """What the report needs of a run."""
-    kept = run[["nrmse", "valid_time", "status"]].reset_coords(drop=True)
-    return kept if "trajectory" in run.sizes else kept.expand_dims("trajectory")
+    } | {f"seconds_{which}_model": spent for which, spent in seconds.items() if np.isfinite(spent)}
 
 
 def _errors_at(run: xr.Dataset, time: float) -> dict[str, float]:
