@@ -54,72 +54,64 @@ def flag(argument: str, value: object) -> bool:
     raise InputError(argument, expected="True or False", got=shown(value), fix=f"give {argument}=True, say")
 
 
-def number(argument: str, value: object) -> float:
-    """`value` as a float, if it is a real number; it may be infinite."""
-    found = _number(value)
-    if not math.isnan(found):
-        return found
-    raise InputError(argument, expected="a number", got=shown(value), fix=f"give {argument}=1.5, say")
-
-
-def finite(argument: str, value: object) -> float:
-    """`value` as a float, if it is a finite real number."""
-    found = _number(value)
-    if math.isfinite(found):
-        return found
-    raise InputError(argument, expected="a finite number", got=shown(value), fix=f"give {argument}=1.5, say")
-
-
-def positive(argument: str, value: object) -> float:
-    """`value` as a float, if it is a finite positive number."""
-    found = _number(value)
-    if math.isfinite(found) and found > 0:
-        return found
-    raise InputError(argument, expected="a positive number", got=shown(value), fix=f"give {argument} > 0")
-
-
-def limit(argument: str, value: object) -> float:
-    """`value` as a float, if it is positive; infinity stands for none."""
-    return math.inf if _number(value) == math.inf else positive(argument, value)
-
-
-def not_negative(argument: str, value: object) -> float:
-    """`value` as a float, if it is a finite number that is not negative."""
-    found = _number(value)
-    if math.isfinite(found) and found >= 0:
-        return found
-    expected, fix = "a number that is not negative", f"give {argument} >= 0"
-    raise InputError(argument, expected=expected, got=shown(value), fix=fix)
-
-
-def between(low: float, high: float) -> Converter:
-    """What takes a number from `low` to `high`."""
+def _real(expected: str, fix: str, allowed: Callable[[float], bool]) -> Converter:
+    """What takes a real number, as a float, of which something holds; nothing does of NaN."""
 
     def convert(argument: str, value: object) -> float:
         found = _number(value)
-        if low <= found <= high:
+        if allowed(found):
             return found
-        expected, fix = f"a number from {low:g} to {high:g}", "choose one in this range"
-        raise InputError(argument, expected=expected, got=shown(value), fix=fix)
+        raise InputError(argument, expected=expected, got=shown(value), fix=fix.format(argument))
 
     return convert
 
 
-def integer(argument: str, value: object) -> int:
-    """`value` as an int, if it is a whole number of Python, NumPy or torch."""
-    found = _integer(value)
-    if found is not None:
-        return found
-    raise InputError(argument, expected="an integer", got=shown(value), fix=f"give {argument}=1, say")
+number = _real("a number", "give {}=1.5, say", lambda x: not math.isnan(x))
+"""It may be infinite."""
+
+finite = _real("a finite number", "give {}=1.5, say", math.isfinite)
+positive = _real("a positive number", "give {} > 0", lambda x: 0 < x < math.inf)
+not_negative = _real("a number that is not negative", "give {} >= 0", lambda x: 0 <= x < math.inf)
+share = _real("a share between 0 and 1", "give {}=0.25, say", lambda x: 0 < x < 1)
+"""The ends are none."""
+
+limit = _real("a positive number", "give {} > 0", lambda x: x > 0)
+"""Infinity stands for none."""
+
+
+def between(low: float, high: float) -> Converter:
+    """What takes a number from `low` to `high`."""
+    return _real(f"a number from {low:g} to {high:g}", "choose one in this range", lambda x: low <= x <= high)
+
+
+def _whole(expected: str, fix: str, allowed: Callable[[int], bool]) -> Converter:
+    """What takes a whole number of Python, NumPy or torch, as an int, of which something holds."""
+
+    def convert(argument: str, value: object) -> int:
+        found = _integer(value)
+        if found is not None and allowed(found):
+            return found
+        raise InputError(argument, expected=expected, got=shown(value), fix=fix.format(argument))
+
+    return convert
+
+
+integer = _whole("an integer", "give {}=1, say", lambda n: True)
+seed = _whole("an integer from 0 to 2^63 - 1", "give 0, 1, 2, say", lambda n: 0 <= n < 2**63)
+"""What random generators take."""
+
+one_or_two = _whole("1 or 2", "take 2 for a mechanical system, else 1", lambda n: n in (1, 2))
+"""The order of an equation."""
+
+
+def from_(minimum: int) -> Converter:
+    """What takes an integer that is not below `minimum`."""
+    return _whole(f"an integer >= {minimum}", f"give {{}}={minimum} or more", lambda n: n >= minimum)
 
 
 def at_least(argument: str, value: object, minimum: int) -> int:
     """`value` as an int, if it is an integer that is not below `minimum`."""
-    found = _integer(value)
-    if found is not None and found >= minimum:
-        return found
-    expected, fix = f"an integer >= {minimum}", f"give {argument}={minimum} or more"
-    raise InputError(argument, expected=expected, got=shown(value), fix=fix)
+    return from_(minimum)(argument, value)
 
 
 def index(argument: str, value: int, size: int) -> int:
@@ -128,28 +120,6 @@ def index(argument: str, value: int, size: int) -> int:
         return value
     fix = "count from 0, or from the end with -1, -2, ..."
     raise InputError(argument, expected=f"an index into {size}", got=value, fix=fix)
-
-
-def one_or_two(argument: str, value: object) -> int:
-    """`value`, if it is the order of an equation: 1, or 2 of a mechanical system."""
-    found = _integer(value)
-    if found in (1, 2):
-        return found
-    fix = "take 2 for a mechanical system, else 1"
-    raise InputError(argument, expected="1 or 2", got=shown(value), fix=fix)
-
-
-def from_(minimum: int) -> Converter:
-    """What takes an integer that is not below `minimum`."""
-    return lambda argument, value: at_least(argument, value, minimum)
-
-
-def seed(argument: str, value: object) -> int:
-    """`value` as an int, if random generators take it."""
-    found = _integer(value)
-    if found is not None and 0 <= found < 2**63:
-        return found
-    raise InputError(argument, expected="an integer from 0 to 2^63 - 1", got=shown(value), fix="give 0, 1, 2, say")
 
 
 def seeds(argument: str, value: object) -> tuple[int, ...]:
@@ -210,14 +180,6 @@ def steps(duration: float, dt: float) -> int:
         raise InputError("duration", expected="one interval of the output at least", got=got, fix=fix)
     fix = "shorten it, or raise dt"
     raise InputError("duration", expected=f"at most {MOST_TIMES:g} output times", got=got, fix=fix)
-
-
-def share(argument: str, value: object) -> float:
-    """`value` as a float, if it lies between 0 and 1, ends excluded."""
-    found = _number(value)
-    if 0 < found < 1:
-        return found
-    raise InputError(argument, expected="a share between 0 and 1", got=shown(value), fix=f"give {argument}=0.25, say")
 
 
 def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) -> None:

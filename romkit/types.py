@@ -75,35 +75,27 @@ class ProjectionOperator(Protocol):
 
     def encode(self, x: Tensor) -> Tensor:
         """z = ρ(x) (..., m)."""
-        ...
 
     def decode(self, z: Tensor) -> Tensor:
         """x = φ(z) (..., n)."""
-        ...
 
     def __call__(self, x: Tensor) -> Tensor:
         """P(x) = φ(ρ(x)) (..., n)."""
-        ...
 
     def encode_jvp(self, x: Tensor, v: Tensor) -> Dual:
         """ρ(x) and Dρ(x) v, each (..., m)."""
-        ...
 
     def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         """φ(z) and Dφ(z) w, each (..., n)."""
-        ...
 
     def jvp(self, x: Tensor, v: Tensor) -> Dual:
         """P(x) and DP(x) v, each (..., n)."""
-        ...
 
     def decode_jacobian(self, z: Tensor) -> Dual:
         """φ(z) (..., n) and Dφ(z) (..., n, m)."""
-        ...
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         """D²φ(z)(w, w) (..., n)."""
-        ...
 
 
 @runtime_checkable
@@ -120,16 +112,12 @@ class OperatorPath(Protocol):
 
     def at(self, t: Tensor) -> ProjectionOperator:
         """The operator at the context of the time t, a scalar tensor."""
-        ...
 
     def each(self, make: Callable[[ProjectionOperator], T]) -> Callable[[Tensor], T]:
         """t -> make(P(t)), made only once where the operator stays."""
-        ...
 
     def relative(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
         """`rate` (..., n) of the state without the motion ∂ₜφ(z) of the manifold itself."""
-        ...
 
     def carried(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
         """The latent `rate` (..., m) of a law for fixed contexts, plus D_cρ ċ = -D_xρ ∂ₜφ for the moving manifold."""
-        ...

@@ -71,20 +71,7 @@ def compiled_if(
 def captured_if(
     engine: str, step: Step, field: Field, times: Tensor, y: Tensor, h: Tensor, evaluations: float
 ) -> tuple[CapturedSteps | None, str]:
-    """The same of a state on a GPU: the step that is launched there, or None where torch is to make its calls.
-
-    Args:
-        engine: one of `ENGINES`.
-        step: of the method.
-        field: f(t, y).
-        times: (K,) of the run.
-        y: (..., d) where it starts.
-        h: length of a step.
-        evaluations: of the field, in the run.
-
-    Raises:
-        InputError: "compiled" was asked for, and is not possible.
-    """
+    """The same of a state on a GPU: the step, of length h, that is launched there; None where torch makes its calls."""
     if engine == "torch":
         return None, "torch"
     if engine == "auto" and evaluations < FEW:

@@ -103,14 +103,7 @@ def phase_fit(
 ) -> list[dict[str, object]]:
     """Refines the timing of every seed of a stack in place, one seed after the other.
 
-    Args:
-        objective: the loss on snapshots, whose projection has a leading seed axis of len(seeds).
-        rows: all snapshots.
-        data: the dataset they come from.
-        system: gives the field at every context, in torch.
-        plan: settings, none of them None.
-        seeds: seed s determines its windows and samples, whatever its neighbours are.
-        compiled: compile the latent step.
+    Arguments are those of `refine`; none of the settings of the plan is None.
 
     Returns:
         The root mean square of τ per time unit, `phase_errors`, before each step of each seed.
