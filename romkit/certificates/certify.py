@@ -110,16 +110,10 @@ def _of_maps(model: Projection, centers: tuple[Tensor, Tensor], radii: tuple[flo
     reach = encoder["upper"] * radius + (encoder["context_upper"] * context_radius if context_radius else 0.0)
     latent = (model(c).encode(center), c), (reach, context_radius)
     decoder = _Certified(model, "decoder", *latent, encoder["upper"] * spread).bounds()
-    projection = _Certified(model, "projection", centers, radii, spread).bounds()
-    _compose(encoder, decoder, projection)
-    return dict(zip(MAPS, (encoder, decoder, projection), strict=True))
-
-
-def _compose(encoder: dict[str, float], decoder: dict[str, float], projection: dict[str, float]) -> None:
-    """Bounds of P by those of ρ and φ, where they are smaller: ∂P = Dφ ∂ρ + ∂φ."""
     stretched, moved = decoder["upper"] * encoder["upper"], decoder["upper"] * encoder["context_upper"]
-    projection["upper"] = min(projection["upper"], stretched)
-    projection["context_upper"] = min(projection["context_upper"], moved + decoder["context_upper"])
+    composed = stretched, moved + decoder["context_upper"]  # ∂P = Dφ ∂ρ + ∂φ
+    projection = _Certified(model, "projection", centers, radii, spread).bounds(*composed)
+    return dict(zip(MAPS, (encoder, decoder, projection), strict=True))
 
 
 @dataclass
@@ -132,13 +126,14 @@ class _Certified:
     radii: Sequence[float]
     spread: float
 
-    def bounds(self) -> dict[str, float]:
+    def bounds(self, stretched: float = math.inf, moved: float = math.inf) -> dict[str, float]:
+        """All of them, with what bounds derivatives by the state and by the context already."""
         started = time.perf_counter()
         trace = Trace(self.centers, self.radii)
         output = network(self.model, trace).map(self.which)
         of_state, of_context = (links(trace, output, k) for k in (0, 1))
         by_paths = math.inf if self._grows(of_state) else product(of_state)
-        upper, moved = self._upper(of_state, by_paths), self._upper(of_context, of_context.enclosure)
+        upper, moved = self._upper(of_state, min(by_paths, stretched)), self._upper(of_context, moved)
         found = {"upper": upper, "product": by_paths, "lower": self._lower(self._by_state, upper)}
         found |= {"context_upper": moved, "context_lower": self._lower(self._by_context, moved)}
         return found | {"radius": self.radii[0], "seconds": time.perf_counter() - started}
@@ -147,10 +142,10 @@ class _Certified:
         """Whether units multiply a signal with one that is anywhere."""
         return math.isinf(self.radii[0]) and any(len(block.matrices) > 1 for block in found.blocks)
 
-    def _upper(self, found: Links, guess: float) -> float:
+    def _upper(self, found: Links, known: float) -> float:
         if self._grows(found):
-            return math.inf
-        least = min(guess, found.enclosure)
+            return known
+        least = min(known, found.enclosure)
         return min(least, lipsdp(found, least)) if found.blocks else least
 
     def _lower(self, jacobian: Jacobian, upper: float) -> float:
