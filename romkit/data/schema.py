@@ -124,10 +124,7 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
         estimate it: data = romkit.data.with_velocity(data)
     """
     check_states(data)
-    if "velocity" not in data.data_vars:
-        fix = "estimate it: data = romkit.data.with_velocity(data)"
-        raise InputError("data", expected="a variable 'velocity'", got=_variables(data), fix=fix)
-    _check_variable(data, "velocity")
+    _check_variable(data, "velocity", fix="estimate it: data = romkit.data.with_velocity(data)")
     if not complete(data, ("state", "velocity")).any():
         fix = "give data with complete snapshots"
         raise InputError("data", expected="snapshots without NaN", got="a NaN in every one", fix=fix)
@@ -155,10 +152,7 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
     if not isinstance(data, xr.Dataset):
         got, fix = checks.shown(data), "see the guide, 'Your own data'"
         raise InputError("data", expected="an xarray.Dataset", got=got, fix=fix)
-    if "state" not in data.data_vars:
-        fix = "name it: romkit.data.describe(data, state=[...])"
-        raise InputError("data", expected="a variable 'state'", got=_variables(data), fix=fix)
-    _check_variable(data, "state")
+    _check_variable(data, "state", fix="name it: romkit.data.describe(data, state=[...])")
     _check_times(data)
     whole = complete(data, ("state",))
     if not whole.any(1).all():
@@ -193,16 +187,16 @@ def complete(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
         array([[ True, False,  True]])
     """
     for name in names:
-        if name not in data.data_vars:
-            got, fix = _variables(data), "record it, or see romkit.data.describe"
-            raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
-        check_numbers(data, name)
+        check_numbers(data, name, fix="record it, or see romkit.data.describe")
     rows = (np.isfinite(data[name].transpose(*DIMS).values).all(-1) for name in names)
     return np.logical_and.reduce(list(rows))
 
 
-def check_numbers(data: xr.Dataset, name: str) -> None:
-    """Raise unless a variable of a dataset has real numbers along `DIMS`; NaN is one."""
+def check_numbers(data: xr.Dataset, name: str, *, fix: str) -> None:
+    """Raise unless a dataset has this variable, of real numbers along `DIMS`; NaN is one."""
+    if name not in data.data_vars:
+        got = f"variables {sorted(map(str, data.data_vars))}"
+        raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
     dims, values = data[name].dims, data[name].values
     if set(dims) != set(DIMS):
         fix = "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"
@@ -244,12 +238,8 @@ def _json(key: str, value: object) -> str:
         raise InputError("attrs", expected="plain values", got=f"{key}: {type(value).__name__}", fix=fix) from error
 
 
-def _variables(data: xr.Dataset) -> str:
-    return f"variables {sorted(map(str, data.data_vars))}"
-
-
-def _check_variable(data: xr.Dataset, name: str) -> None:
-    check_numbers(data, name)
+def _check_variable(data: xr.Dataset, name: str, *, fix: str) -> None:
+    check_numbers(data, name, fix=fix)
     values = data[name].values
     if np.isinf(values).any():
         axes = tuple(k for k, dim in enumerate(data[name].dims) if dim != "trajectory")

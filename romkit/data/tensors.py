@@ -45,10 +45,7 @@ def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
         >>> x.shape, x.dtype
         (torch.Size([2, 10, 36]), torch.float64)
     """
-    if name not in data:
-        got = str(sorted(map(str, data.data_vars)))
-        raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
-    check_numbers(data, name)
+    check_numbers(data, name, fix=fix)
     return torch.from_numpy(np.array(data[name].transpose(*DIMS).values, dtype=np.float64, order="C"))
 
 
