@@ -132,9 +132,11 @@ def _range(parts: list[np.ndarray]) -> tuple[float, float]:
 
 
 def _draw_image(panel: Axes, values: np.ndarray, time: np.ndarray, colours: str, limits: tuple[float, float]) -> None:
-    """Values (T, n) with time to the right and the component upwards, thinned to what can be seen."""
+    """Values (T, n) at these times, to the right, with the component upwards, thinned to what can be seen."""
+    even = np.linspace(time[0], time[-1], min(len(time), 1000))
+    nearest = np.interp(even, time, np.arange(len(time))).round().astype(int)
     panel.imshow(
-        values[:: max(1, len(time) // 1000)].T,
+        values[nearest].T,
         cmap=matplotlib.colormaps[colours].with_extremes(bad="0.85"),
         vmin=limits[0],
         vmax=limits[1],

@@ -65,6 +65,16 @@ def test_a_field_has_three_maps_and_the_error(run):
     assert "F = 3.15" in titles(figure)
 
 
+def test_a_field_of_uneven_times_stands_at_its_times():
+    run = long_run(duration=2.0)
+    run = run.assign_coords(time=("time", run.time.values**2, run.time.attrs))
+    image = panels(draw(run))[0].images[0].get_array()
+    for place in (0.25, 0.5, 0.75):
+        column = round(place * (image.shape[1] - 1))
+        there = run.truth.sel(time=run.time[-1] * column / (image.shape[1] - 1), method="nearest")
+        assert np.array_equal(image[:, column], there)
+
+
 def test_the_run_is_left_as_it_was(run):
     before = run.copy(deep=True)
     draw(run)
