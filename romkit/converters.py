@@ -43,7 +43,7 @@ def instance_of(kind: type) -> Converter:
         a_class = isinstance(value, type)
         if isinstance(value, kind) and not (a_class and protocol):
             return value
-        called = a_class and issubclass(value, kind) and not inspect.isabstract(value) if not protocol else False
+        called = not protocol and a_class and issubclass(value, kind) and not inspect.isabstract(value)
         fix = f"give an instance, {value.__name__}(...)" if called else _made(kind)
         raise InputError(argument, expected=f"{article} {name}", got=checks.shown(value), fix=fix)
 

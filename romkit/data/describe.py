@@ -8,7 +8,7 @@ import xarray as xr
 from romkit import checks
 from romkit.boundary import checked
 from romkit.data.context import ROLE, context_names
-from romkit.data.layout import Layout, component_names
+from romkit.data.layout import Layout
 from romkit.data.schema import DIMS, check_states
 from romkit.data.words import summary
 from romkit.errors import InputError
@@ -176,7 +176,7 @@ def _assembled(
     time = data["time"]
     coords = {
         "time": ("time", time.values.astype(np.float64), {"units": str(time.attrs.get("units", "")), **time.attrs}),
-        "component": ("component", list(component_names(data) if layout.is_plain else layout.names)),
+        "component": ("component", list(layout.names)),
     }
     if len(set(layout.units)) > 1:
         coords["component_units"] = ("component", list(layout.units))

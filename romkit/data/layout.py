@@ -82,7 +82,10 @@ class Layout:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """(n,) a name for every component, u[3, 7] say."""
+        """(n,) a name for every component: that of a plain one, else u[3, 7] say."""
+        if self.is_plain:
+            known = self.coords.get(AXIS, {}).get("values", [f"x{k}" for k in range(self.size)])
+            return tuple(map(str, known))
         return tuple(name for variable in self.variables for name in _names(variable))
 
     @property
@@ -175,8 +178,8 @@ def layout_of(data: xr.Dataset) -> Layout:
     return Layout.plain(component_names(data))
 
 
-def component_names(data: xr.Dataset) -> tuple[str, ...]:
-    """Of a dataset with that dimension; x0, x1, ... where they have none."""
+def component_names(data: xr.Dataset | xr.DataArray) -> tuple[str, ...]:
+    """Of data with that dimension; x0, x1, ... where they have none."""
     given = data[AXIS].values if AXIS in data.coords else [f"x{k}" for k in range(data.sizes[AXIS])]
     return tuple(map(str, given))
 

@@ -17,8 +17,8 @@ def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None
         raise InputError(argument, expected=expected, got=", ".join(found) or "none", fix="use matching data")
 
 
-def check_components(argument: str, data: xr.Dataset, names: Sequence[str]) -> None:
-    """Raise unless a dataset has as many components; where it has these, they must be in this order."""
+def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequence[str]) -> None:
+    """Raise unless data have as many components; where it has these, they must be in this order."""
     if data.sizes["component"] != len(names):
         expected, got = f"{len(names)} components", f"{data.sizes['component']}"
         raise InputError(argument, expected=expected, got=got, fix="use matching data")

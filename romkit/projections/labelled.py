@@ -9,6 +9,7 @@ from torch import Tensor
 
 from romkit import arrays
 from romkit.data import DIMS, Layout
+from romkit.data.matching import check_components
 from romkit.errors import InputError
 
 LATENT = "latent_component"
@@ -76,6 +77,7 @@ def _labelled(x: object, layout: Layout) -> tuple[np.ndarray, list[str], dict[st
         got, fix = type(x).__name__, "give a tensor, an array, or a dataset"
         raise InputError("x", expected="states", got=got, fix=fix)
     if _is_plain(x):
+        check_components("x", x, layout.names)
         values = x if isinstance(x, xr.DataArray) else x["state"]
         lead = _lead(values.dims, FULL)
         return values.transpose(*lead, FULL).values, lead, _without(values.coords, FULL)

@@ -101,3 +101,12 @@ def test_precision_is_never_lost_without_a_word(wave_model):
     with pytest.raises(InputError, match="v: expected a tensor, got ndarray"):
         double.jvp(x, x.numpy())
     assert np.isnan(wave_model(speed=1.5).encode(np.full(16, np.nan))).all()
+
+
+def test_components_in_another_order_are_refused(wave_model):
+    named = waves().assign_coords(component=[f"x{k}" for k in range(16)])
+    P = wave_model(named)
+    assert P.encode(named).equals(P.encode(waves()))
+    for x in (named.isel(component=slice(None, None, -1)), named.state.isel(component=slice(None, None, -1))):
+        with pytest.raises(InputError, match=r"x: expected components in the order x0 \.\.\. x15, got x15 \.\.\. x0"):
+            P.encode(x)
