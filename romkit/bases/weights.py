@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from scipy import sparse
+from scipy.sparse import linalg as splinalg
 from torch import Tensor
 
 from romkit.boundary import Count, checked
@@ -39,6 +40,28 @@ def weigher(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
     if not bool((values > 0).all() & values.isfinite().all()):
         raise InputError("weight", expected="positive numbers", got=_worst(values), fix="drop components of no weight")
     return lambda u: values.to(u).unsqueeze(-1) * u
+
+
+@checked
+def root_of(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
+    """u (n, k) -> S u with S Sᵀ = W, in float64: random vectors become ones whose covariance is W.
+
+    Raises:
+        InputError: as `weigher`.
+
+    Example:
+        >>> import torch
+        >>> from romkit.bases import root_of
+        >>> root_of([1.0, 4.0, 9.0], 3)(torch.ones(3, 1)).flatten()
+        tensor([1., 2., 3.])
+    """
+    if not sparse.issparse(weight):
+        return weigher(None if weight is None else np.sqrt(np.asarray(weight, dtype=np.float64)), n)
+    weigher(weight, n)  # looks at it
+    symmetric = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
+    factors = splinalg.splu(weight.tocsc().astype(np.float64), **symmetric)  # L D Lᵀ, of rows and columns in one order
+    pivots = torch.from_numpy(factors.U.diagonal()).sqrt().unsqueeze(-1)
+    return lambda u: torch.from_numpy((factors.L @ (pivots.to(u) * u).numpy())[factors.perm_r]).to(u)
 
 
 def _by_matrix(weight: sparse.sparray | sparse.spmatrix, n: int) -> Callable[[Tensor], Tensor]:

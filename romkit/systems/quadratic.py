@@ -43,11 +43,12 @@ class Projected:
         terms: of degree 0, 1 and 2.
         basis: x̄, V and W.
         device: where they are computed.
+        tests: (n, k) what f is multiplied by in place of W V.
     """
 
-    def __init__(self, terms: Sequence[Term], basis: Basis, device: torch.device):
+    def __init__(self, terms: Sequence[Term], basis: Basis, device: torch.device, tests: Tensor | None = None):
         columns = torch.cat([basis.mean.unsqueeze(0), basis.modes.mT])  # ŷ = (1, y) are the coordinates in these
-        there = (columns.to(device), basis.dual.to(device))
+        there = (columns.to(device), (basis.dual if tests is None else tests).to(device))
         images = [[None if part is None else part.cpu() for part in _image(term, *there)] for term in terms]
         self.coefficients = [term.coefficient for term in terms]
         self.constant = [image[0] for image in images]

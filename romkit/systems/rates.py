@@ -66,19 +66,23 @@ def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingDat
     Raises:
         InputError: data of another system or grid.
     """
+    t, y, c = coordinates_of(system, basis, data)
+    t, y, c = t.expand(len(y), -1).flatten(), y.flatten(0, 1), c.expand(-1, y.shape[1], -1).flatten(0, 1)
+    there = y.isfinite().all(-1).nonzero().flatten()
+    taken = there[torch.linspace(0, len(there) - 1, min(SNAPSHOTS, len(there))).round().long()]
+    return t[taken], y[taken], c[taken]
+
+
+def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
+    """Times (T,), coordinates (C, T, r) and contexts (C, T or 1, p) of data, which are those of `training_data`."""
     if context_names(data) != system.context_names:
         expected, got = f"the context of {system.name}, {system.context_names}", str(context_names(data))
-        raise InputError("data", expected=expected, got=got, fix="take training data of this system")
+        raise InputError("data", expected=expected, got=got, fix="take data of this system")
     if data.sizes.get("component") != basis.rank:
         check_size(basis, data)
         data = basis.project(data[["state"]])
     y, c = trajectories(data, "state"), torch.from_numpy(context_matrix(data))
-    c = c if c.ndim == 3 else c.unsqueeze(1).expand(-1, y.shape[1], -1)
-    t = times_of(data).expand(len(y), -1)
-    y, c, t = (part.flatten(0, 1) for part in (y, c, t))
-    there = y.isfinite().all(-1).nonzero().flatten()
-    taken = there[torch.linspace(0, len(there) - 1, min(SNAPSHOTS, len(there))).round().long()]
-    return t[taken], y[taken], c[taken]
+    return times_of(data), y, c if c.ndim == 3 else c.unsqueeze(1)
 
 
 def _blocks(system: System, basis: Basis, t: Tensor, y: Tensor, c: Tensor) -> Iterator[Tensor]:

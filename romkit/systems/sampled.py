@@ -50,7 +50,8 @@ class Sampled:
         constant = basis.encode_tangent(rates.mean) - rates.mean[self.rows] @ weights
         self.mean_at_rows, unseen = rates.mean[self.rows], torch.eye(number, dtype=fit.dtype) - seen @ fit
         parts = {"rows": self.rows, "mean": mean, "modes": modes, "constant": constant, "weights": weights}
-        self._constants = Constants(**parts, mean_at_rows=self.mean_at_rows, unseen=unseen)
+        there = {"mean_at_rows": self.mean_at_rows, "modes_at_rows": basis.modes[self.rows].mT.contiguous()}
+        self._constants = Constants(**parts, **there, unseen=unseen)
         self.rhs_rows, self.reach = behind(system.rhs_rows), math.inf
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
@@ -62,6 +63,13 @@ class Sampled:
         """(...) norm of what the modes of right-hand sides leave of the rows: how far f is from those of training."""
         own = self._constants.like(y)
         return ((self._rows(t, y, c) - own["mean_at_rows"]) @ own["unseen"]).norm(dim=-1)
+
+    def unresolved(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """(...) share of the rows of f that V ẏ leaves."""
+        own = self._constants.like(y)
+        found = self._rows(t, y, c)
+        left = found - (own["constant"] + found @ own["weights"]) @ own["modes_at_rows"]
+        return left.norm(dim=-1) / found.norm(dim=-1)
 
     def distance(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """(...) the residual, 1 at `REACH` times the largest of the training data."""

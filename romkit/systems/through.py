@@ -1,11 +1,13 @@
 """A system as it is seen through a basis: a system of its coordinates."""
 
+import functools
+
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.bases import Basis, weigher
+from romkit.bases import Basis, root_of, weigher
 from romkit.boundary import checked
 from romkit.broadcast import align
 from romkit.data.context import varies
@@ -13,12 +15,16 @@ from romkit.errors import InputError
 from romkit.problem import Parts
 from romkit.systems.base import System
 from romkit.systems.quadratic import Projected, Quadratic
-from romkit.systems.rates import basis_of_rates, training_data
+from romkit.systems.rates import basis_of_rates, coordinates_of, training_data
 from romkit.systems.sampled import OVERSAMPLING, Sampled, gives_rows
 from romkit.types import ContextFunction, Field
 
 METRIC = 1e-8
 """Largest error of Vᵀ W V = I in the metric of the system."""
+
+
+SKETCH = 32
+"""Random combinations of what lies outside of the subspace: its length is known to an eighth (1/√64)."""
 
 
 class SystemThroughBasis(System):
@@ -77,6 +83,47 @@ class SystemThroughBasis(System):
 
     def quadratic(self, context: Tensor) -> Quadratic | None:
         return self.image.at(context) if isinstance(self.image, Projected) else None
+
+    @checked
+    def unresolved(self, data: xr.Dataset) -> xr.DataArray:
+        """Share of the full velocity that the subspace does not hold, ‖f - V Vᵀ W f‖ / ‖f‖ at x̄ + V y: a residual.
+
+        An estimate of how far to trust a reduced model that needs no run of the full one, and does not see n: of terms
+        by a random sketch, whose tensors are computed at the first call (error about an eighth); else from the rows.
+
+        Args:
+            data: a run, of states or of coordinates.
+
+        Returns:
+            (trajectory, time), from 0 to 1.
+
+        Raises:
+            InputError: data of another system or grid.
+
+        Source: Halko, Martinsson, Tropp (2011), section 4.3, for lengths by random combinations.
+        """
+        with torch.no_grad():
+            shares = self._unresolved(*coordinates_of(self.full, self.basis, data))
+        named = {"units": "1", "long_name": "share of the velocity outside of the subspace"}
+        coords = {"time": data["time"], **{name: data[name] for name in self.context_names}}
+        return xr.DataArray(shares.numpy(), coords, ("trajectory", "time"), attrs=named)
+
+    def _unresolved(self, times: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """(C, T) at times (T,), of coordinates (C, T, r) and contexts (C, T or 1, p)."""
+        if isinstance(self.image, Sampled):
+            each = zip(times, y.unbind(1), c.expand(-1, len(times), -1).unbind(1), strict=True)
+            return torch.stack([self.image.unresolved(*at) for at in each], dim=1)
+        outside = self._sketch.at(c)(y).square().mean(-1)
+        return (outside / (outside + self.image.at(c)(y).square().sum(-1))).sqrt()
+
+    @functools.cached_property
+    def _sketch(self) -> Projected:
+        """Ωᵀ f with E[Ω Ωᵀ] = W on what is orthogonal to the subspace, and zero on that."""
+        draw, V = torch.Generator().manual_seed(0), self.basis.modes
+        tests = torch.randn(len(V), SKETCH, generator=draw, dtype=V.dtype)
+        tests = root_of(self.full.weight, len(V))(tests)
+        tests = tests - self.basis.dual @ (V.mT @ tests)
+        return Projected(self.full.terms(), self.basis, torch.device("cpu"), tests)
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         return self.basis.encode(self.full.initial_state(contexts, rng))

@@ -37,6 +37,7 @@ def page(results: Results, out_of_core: dict | None) -> str:
         "LSPG on reduced meshes (energy-conserving sampling and weighting); on all rows a run is extrapolated from a"
         " few steps.\n",
         table(_MESH, [_mesh(name, found) for name, found in results.items() if "rows" in found]),
+        *_unresolved(results["unresolved share, 64 modes"]),
         "Published, at (4.56, 0.019):\n",
         table(("model", "error", "one run"), PUBLISHED),
         "## Reduced models, n = 500 000\n",
@@ -69,6 +70,29 @@ def _mesh(name: str, found: dict) -> list[str]:
     seen = [f"{found[what]} of {found['n']}" for what in ("rows", "components seen")]
     costs = [f"{seconds:.3g} s" for seconds in (found["choosing, seconds"], found["seconds"], whole)]
     return [name, f"{found['tolerance']:g}", *seen, *costs]
+
+
+_OF = ("errors", "shares")
+
+
+def _unresolved(found: dict) -> Iterator[str]:
+    yield (
+        f"Share of the full velocity outside of the subspace (`unresolved`), POD-Galerkin of {found['modes']} modes,"
+        f" mean over times. It takes {found['first call, seconds']:.2g} s once and"
+        f" {found['one state, seconds'] * 1e6:.2g} µs a state, and its rank correlation with the errors of all contexts is {found['rank correlation']:.2f}.\n"
+    )
+    rows = [
+        (
+            f"{len(found[f'errors {where}'])} {where} of the training range",
+            *(_span(found[f"{of} {where}"]) for of in _OF),
+        )
+        for where in ("inside", "outside")
+    ]
+    yield table(("contexts", "error", "unresolved share"), rows)
+
+
+def _span(values: Sequence[float]) -> str:
+    return f"{100 * min(values):.2g} to {100 * max(values):.2g} %"
 
 
 def _full(name: str, full: Results) -> list[str]:

@@ -21,6 +21,7 @@ from studies.large.behind import CURVED, in_coordinates, in_flow, network, quadr
 from studies.large.measuring import FOLDER, evaluated, seconds, times_of, training
 from studies.large.meshes import on_mesh
 from studies.large.published import newton_step
+from studies.large.unresolved import shares
 from studies.pieces import Numbers, complete
 
 RESULTS = Path(__file__).with_name("results.json")
@@ -139,6 +140,7 @@ PIECES: dict[str, Callable[[], Numbers]] = {
     "neural ODE, 20 latents of the quadratic manifold": lambda: in_coordinates("neural ODE", 20),
     "POD-LSPG on a reduced mesh, 64 modes": lambda: on_mesh("pod", 64, 64, 0.01),
     "quadratic manifold on a reduced mesh, 17 latents": lambda: on_mesh("quadratic-manifold", 17, CURVED, 0.01),
+    "unresolved share, 64 modes": lambda: shares(64),
     "POD-Galerkin, 80 modes, n = 500 000": lambda: reduced_models(80, cells=500, every=8, number=3),
     "coarser grids, n = 500 000": coarser_grids,
     "POD-Galerkin, 110 modes, n = 500 000": lambda: reduced_models(110, cells=500, every=8, number=3),

@@ -214,3 +214,14 @@ def test_bad_input_is_one_line(rod, data):
             call()
         assert message in str(error.value)
         assert "\n" not in str(error.value)
+
+
+def test_rows_tell_what_the_subspace_leaves_out(rod, data, sampled):
+    """Of the whole field a fifth more or less: rows are where modes are large."""
+    through, y = sampled, torch.from_numpy(sampled.basis.project(data).state.values)
+    found = through.unresolved(data).values
+    c = torch.from_numpy(data["strength"].values[:, None])
+    f = rod.field(c)(T0, through.basis.decode(y))
+    outside = f - through.basis.decode_tangent(through.basis.encode_tangent(f))
+    exact = (outside.norm(dim=-1) / f.norm(dim=-1)).numpy()
+    assert np.corrcoef(np.log(found.ravel()), np.log(exact.ravel()))[0, 1] > 0.9

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import torch
+from scipy import sparse
 
 import romkit
 from romkit.arrays import pairs
-from romkit.bases import Basis
+from romkit.bases import Basis, root_of, weigher
+from romkit.data import context_matrix, trajectories
 from romkit.errors import InputError
 from romkit.systems import Lorenz96, System
 from romkit.systems.quadratic import Quadratic, packed, symmetric
@@ -115,3 +117,57 @@ def test_a_system_with_neither_terms_nor_rows_is_told_so(lorenz):
 
     with pytest.raises(InputError, match=r"one that gives its terms or its rows, got lorenz96, neither; write"):
         Silent().through(random_basis(lorenz, 4))
+
+
+def share_outside(system, basis, data):
+    """‖f - V Vᵀ W f‖ / ‖f‖ at the states of data in the subspace, without a sketch."""
+    weigh = weigher(system.weight, system.state_size)
+    y, c = trajectories(basis.project(data), "state"), torch.from_numpy(context_matrix(data))
+    f = system.field(c)(T0, basis.decode(y))
+    outside = f - basis.decode_tangent(basis.encode_tangent(f))
+    lengths = [(x * weigh(x.flatten(0, 1).mT).mT.unflatten(0, x.shape[:2])).sum(-1).sqrt() for x in (outside, f)]
+    return (lengths[0] / lengths[1]).numpy()
+
+
+class Coupled(Weighted):
+    """In a metric that is no diagonal."""
+
+    name = "coupled"
+    weight = sparse.diags_array([0.3, 1.0, 0.3], offsets=[-1, 0, 1], shape=(36, 36), format="csr")
+
+    def weigh(self, x, u, c):
+        return torch.from_numpy(self.weight.toarray()).to(u) @ u
+
+
+@pytest.mark.parametrize("system", [Lorenz96(transient=0.5), Weighted(), Coupled()])
+def test_a_sketch_tells_what_the_subspace_leaves_out(system):
+    data = system.dataset(F=[3.0, 3.4], duration=1.0)
+    basis = romkit.basis(data, rank=4, weight=system.weight)
+    found, exact = system.through(basis).unresolved(data), share_outside(system, basis, data)
+    assert found.dims == ("trajectory", "time")
+    assert exact.max() > 0.01
+    assert np.abs(np.log(found.values / exact)).max() < 4 / 64**0.5  # four standard errors
+
+
+def test_of_all_modes_nothing_is_left_out():
+    system = Lorenz96(transient=0.5)
+    data = system.dataset(F=[3.0, 3.4], duration=0.2)
+    assert float(system.through(Basis(torch.eye(36))).unresolved(data).max()) < 1e-12
+
+
+def test_runs_of_reduced_models_have_an_unresolved_share():
+    system = Lorenz96(transient=0.5)
+    data = system.dataset(F=[3.0, 3.2, 3.4], duration=1.0)
+    model = romkit.fit("pod", data, basis=6, latent_dim=4)
+    through, run = system.through(model.basis), romkit.follow(model, data)
+    share = through.unresolved(run)
+    assert dict(share.sizes) == {"trajectory": 3, "time": 100}
+    assert share.F.values.tolist() == [3.0, 3.2, 3.4]
+    with pytest.raises(InputError, match="data: expected the context of lorenz96"):
+        through.unresolved(run.drop_vars("F"))
+
+
+@pytest.mark.parametrize("weight", [None, np.linspace(0.5, 2.0, 36), Coupled.weight])
+def test_the_root_of_a_weight_gives_its_covariance(weight):
+    S = root_of(weight, 36)(torch.eye(36, dtype=torch.float64))
+    assert torch.allclose(S @ S.mT, weigher(weight, 36)(torch.eye(36, dtype=torch.float64)), atol=1e-12)
