@@ -79,7 +79,8 @@ def _unresolved(found: dict) -> Iterator[str]:
     yield (
         f"Share of the full velocity outside of the subspace (`unresolved`), POD-Galerkin of {found['modes']} modes,"
         f" mean over times. It takes {found['first call, seconds']:.2g} s once and"
-        f" {found['one state, seconds'] * 1e6:.2g} µs a state, and its rank correlation with the errors of all contexts is {found['rank correlation']:.2f}.\n"
+        f" {found['one state, seconds'] * 1e6:.2g} µs a state, and its rank correlation with the errors of all contexts"
+        f" is {found['rank correlation']:.2f}.\n"
     )
     rows = [
         (
