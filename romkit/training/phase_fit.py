@@ -22,15 +22,14 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import checks
-from romkit.boundary import checked
+from romkit.boundary import Count, Positive, checked
 from romkit.progress import track
 from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
 from romkit.training.flat import FlatParameters
 from romkit.training.loss import Objective, Penalty, Reconstruction
 from romkit.training.pipeline import AnyBatch, Batch
-from romkit.training.rollouts import FIELDS, Trajectories, latent_steps
+from romkit.training.rollouts import FieldName, Trajectories, latent_steps
 
 RADIUS = 0.05
 """Longest step in parameter space."""
@@ -68,18 +67,10 @@ class PhaseFit:
         PhaseFit(steps=3, weight=100.0, every=10, dynamics='petrov-galerkin')
     """
 
-    steps: int = 12
-    weight: float = 100.0
-    every: int | None = None
-    dynamics: str | None = None
-
-    def __post_init__(self):
-        checks.at_least("phase.steps", self.steps, 1)
-        checks.positive("phase.weight", self.weight)
-        if self.every is not None:
-            checks.at_least("phase.every", self.every, 1)
-        if self.dynamics is not None:
-            checks.one_of("phase.dynamics", self.dynamics, FIELDS)
+    steps: Count = 12
+    weight: Positive = 100.0
+    every: Count | None = None
+    dynamics: FieldName | None = None
 
 
 class Residual(Objective):

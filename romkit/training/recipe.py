@@ -153,15 +153,19 @@ class Recipe:
         """The recipe with other values: its parts, settings of snapshots, weights of terms, dotted names of parts.
 
         Parts come first, so that `rollouts=RolloutTraining(...)` and `rollouts.steps=30` may be given together.
+
+        Raises:
+            InputError: an unknown name, or a value that cannot be used.
         """
         recipe = self
         for name in sorted(settings, key=lambda name: name not in FIELDS):
+            checks.one_of("settings", name, SETTINGS)
             part, _, inner = name.rpartition(".")
             value, part = settings[name], part or "snapshots"
             if name in WEIGHTS:
                 changed = {"loss": _reweighted(recipe.loss, *WEIGHTS[name], value)}
             elif name not in FIELDS:
-                changed = {part: dataclasses.replace(getattr(recipe, part) or PARTS[part](), **{inner: value})}
+                changed = {part: _changed(getattr(recipe, part) or PARTS[part](), name, inner, value)}
             else:
                 changed = {name: value}
             recipe = dataclasses.replace(recipe, **changed)
@@ -173,6 +177,14 @@ class Recipe:
         if callable(self.snapshots.optimizer):
             recipe["snapshots"]["optimizer"] = getattr(self.snapshots.optimizer, "__qualname__", "a factory")
         return recipe | {"loss": [{"term": type(term).__name__, **_fields(term)} for term in self.loss]}
+
+
+def _changed(part: object, name: str, inner: str, value: object) -> object:
+    """A part with another value of one of its settings; errors call it as the user did."""
+    try:
+        return dataclasses.replace(part, **{inner: value})
+    except InputError as error:
+        raise InputError(name, expected=error.expected, got=error.got, fix=error.fix) from error
 
 
 def _reweighted(loss: Sequence[Term], kind: type[Term], name: str, value: object) -> list[Term]:

@@ -11,7 +11,7 @@ says nothing. The trajectories are RK4's, differentiated step by step.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit import checks
-from romkit.boundary import Count, Share, checked
+from romkit.boundary import Count, Positive, Share, checked
 from romkit.data import whole_trajectories
 from romkit.engine.fast_path import compile_anew
 from romkit.errors import InputError
@@ -51,6 +51,7 @@ UNEVEN = 0.01
 """Largest difference between steps of the data, relative to the mean one, that counts as rounding."""
 
 FIELDS = tuple(name for name, dynamics in DYNAMICS.items() if issubclass(dynamics, LatentField))
+FieldName = Annotated[str, checks.named(FIELDS)]
 """Dynamics that can be trained for: those that have a latent field, without a fit."""
 
 
@@ -78,20 +79,13 @@ class RolloutTraining:
         (10, 120)
     """
 
-    steps: int = 300
-    length: int = 300
-    every: int = 10
-    batch: int = 30
-    weight: float = 1.0
-    learning_rate: float = 1e-3
-    dynamics: str = "petrov-galerkin"
-
-    def __post_init__(self):
-        for name in ("steps", "length", "every", "batch"):
-            checks.at_least(f"rollouts.{name}", getattr(self, name), 1)
-        for name in ("weight", "learning_rate"):
-            checks.positive(f"rollouts.{name}", getattr(self, name))
-        checks.one_of("rollouts.dynamics", self.dynamics, FIELDS)
+    steps: Count = 300
+    length: Count = 300
+    every: Count = 10
+    batch: Count = 30
+    weight: Positive = 1.0
+    learning_rate: Positive = 1e-3
+    dynamics: FieldName = "petrov-galerkin"
 
     @checked
     def window(self, progress: Share, samples: Count) -> int:

@@ -283,6 +283,8 @@ def test_settings_by_name_by_object_and_dotted_mean_the_same():
     assert dotted == objects
     assert dotted.with_settings({"penalty_weight": 0}).loss == (Reconstruction(),)
     assert Recipe().with_settings({"rollouts.length": 7}).rollouts == RolloutTraining(length=7)
+    with pytest.raises(InputError, match=r"settings: expected one of .*; did you mean 'rollouts\.length'"):
+        Recipe().with_settings({"rollouts.lenght": 7})
     assert Recipe(rollouts=RolloutTraining(every=3), phase=PhaseFit()).timing.every == 3
     json.dumps(base.to_json())
 
