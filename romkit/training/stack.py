@@ -21,7 +21,7 @@ from romkit.training.loss import Objective, attached
 from romkit.training.phase_fit import phase_fit
 from romkit.training.pipeline import AnyBatch, Batch, batches_per_epoch
 from romkit.training.recipe import Recipe
-from romkit.training.rollouts import refine
+from romkit.training.rollouts import Trajectories, refine
 from romkit.training.watch import Watch
 
 CACHE_ROWS = 10_000
@@ -73,6 +73,8 @@ class Run:
             seeds: seed s determines the order of its data, whatever its neighbours are.
         """
         rows = Batch.from_dataset(self.data, models[0].normalization, self.plan.snapshots.every)
+        for stage in filter(None, (self.plan.rollouts, self.plan.timing)):  # refused now, not hours later
+            Trajectories.from_dataset(self.data, stage.every, like=rows.y)
         for model in models:
             model.initialise(rows.y)
         rows, trained = self._ready(rows, models[0]), []

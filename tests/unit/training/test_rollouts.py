@@ -126,7 +126,7 @@ def test_what_a_loss_with_the_field_refuses(lorenz, waves):
         romkit.fit("ncae", waves, epochs=1, system=lorenz, **{**ROLLOUTS, "rollouts.every": 100})
     uneven = waves.assign_coords(time=waves.time**1.1)
     with pytest.raises(InputError, match="data: expected evenly spaced times for rollouts"):
-        romkit.fit("ncae", uneven, epochs=1, system=lorenz, **ROLLOUTS)
+        romkit.fit("ncae", uneven, epochs=1, system=lorenz, callback=lambda epoch: 1 / 0, **ROLLOUTS)  # at once
     pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
     with pytest.raises(InputError, match="loss: expected terms for a mechanical system"):
         romkit.fit("ncae", pendulum, latent_weight=1.0)
