@@ -28,6 +28,7 @@ from romkit.data import (
     times_of,
     trajectories,
 )
+from romkit.data.matching import check_components
 from romkit.errors import InputError
 from romkit.integrators.base import T0, LatentField
 from romkit.integrators.galerkin import Galerkin
@@ -233,6 +234,8 @@ def galerkin_samples(
 
 
 def _operator(projection: ProjectionFamily, data: xr.Dataset) -> ProjectionOperator:
+    if normalization := getattr(projection, "normalization", None):  # a family of the user's may have none
+        check_components("data", data, normalization.signature.state_names)
     return copy.deepcopy(projection).double()(data)
 
 

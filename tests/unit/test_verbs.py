@@ -106,6 +106,8 @@ def test_parameters_may_stand_in_another_order_than_in_training():
     assert np.array_equal(romkit.follow(ncae, other, dynamics=law).latent, expected.latent)
     with pytest.raises(InputError, match="dynamics: expected a law with the context a, b, got one with b, a"):
         romkit.follow(ncae, data, dynamics=romkit.integrators.SINDy(degree=1, threshold=0.0).fit(ncae, other))
+    with pytest.raises(InputError, match=r"data: expected components in the order x0 \.\.\. x2"):
+        romkit.integrators.SINDy(degree=1).fit(ncae, data.isel(component=[1, 0, 2]))
     with pytest.raises(InputError, match="validation: expected 3 components, got 2"):
         romkit.fit("ncae", data, validation=data.isel(component=[0, 1]), **own)
 
