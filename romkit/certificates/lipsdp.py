@@ -21,7 +21,7 @@ POOR = 0.03
 """Below this share of the guess, that may enlarge a bound by more than a few parts in ten thousand; it is the better
 guess then."""
 
-SOLVERS = {"CVXOPT": (200, {}), "CLARABEL": (80, {"equilibrate_enable": False})}
+SOLVERS = {"CVXOPT": (200, {}), "CLARABEL": (90, {"equilibrate_enable": False})}
 """The first that is installed, the largest number of unknowns that take it less than a minute, and its settings. Both
 find the same bounds: CVXOPT, which solves for the multipliers alone, in a fortieth of the time at 80 unknowns; that of
 Clarabel grows with their sixth power. They have their own sizes already, so that Clarabel does not scale them."""

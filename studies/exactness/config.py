@@ -13,6 +13,9 @@ from studies.rollout_drift.drift import Drift
 from studies.rollout_drift.models import Model
 from studies.runner import Task
 
+TITLES = {"lorenz96": "Lorenz96", "pendulum": "Pendulum"}
+"""Systems by name."""
+
 FRESH = tuple(range(20, 30))
 """Seeds of the results; sizes and settings were chosen with the seeds 100 and 101, on validation contexts."""
 

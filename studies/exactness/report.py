@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -9,19 +10,19 @@ import xarray as xr
 
 from romkit.files import atomic
 from studies.exactness import PRESETS
+from studies.exactness.config import TITLES
+from studies.exactness.report_guarantees import guarantees
 from studies.markdown import table
 from studies.rollout_drift.config import SWITCH
 from studies.rollout_drift.report import MARGIN
 from studies.runner.archive import read
 
-MAPS = {"encoder": "ρ", "decoder": "φ", "projection": "P"}
 RESTS = ("position_rest", "velocity_rest")
 RACES = {preset: f"size {preset}" for preset in ("smoke", "equal", "half", "double")}
 RACES |= {"short": "size equal, 60 epochs", "long": "size equal, 400 epochs", "longer": "size equal, 2000 epochs"}
 RACES["quick"] = "size equal, 650 epochs"
 EQUAL = ("equal", "short", "long", "longer", "quick")
 """Races at size equal, by the length of training."""
-TITLES = {"lorenz96": "Lorenz96", "pendulum": "Pendulum"}
 BELOW = 0.012
 """So far below the change of wave number, in F, waves still decay in the data: these are on no surface."""
 HEAD = (
@@ -48,6 +49,7 @@ def write(folder: Path) -> Path:
 def _page(folder: Path) -> Iterator[str]:
     yield "# Results\n\nWritten by report.py. Mean ± standard deviation (median) over seeds; physical units.\n"
     results = {preset: _results(folder / preset) for preset in PRESETS}
+    yield from _summary(results)
     for preset, found in results.items():
         if preset in OWN:
             yield from OWN[preset](found)
@@ -63,6 +65,23 @@ def _page(folder: Path) -> Iterator[str]:
                 yield table(AWAY, [_away(run) for run in runs])
             yield f"\n{_provenance(runs)}\n"
     yield from _times(results)
+
+
+def _summary(results: dict[str, list[xr.Dataset]]) -> Iterator[str]:
+    """Errors of the flow over those of FiLM+AE, in all races."""
+    rows = []
+    for (preset, title), system in product(RACES.items(), TITLES):
+        found = {run.attrs["method"]: run for run in _races(results[preset], system)}
+        if {"flow", "film-ae"} <= found.keys():
+            rows.append([TITLES[system], title, *_over(found["flow"], found["film-ae"])])
+    if rows:
+        yield "\n## Errors of the flow over those of FiLM+AE\n\nOf their means and of their medians over seeds.\n"
+        yield table(("system", "race", "position, means", "medians", "velocity, means", "medians"), rows)
+
+
+def _over(run: xr.Dataset, rival: xr.Dataset) -> list[str]:
+    errors = [[_over_contexts(of[f"{name}_rmse"]) for of in (run, rival)] for name in ("position", "velocity")]
+    return [f"{middle(own) / middle(other):.2f}" for own, other in errors for middle in (np.mean, np.median)]
 
 
 def _results(folder: Path) -> list[xr.Dataset]:
@@ -102,38 +121,6 @@ def _raced(run: xr.Dataset, cost: xr.Dataset) -> tuple[object, ...]:
     time = float(cost.seconds.min()) * cost.attrs["steps_per_epoch"] * run.attrs["epochs"]
     errors = [_spread(_over_contexts(run[f"{name}_rmse"])) for name in ("position", "velocity")]
     return (time, run.attrs["method"], str(run.attrs["epochs"]), *errors)
-
-
-def _guarantees(found: list[xr.Dataset]) -> Iterator[str]:
-    rows = [_bound(run, which) for run in found if run.attrs["kind"] == "certificates" for which in MAPS]
-    if rows:
-        yield "\n## Certificates\n\nLargest of each over random contexts of the range.\n"
-        yield table(
-            ("system", "method", "map", "radius", "upper", "lower", "upper / lower", "pairs / bound", "seconds"), rows
-        )
-    moved = [_moved(run, which) for run in found if run.attrs["kind"] == "certificates" for which in MAPS]
-    if any(moved):
-        yield "\n## Certificates of the context\n\nHow far a unit of it moves each map; over random contexts.\n"
-        yield table(
-            (
-                "system",
-                "method",
-                "map",
-                "radius",
-                "of contexts",
-                "upper, median",
-                "largest",
-                "upper / lower, median",
-                "largest",
-            ),
-            [row for row in moved if row],
-        )
-    motions = [run for run in found if run.attrs["kind"] == "energy"]
-    if motions:
-        yield "\n## Energy of the pendulum's reduced motion\n\nRelative to the first; the trend is a fitted line's.\n"
-        yield table(
-            ("solver", "steps", "largest error", "change by the trend", "lift"), [_energy(run) for run in motions]
-        )
 
 
 def _floor(found: list[xr.Dataset]) -> Iterator[str]:
@@ -218,38 +205,10 @@ FOLLOWED = {
 """What is said of rollouts of a system, its columns, and what fills them."""
 
 
-def _bound(run: xr.Dataset, which: str) -> list[str]:
-    row = run.sel(map=which)
-    ratios = [(row.upper / row.lower).max(), row.of_pairs.max(), row.seconds.max()]
-    sizes = [f"{float(x):.3g}" for x in (row.radius.max(), row.upper.max(), row.lower.max())]
-    return [*_certified(run, which), *sizes, *(f"{float(x):.2f}" for x in ratios)]
-
-
-def _moved(run: xr.Dataset, which: str) -> list[str]:
-    row = run.sel(map=which)
-    if not np.isfinite(row.context_upper).all():
-        return []
-    ratio = row.context_upper / row.context_lower
-    numbers = (row.radius.max(), run.attrs["context_radius"], row.context_upper.median(), row.context_upper.max())
-    quotients = [f"{float(x):.2f}" for x in (ratio.median(), ratio.max())]
-    return [*_certified(run, which), *(f"{float(x):.3g}" for x in numbers), *quotients]
-
-
-def _certified(run: xr.Dataset, which: str) -> tuple[str, str, str]:
-    return TITLES[run.attrs["system"]], run.attrs.get("method", "ncae"), MAPS[which]
-
-
-def _energy(run: xr.Dataset) -> list[str]:
-    error, time = run.energy_error.values, run.time.values
-    trend = np.polyfit(time, error, 1)[0] * time[-1]
-    sizes = [f"{x:.1e}" for x in (np.abs(error).max(), trend, run.attrs["symplecticity"])]
-    return [str(run.attrs["solver"]).split(", iter")[0].split(", div")[0] + ")", str(run.attrs["steps"]), *sizes]
-
-
 OWN = {
     "robustness": _robustness,
     "floor": _floor,
-    "guarantees": _guarantees,
+    "guarantees": guarantees,
     "rollouts": partial(_rollouts, "Rollouts after training on snapshots, size equal"),
     "dynamics": partial(_rollouts, "Rollouts with the preset dynamics, size equal"),
 }
