@@ -83,12 +83,11 @@ NEVER: dict[object, dict[str, object]] = {
     boundary.Times: TENSORS
     | {"empty": [], "NaN": [0.0, NAN], "falling": [1.0, 0.0], "equal": [0.0, 0.0], "2-D": [[0.0, 1.0]], "1": 1.0},
     boundary.Numbers: TENSORS | {"NaN": torch.full((5, 4), NAN)},
-    boundary.Mask: TENSORS | {"numbers": torch.ones(3)},
+    boundary.Mask: {k: v for k, v in TENSORS.items() if k != "booleans"} | {"numbers": torch.ones(3)},
 }
 NEVER[boundary.Order] = NEVER[boundary.Count] | {"3": 3}
 NEVER[boundary.Codes] = TENSORS | {"reals": torch.ones(3)}
 NEVER[boundary.Time] = TENSORS | {"a list": [1.0, 2.0]}
-NEVER[boundary.Mask] = {k: v for k, v in NEVER[boundary.Mask].items() if k != "booleans"}
 ODD: dict[object, dict[str, object]] = {
     Tensor: UNUSUAL,
     np.ndarray: UNUSUAL,
@@ -107,7 +106,7 @@ SIZES = (
 )  # fmt: skip
 """Arguments that are no negative number, whatever their annotation says."""
 ARGUMENTS: dict[str, dict[str, object]] = {
-    "initial_state": {k: v for k, v in TENSORS.items()} | {"NaN": [NAN] * 4, "infinite": [INF] * 4, "three": [1.0] * 3},
+    "initial_state": TENSORS | {"NaN": [NAN] * 4, "infinite": [INF] * 4, "three": [1.0] * 3},
     "context": {"complex": 3j, "nan": NAN, "text": "3", "a list of text": ["a"]},
     "**": {"nan": NAN, "inf": INF, "complex": 3j, "text": "three", "True": True, "empty": [], "None": None, **JUNK},
 }
