@@ -115,11 +115,11 @@ class Exploration:
         """Both models at a context."""
         truth = self._truth(context)
         reduced = (
-            self._follow(truth) if self._any_context is None else self._any_context.follow(truth, self._at(context))
+            self._follow(truth) if self._any_context is None else self._any_context.follow(truth, self.at(context))
         )
         errors = score(truth, reduced)
         x = torch.from_numpy(truth["state"].values.copy())
-        P = self.double(self._at(context))
+        P = self.double(self.at(context))
         with torch.no_grad():
             projected = P(x)
             idempotency = idempotency_error(P, x).max()
@@ -170,12 +170,12 @@ class Exploration:
             truth = self._truth(self.middle, "compiled")
             if self.projection.basis is not None or not isinstance(self.dynamics, LatentField):
                 return "compiled", None
-            return "compiled", AnyContext(self.double, self.dynamics, self.system, truth, self._at(self.middle))
+            return "compiled", AnyContext(self.double, self.dynamics, self.system, truth, self.at(self.middle))
         except InputError:
             return "auto", None
 
-    def _at(self, context: Mapping[str, float]) -> torch.Tensor:
-        """(1, p)."""
+    def at(self, context: Mapping[str, float]) -> torch.Tensor:
+        """The context (1, p), from values by name."""
         return torch.tensor([[context[name] for name in self.system.context_names]], dtype=torch.float64)
 
     def portrait(self, states: np.ndarray) -> np.ndarray:

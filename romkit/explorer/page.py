@@ -1,11 +1,13 @@
 """The page: sliders on the left, figures that follow them, and a second tab for data of one's own."""
 
+import time
 from collections.abc import Callable
 
 import panel as pn
 from bokeh.models import ColumnDataSource, LinearColorMapper
 from bokeh.plotting import figure
 
+from romkit.certificates import certify
 from romkit.errors import RomkitError
 from romkit.explorer.exploration import Exploration, View
 from romkit.explorer.own_data import OwnData
@@ -17,6 +19,12 @@ ADDRESS = "127.0.0.1"
 
 TRUTH, REDUCED, FLOOR = "#777777", "#D55E00", "#0072B2"
 CURVES = {"error": "reduced model", "projected": "projection alone", "lag": "reduced model"}
+PROMPT = 0.2
+"""Seconds of a view from which on the page follows a slider when it is let go, and not while it moves."""
+
+NEAR = 0.02
+"""Radius of the ball of a certificate, in deviations of the whole state."""
+
 LIMIT = 3.0
 """Deviations at which the colours of the fields end."""
 
@@ -45,10 +53,17 @@ class Page:
         self.fields = {name: ColumnDataSource() for name in ("truth", "reduced")}
         self.branch, self.here = ColumnDataSource(), ColumnDataSource()
         self.facts = pn.pane.Markdown("", width=260)
+        self.button = pn.widgets.Button(label="Certify at this context", width=260)
+        self.button.on_click(lambda event: self.certify())
+        near = NEAR * exploration.double.normalization.state_std.norm().item()
+        self.radius = pn.widgets.FloatInput(label="for states within", value=round(near, 4), start=1e-6, width=260)
+        self.certificate = pn.pane.Markdown("", width=260)
+        began = time.perf_counter()
         self._show(exploration.view(self.context), self.context)
+        moment = "value" if time.perf_counter() - began < PROMPT else "value_throttled"
         self._show_branch()
         for slider in self.sliders.values():
-            slider.param.watch(lambda event: self.update(), "value")
+            slider.param.watch(lambda event: self.update(), moment)
 
     @property
     def context(self) -> dict[str, float]:
@@ -62,9 +77,28 @@ class Page:
             self.facts.object = f"**{error}**"
             return
         self._show(view, self.context)
+        self.certificate.object = ""
+
+    def certify(self) -> None:
+        """Shows bounds of the Lipschitz constants at the context of the sliders."""
+        at, radius = self.exploration.at(self.context)[0], self.radius.value
+        with self.button.param.update(loading=True):
+            try:
+                found = certify(self.exploration.double, at, radius=radius)
+            except RomkitError as error:
+                self.certificate.object = f"**{error}**"
+                return
+        columns = (found[name].values for name in ("map", "lower", "upper"))
+        rows = [f"| {which} | {lower:.3g} | {upper:.3g} |" for which, lower, upper in zip(*columns, strict=True)]
+        self.certificate.object = (
+            f"Lipschitz constants within {radius:.3g} of the mean state:\n\n"
+            "| map | found | at most |\n| --- | --- | --- |\n" + "\n".join(rows)
+        )
 
     def layout(self) -> pn.viewable.Viewable:
-        left = pn.Column(f"## {self.exploration.system.name}", *self.sliders.values(), self.facts, width=290)
+        title = f"## {self.exploration.system.name}"
+        certified = (self.radius, self.button, self.certificate)
+        left = pn.Column(title, *self.sliders.values(), self.facts, *certified, width=290)
         plots = pn.FlexBox(
             self._portrait(), self._curves("NRMSE", ("error", "projected"), log=True), self._field("truth"),
             self._field("reduced"), self._curves("lag, time units", ("lag",)), self._diagram(),

@@ -67,7 +67,7 @@ def test_what_is_compiled_for_every_context_is_the_reduced_model_of_each(name):
     assert exploration.engine == "compiled"
     for share in (0.1, 0.9):
         context = {p.name: p.low + share * (p.high - p.low) for p in parameters}
-        truth, c = exploration._truth(context), exploration._at(context)
+        truth, c = exploration._truth(context), exploration.at(context)
         expected, found = exploration._follow(truth), exploration._any_context.follow(truth, c)
         assert found.state.values == pytest.approx(expected.state.values, abs=1e-9)
         assert found.latent.values == pytest.approx(expected.latent.values, abs=1e-9)

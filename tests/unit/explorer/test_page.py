@@ -71,6 +71,25 @@ def test_a_slider_moves_the_page(browser, address, tmp_path):
     assert browser.get_screenshot_as_png() != picture
 
 
+PRESS = """
+const name = arguments[0];
+const walk = node => {
+  if (node.shadowRoot) walk(node.shadowRoot);
+  if (node.tagName === 'BUTTON' && node.textContent.includes(name)) node.click();
+  for (const child of node.childNodes) walk(child);
+};
+walk(document.body);
+"""
+
+
+def test_a_button_shows_the_certificate(browser, address):
+    browser.get(address)
+    _wait(lambda: browser.execute_script(TEXT))
+    browser.execute_script(PRESS, "Certify at this context")
+    words = TEXT.replace("valid for", "Lipschitz constants within")
+    assert "projection" in _wait(lambda: browser.execute_script(words))
+
+
 def test_both_tabs_are_there(browser, address):
     browser.get(address)
     _wait(lambda: browser.execute_script(TEXT))
