@@ -36,7 +36,7 @@ projection = romkit.fit("pod", train, latent_dim=2)
 ensemble = romkit.bootstrap(projection, SINDy(degree=3, threshold=0.02), train, members=20)
 
 band = ensemble.follow(unseen)
-figure = plot_forecast(band, unseen, components=["0", "3"])
+figure = plot_forecast(band, unseen, components=["x0", "x3"])
 
 # %%
 # Of intervals of 90 %, about as many should hold the truth.
