@@ -146,7 +146,7 @@ class _Certified:
         if self._grows(found):
             return known
         least = min(known, found.enclosure)
-        return min(least, lipsdp(found, least)) if found.blocks else least
+        return min(least, lipsdp(found, least)) if found.blocks and least else least
 
     def _lower(self, jacobian: Jacobian, upper: float) -> float:
         """NaN where there is no bound above, so that one below would be any number; zero where nothing moves."""
