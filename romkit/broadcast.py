@@ -23,5 +23,5 @@ def matmul(x: Tensor, weight: Tensor) -> Tensor:
     if x.ndim == 3 and x.shape[0] == weight.shape[0]:
         return x.bmm(weight)
     x = x.expand(weight.shape[0], *x.shape[1:])
-    rows = x.reshape(x.shape[0], -1, x.shape[-1]).bmm(weight)
+    rows = x.reshape(x.shape[0], x.shape[1:-1].numel(), x.shape[-1]).bmm(weight)
     return rows.reshape(*x.shape[:-1], weight.shape[-1])

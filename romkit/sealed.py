@@ -124,5 +124,6 @@ def _sha256(header: Header, tensors: Tensors) -> str:
     digest = hashlib.sha256(json.dumps(header).encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+        if tensor.numel():  # one of no numbers may have any strides
+            digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()

@@ -91,4 +91,6 @@ class FlatParameters:
 
     def _split(self, theta: Tensor) -> dict[str, Tensor]:
         blocks = theta.split(self.sizes, dim=1)
-        return {name: b.reshape(-1, *shape[1:]) for name, b, shape in zip(self.names, blocks, self.shapes, strict=True)}
+        return {
+            name: b.reshape(len(b), *shape[1:]) for name, b, shape in zip(self.names, blocks, self.shapes, strict=True)
+        }
