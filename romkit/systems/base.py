@@ -103,7 +103,7 @@ class System(Hooks, abc.ABC):
     def test_contexts(self) -> np.ndarray:
         """(C, p) contexts of the test set: by default 10 points per parameter, all combinations."""
         axes = [np.linspace(p.low, p.high, 10) for p in self.context]
-        return np.array(list(itertools.product(*axes))).reshape(-1, len(self.context))
+        return np.array(list(itertools.product(*axes)))
 
     @hook
     def weigh(self, x: States, u: Columns, c: Context) -> Tensor:

@@ -43,6 +43,10 @@ class ModelParameter:
     units: str = "1"
     long_name: str = ""
 
+    def __post_init__(self):
+        if self.low > self.high:
+            raise InputError("high", expected=f"{self.low:g} or more, as low", got=self.high, fix="exchange them")
+
     @checked
     def apply(self, spec: "mujoco.MjSpec", value: float) -> None:
         """Set the value in a model."""
@@ -99,20 +103,20 @@ def _set(spec: "mujoco.MjSpec", target: str, value: float) -> None:
         expected, fix = "kind/name.attribute or kind/name.attribute[index]", "write 'geom/upper.size[0]', say"
         raise InputError("sets", expected=expected, got=repr(target), fix=fix)
     kind, name, attribute, index = match.groups()
-    find = getattr(spec, kind, None)
-    element = find(name) if callable(find) else None
-    if element is None or not hasattr(element, attribute):
-        fix = "compare with the names in the file"
-        raise InputError("sets", expected="an element and an attribute of the model", got=repr(target), fix=fix)
-    present = getattr(element, attribute)
-    if np.ndim(present) == 0:
-        setattr(element, attribute, value)
-        return
-    entries = np.array(present, dtype=float)
-    if int(index or 0) >= len(entries):
-        raise InputError("sets", expected=f"an index below {len(entries)}", got=repr(target), fix="lower it")
-    entries[int(index or 0)] = value
-    setattr(element, attribute, entries)
+    place, unusable = int(index or 0), (AttributeError, TypeError, ValueError)
+    expected, fix = "an element and a number or numbers of it", "compare with the names in the file"
+    try:
+        element = getattr(spec, kind)(name)
+        entries = np.array(getattr(element, attribute), dtype=float)
+    except unusable as error:
+        raise InputError("sets", expected=expected, got=repr(target), fix=fix) from error
+    if place >= entries.size:
+        raise InputError("sets", expected=f"an index below {entries.size}", got=repr(target), fix="lower it")
+    entries.flat[place] = value
+    try:
+        setattr(element, attribute, entries if entries.ndim else value)
+    except unusable as error:
+        raise InputError("sets", expected=expected, got=repr(target), fix=fix) from error
 
 
 def unsmooth(model: "mujoco.MjModel") -> list[str]:
@@ -132,7 +136,9 @@ def unsmooth(model: "mujoco.MjModel") -> list[str]:
         "a fluid": model.opt.density or model.opt.viscosity,
         "compensated gravity": (model.body_gravcomp != 0).any(),
         "damping or stiffness that is not linear": (model.dof_dampingpoly != 0).any()
-        or (model.jnt_stiffnesspoly != 0).any(),
+        or (model.jnt_stiffnesspoly != 0).any()
+        or (model.actuator_dampingpoly != 0).any(),
+        "armature of actuators": (model.actuator_armature != 0).any(),
         "actuators that are not affine in joints": (
             (model.actuator_trntype != joint).any()
             or (model.actuator_dyntype != none).any()

@@ -131,6 +131,24 @@ def accelerations(
     return found
 
 
+def affine_forces(model: mujoco.MjModel, control: Sequence[float]) -> tuple[np.ndarray, ...]:
+    """Gravity (3,), and drive, stiffness and damping (nv,) of springs, dampers and actuators: τ = d - k q - b v.
+
+    Asked of MuJoCo, which knows what the flags of a file switch off.
+    """
+    data, off = mujoco.MjData(model), model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_GRAVITY
+    data.ctrl[:] = control if len(control) else 0.0
+
+    def force(q: float, v: float) -> np.ndarray:
+        data.qpos[:], data.qvel[:] = q, v
+        mujoco.mj_forward(model, data)
+        return data.qfrc_passive + data.qfrc_actuator
+
+    with _quiet():
+        drive = force(0, 0)
+        return model.opt.gravity * (not off), drive, drive - force(1, 0), drive - force(0, 1)
+
+
 def _steps(times: np.ndarray, dt: float) -> tuple[int, float]:
     if len(times) == 1:
         return 1, dt

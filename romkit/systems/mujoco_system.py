@@ -22,7 +22,7 @@ from romkit.systems.base import Motion
 from romkit.systems.joints import SLIDE, Joints
 from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.mjcf import ModelFile, ModelParameter, unsmooth
-from romkit.systems.mujoco_engine import accelerations, roll
+from romkit.systems.mujoco_engine import accelerations, affine_forces, roll
 from romkit.types import Metric, SecondOrderField
 
 
@@ -53,7 +53,7 @@ class MuJoCo(MechanicalSystem):
 
     Raises:
         FileError: no file, or none that MuJoCo reads.
-        InputError: no joints, or parameters that set nothing.
+        InputError: no joints, actuators with a state of their own, or parameters that set nothing.
 
     Example:
         >>> from pathlib import Path
@@ -100,6 +100,9 @@ class MuJoCo(MechanicalSystem):
         self.horizon = duration if horizon is None else horizon
         first = middle.key_qpos[0] if middle.nkey else middle.qpos0
         self.first = arrays.states("start", first if start is None else start, len(self.state_names), 1)[0]
+        if not all(self.first[place : place + 4].any() for place, _ in self.joints.turns):
+            fix = "give 1, 0, 0, 0 for one that is not turned"
+            raise InputError("start", expected="quaternions", got="one of zeros", fix=fix)
         self.spread = torch.tensor(spread, dtype=torch.float64)
         if self.spread.shape not in ((), self.first.shape):
             fix = "give one number, or one for each joint"
@@ -107,6 +110,9 @@ class MuJoCo(MechanicalSystem):
         if len(control) not in (0, middle.nu):
             fix = "give one number for each actuator"
             raise InputError("control", expected=f"{middle.nu} numbers", got=f"{len(control)}", fix=fix)
+        if middle.na:
+            fix = "leave out their activation (dyntype, timeconst): it is a state that data do not have"
+            raise InputError("model", expected="actuators without a state of their own", got="others", fix=fix)
         self.control = tuple(float(u) for u in control) or (0.0,) * middle.nu
         self._unsmooth = unsmooth(middle)
 
@@ -151,7 +157,7 @@ class MuJoCo(MechanicalSystem):
     def _simulate(self, parts: Parts, context: Tensor, times: Tensor, engine: str, label: str) -> Motion:
         q0, v0 = (part.double().cpu() for part in parts)
         lead, n = q0.shape[:-1], self.state_size
-        rows = context.double().cpu().expand(*lead, -1).reshape(-1, len(self.context)).numpy()
+        rows = context.double().cpu().expand(*lead, -1).reshape(lead.numel(), len(self.context)).numpy()
         substeps, step = self._steps(times)
         started = time.perf_counter()
         models = [self.file.compiled(row, step) for row in rows]
@@ -182,7 +188,7 @@ class MuJoCo(MechanicalSystem):
             fix = "take them out of the model; or fit laws to its data, which need no field"
             raise InputError("system", expected="a smooth model", got=f"one with {', '.join(self._unsmooth)}", fix=fix)
         with torch._C._DisableFuncTorch():  # inside torch.func, tensors have no numbers, not even those from outside
-            rows = c.detach().cpu().double().reshape(-1, len(self.context)).numpy()
+            rows = c.detach().cpu().double().reshape(c.shape[:-1].numel(), len(self.context)).numpy()
         return tree_of([self.file.compiled(row) for row in rows], c.shape[:-1], self.control)
 
 
@@ -209,11 +215,9 @@ def tree_of(models: Sequence[object], lead: Sequence[int], control: Sequence[flo
         place = part["body_pos"][..., b, :], own[..., b, :, :]
         load = part["body_mass"][..., b], part["body_ipos"][..., b, :], inertia[..., b, :, :]
         bodies.append(multibody.Body(int(one.body_parentid[b]), *place, made, *load))
-    gravity = shaped(torch.from_numpy(np.stack([model.opt.gravity for model in models])))
-    forces = [
-        shaped(torch.from_numpy(np.stack(rows))) for rows in zip(*(_forces(m, control) for m in models), strict=True)
-    ]
-    return multibody.Tree(tuple(bodies), gravity, *forces, part["dof_armature"])
+    forces = zip(*(affine_forces(model, control) for model in models), strict=True)
+    forces = (shaped(torch.from_numpy(np.stack(rows))) for rows in forces)
+    return multibody.Tree(tuple(bodies), *forces, part["dof_armature"])
 
 
 _PARTS = (
@@ -228,22 +232,6 @@ _PARTS = (
     "qpos0",
     "dof_armature",
 )
-
-
-def _forces(model: object, control: Sequence[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """drive, stiffness and damping (n,) of springs, dampers and actuators."""
-    drive, stiffness = model.jnt_stiffness * model.qpos_spring, model.jnt_stiffness.copy()
-    damping = model.dof_damping.copy()
-    for u in range(model.nu):
-        k, gear = int(model.actuator_trnid[u, 0]), model.actuator_gear[u, 0]
-        gain, bias = model.actuator_gainprm[u, :3], model.actuator_biasprm[u, :3]
-        if model.actuator_gaintype[u] == 0:  # fixed
-            gain = gain * [1, 0, 0]
-        constant, by_length, by_rate = gain * control[u] + bias
-        drive[k] += gear * constant
-        stiffness[k] -= gear**2 * by_length
-        damping[k] -= gear**2 * by_rate
-    return drive, stiffness, damping
 
 
 def _matrices(quaternion: Tensor) -> Tensor:

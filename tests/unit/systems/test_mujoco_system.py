@@ -109,6 +109,24 @@ def test_the_field_is_qacc(crane):
             assert np.abs(full - weighed.numpy()).max() < 1e-10
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"/>', '"><flag gravity="disable"/></option>'),
+        ('"/>', '"><flag spring="disable" actuation="disable"/></option>'),
+        ('timestep="0.002"', 'timestep="0.002" actuatorgroupdisable="0"'),
+        ("<motor", '<general joint="turn" gainprm="2" biastype="none" biasprm="1 -2 -3"/><motor'),
+        ('gear="2"', 'gear="2" damping="0.3"'),
+    ],
+)
+def test_the_field_knows_what_a_file_switches_off_and_adds(tmp_path, old, new):
+    more = {"control": [0.3] * (4 if "general" in new else 3), "start": [0.1, 0.2, 0.5, -0.05, 0.3]}
+    crane = MuJoCo(written(tmp_path, CRANE.replace(old, new, 1)), context={}, duration=0.01, **more)
+    data = crane.dataset("test")
+    q, v, a = (torch.from_numpy(data[name].values) for name in ("state", "velocity", "acceleration"))
+    assert float((crane.field()(0.0, q, v) - a).abs().max()) < 1e-8
+
+
 def test_twenty_trajectories_of_400_samples_take_less_than_a_second(arm):
     started = time.process_time()
     data = arm.dataset("train", seed=0)
@@ -175,8 +193,9 @@ def test_what_cannot_be_used_is_one_line(tmp_path):
     file = written(tmp_path, ARM)
     for sets, message in (
         ({"upper.fromto": 1}, "sets: expected kind/name.attribute"),
-        ({"geom/uper.mass": 1}, "sets: expected an element and an attribute of the model, got 'geom/uper.mass'"),
+        ({"geom/uper.mass": 1}, "sets: expected an element and a number or numbers of it, got 'geom/uper.mass'"),
         ({"geom/upper.fromto[6]": 1}, r"sets: expected an index below 6"),
+        ({"geom/upper.name": -1}, "sets: expected an element and a number or numbers of it, got 'geom/upper.name'"),
         ({"geom/upper.size[0]": -1}, "context: expected values that make a model, got p=1.5"),
     ):
         with pytest.raises(InputError, match=message):
@@ -184,6 +203,16 @@ def test_what_cannot_be_used_is_one_line(tmp_path):
     limited = written(tmp_path, ARM.replace('damping="0.02"', 'range="-90 90" limited="true" frictionloss="0.1"'))
     with pytest.raises(InputError, match="one with limits of joints, dry friction"):
         MuJoCo(limited, context={"length": LENGTH}).field(length=0.4)
+    geared = ARM.replace("</mujoco>", '<actuator><general joint="elbow" {}/></actuator></mujoco>')
+    with pytest.raises(InputError, match="one with armature of actuators"):
+        MuJoCo(written(tmp_path, geared.format('armature="0.1"')), context={}).field()
+    with pytest.raises(InputError, match="model: expected actuators without a state"):
+        MuJoCo(written(tmp_path, geared.format('dyntype="filter"')), context={})
+    with pytest.raises(InputError, match="high: expected 2 or more"):
+        ModelParameter(2, 1, {})
+    free = '<mujoco><worldbody><body><freejoint/><geom size="0.1"/></body></worldbody></mujoco>'
+    with pytest.raises(InputError, match="start: expected quaternions"):
+        MuJoCo(written(tmp_path, free), context={}, start=[0] * 7)
     with pytest.raises(InputError, match="model: expected one joint or more"):
         MuJoCo(written(tmp_path, "<mujoco><worldbody/></mujoco>"), context={})
     with pytest.raises(FileError, match="is no MJCF"):
