@@ -1,9 +1,11 @@
 """romkit: reduced-order modeling with context-dependent nonlinear projections.
 
-system = romkit.systems.Lorenz96()
-data = system.dataset(split="train", seed=0)          # xarray.Dataset
-ncae = romkit.fit("ncae", data, seed=0)               # or romkit.load("ncae-lorenz96")
-run = romkit.rollout(system, ncae, F=3.15)            # truth, reduced model, errors over time
+In four lines::
+
+    system = romkit.systems.Lorenz96()
+    data = system.dataset(split="train", seed=0)          # xarray.Dataset
+    ncae = romkit.fit("ncae", data, seed=0)               # or romkit.load("ncae-lorenz96")
+    run = romkit.rollout(system, ncae, F=3.15)            # truth, reduced model, errors over time
 """
 
 import importlib
