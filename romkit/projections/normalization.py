@@ -116,9 +116,13 @@ class Normalization(Hooks, nn.Module):
         low, high = context_ranges(data)
         normalization.context_shift = _float((low + high) / 2)
         normalization.context_scale = _float(_nonzero((high - low) / 2))
+        scales = normalization.state_std, normalization.state_scale, normalization.context_scale
+        if not all(bool((scale > 0).all()) for scale in scales):
+            fix = "measure them in a smaller unit"
+            raise InputError("data", expected="states and contexts that float32 can hold", got="smaller ones", fix=fix)
         if not all(bool(buffer.isfinite().all()) for buffer in normalization.buffers()):
             fix = "measure them in a larger unit"
-            raise InputError("data", expected="states that float32 can hold", got="larger ones", fix=fix)
+            raise InputError("data", expected="states and contexts that float32 can hold", got="larger ones", fix=fix)
         return normalization
 
     @property

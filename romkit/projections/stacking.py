@@ -9,6 +9,7 @@ from torch import nn
 from romkit.boundary import checked
 from romkit.errors import InputError
 from romkit.projections.base import Projection
+from romkit.projections.normalization import Normalization
 
 
 @checked
@@ -18,7 +19,7 @@ def stack(models: Sequence[Projection]) -> Projection:
     Buffers (scaling, fixed slopes) are shared and taken from the first. `unstack` is the inverse.
 
     Raises:
-        InputError: models of different methods or architectures.
+        InputError: stacks, or models that do not share these.
 
     Example:
         >>> import torch
@@ -28,8 +29,14 @@ def stack(models: Sequence[Projection]) -> Projection:
         >>> both(F=3.15).encode(torch.ones(1, 10, 36)).shape  # seeds, samples, latent coordinates
         torch.Size([2, 10, 2])
     """
+    if not models or any(model.seeds is not None for model in models):
+        fix = "give what romkit.projections.unstack gives, one after the other"
+        raise InputError("models", expected="single models", got="none, or a stack among them", fix=fix)
     if len({(model.name, str(model.config)) for model in models}) != 1:
         raise InputError("models", expected="one method and architecture", got="several", fix="stack them separately")
+    if not all(_same_scaling(models[0].normalization, model.normalization) for model in models):
+        fix = "train them on the same data, or stack them separately"
+        raise InputError("models", expected="one normalization and precision", got="several", fix=fix)
     stacked = copy.deepcopy(models[0])
     others = [dict(model.named_parameters()) for model in models]
     for name, parameter in dict(stacked.named_parameters()).items():
@@ -62,6 +69,11 @@ def unstack(stacked: Projection) -> list[Projection]:
         model.report = dict(stacked.report.get("seeds", [{}] * stacked.seeds)[seed])
         models.append(model)
     return models
+
+
+def _same_scaling(a: Normalization, b: Normalization) -> bool:
+    tensors = zip(a.buffers(), b.buffers(), strict=True)
+    return a.signature == b.signature and all(x.dtype == y.dtype and torch.equal(x, y) for x, y in tensors)
 
 
 def _replace(module: nn.Module, name: str, value: torch.Tensor, requires_grad: bool) -> None:

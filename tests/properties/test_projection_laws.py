@@ -1,5 +1,6 @@
 """The laws of projections over random shapes, contexts and parameters, in float64."""
 
+import copy
 import math
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import romkit
+from romkit.errors import InputError
 from romkit.projections import CAE, METHODS, POD, NcAE, Normalization, Signature, architecture, stack, unstack
 from romkit.projections.activations import inverse_pair
 from romkit.testing import check_projection
@@ -179,6 +181,23 @@ def test_a_stack_equals_its_members(method):
         assert torch.allclose(alone.operator(x[0]), row, atol=1e-12)
     for model, back in zip(models, unstack(stack(models)), strict=True):
         assert all(torch.equal(a, b) for a, b in zip(model.parameters(), back.parameters(), strict=True))
+
+
+def test_a_stack_has_one_scaling(lorenz_data):
+    model = romkit.fit("pod", lorenz_data, latent_dim=2)
+    shifted = romkit.fit("pod", lorenz_data.assign(state=lorenz_data.state + 1), latent_dim=2)
+    for others in ([shifted], [copy.deepcopy(model).double()]):
+        with pytest.raises(InputError, match="models: expected one normalization and precision"):
+            stack([model, *others])
+    with pytest.raises(InputError, match="models: expected single models"):
+        stack([stack([model])])
+
+
+def test_scales_that_float32_does_not_hold_are_refused(lorenz_data):
+    F = 1e-60 * lorenz_data.F.drop_attrs()
+    for data in (lorenz_data.assign(state=1e-60 * lorenz_data.state), lorenz_data.assign_coords(F=F)):
+        with pytest.raises(InputError, match="float32 can hold, got smaller ones"):
+            romkit.fit("pod", data, latent_dim=2)
 
 
 def test_pod_is_the_best_linear_projection(lorenz_data):
