@@ -51,6 +51,7 @@ class ReducedModel:
         self.there = self.projection if on_cpu else copy.deepcopy(self.projection).to(self.device)
         self.dynamics = trained_dynamics(projection) if dynamics is None else dynamics
         _check_order(self.dynamics, projection)
+        _check_mesh(self.dynamics, projection)
         self.contexts, self.control = contexts, control
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
         if projection.basis is not None and not self.dynamics.sees_field:
@@ -196,6 +197,15 @@ def _check_order(dynamics: LatentDynamics, projection: Projection) -> None:
         fix = "fit it to data in this order: romkit.data.describe(data, context=[...])"
         expected, got = f"a law with the context {', '.join(given)}", f"one with {', '.join(own)}"
         raise InputError("dynamics", expected=expected, got=got, fix=fix)
+
+
+def _check_mesh(dynamics: LatentDynamics, projection: Projection) -> None:
+    """Raise where rows were chosen behind another basis than that of the projection."""
+    mesh, basis = getattr(dynamics, "mesh", None), projection.basis
+    if mesh is None or basis is None or torch.equal(basis.modes, mesh.basis.modes):
+        return
+    got, fix = f"one behind the {basis}", "use the projection, or the basis, that the mesh was chosen with"
+    raise InputError("projection", expected=f"one behind the {mesh.basis} of the mesh", got=got, fix=fix)
 
 
 Dynamics = Annotated[LatentDynamics, _checked]

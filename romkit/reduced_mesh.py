@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import torch
 import xarray as xr
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from romkit.arrays import Constants
 from romkit.bases import Basis
-from romkit.boundary import Positive, behind, checked
+from romkit.boundary import Part, Positive, behind, checked
 from romkit.broadcast import align
+from romkit.data import times_of
 from romkit.display import Display
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
@@ -34,6 +36,9 @@ SNAPSHOTS = 100
 
 COMBINATIONS, MEMORY = 1000, 100_000_000
 """Random combinations of the sums that are compared, and numbers that they may take."""
+
+TINY = torch.finfo(torch.float64).tiny
+"""Least length that a residual is divided by: that of a state at rest is zero."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,7 +98,7 @@ class ReducedMesh(Display):
 
 @checked
 def reduced_mesh(
-    system: System, projection: Projection, data: xr.Dataset, *, dt: Positive | None = None, tolerance: Positive = 0.01
+    system: System, projection: Projection, data: xr.Dataset, *, dt: Positive | None = None, tolerance: Part = 0.01
 ) -> ReducedMesh:
     """Choose the rows of a system on which `LSPG` runs, at a cost that does not depend on n.
 
@@ -105,11 +110,11 @@ def reduced_mesh(
         projection: a single one behind a basis (`romkit.fit(..., basis=...)`).
         data: training data of states, or their coordinates in the basis.
         dt: step of `LSPG`; the interval of the data by default.
-        tolerance: relative error of the sums.
+        tolerance: relative error of the sums, below 1.
 
     Raises:
-        InputError: a system without rows or of second order, a projection without a basis or a stack of them, data of
-            another system, a tolerance that is not reached.
+        InputError: a system without rows or of second order, a projection without a basis or a stack of them, or of
+            another context, data of another system or of a single time, a tolerance that is not reached.
 
     Source: Farhat, Chapman, Avery (2015), Structure-preserving, stability, and accuracy properties of the
     energy-conserving sampling and weighting method; Grimberg, Farhat, Tezaur, Bou-Mosleh (2021), Mesh sampling and
@@ -132,7 +137,7 @@ def reduced_mesh(
     weights = torch.ones(basis.size, dtype=torch.float64)
     weights = weights if system.weight is None else torch.as_tensor(system.weight, dtype=torch.float64)
     times, y, c = training_data(system, basis, data)
-    h = times.new_tensor(float(data["time"].diff("time").min()) if dt is None else dt)
+    h = times.new_tensor(_interval(data) if dt is None else dt)
     taken = torch.linspace(0, len(y) - 1, min(SNAPSHOTS, len(y))).round().long()
     model = copy.deepcopy(projection).double()
     with torch.no_grad(), one_thread():
@@ -141,6 +146,14 @@ def reduced_mesh(
         parts = _parts(system, model, h, weights, snapshots)
     rows, factors = cubature(parts, tolerance)
     return ReducedMesh(system, basis, rows, factors * weights[rows], TrustRegion.of(z))
+
+
+def _interval(data: xr.Dataset) -> float:
+    """The shortest one of the data."""
+    times = times_of(data)
+    if len(times) < 2:
+        raise InputError("dt", expected="a step", got="none, and data of a single time", fix="give dt=0.1, say")
+    return float(times.diff().min())
 
 
 def _checked(system: System, projection: Projection) -> Basis:
@@ -157,6 +170,10 @@ def _checked(system: System, projection: Projection) -> Basis:
         fix = "fit it with basis=..., and take one seed, unstack(projection)[0]"
         raise InputError("projection", expected="a single one behind a basis", got=got, fix=fix)
     check_fits(system, projection.basis)
+    names = projection.normalization.signature.context_names
+    if names != system.context_names:
+        expected, fix = f"one with the context {', '.join(system.context_names)}", "fit it to data of this system"
+        raise InputError("projection", expected=expected, got=f"one with {', '.join(names)}", fix=fix)
     return projection.basis
 
 
@@ -178,7 +195,7 @@ def _parts(
         Q, residual = torch.linalg.qr(roots.unsqueeze(-1) * slopes).Q, roots * residual
         a, b = torch.randn(2, Q.shape[-1], parts.shape[-1], generator=draw, dtype=torch.float64)
         signs = torch.randn(parts.shape[-1], generator=draw, dtype=torch.float64).sign()
-        parts.addcmul_((Q @ a).square_(), signs).addcmul_(Q @ b, (residual / residual.norm()).unsqueeze(-1))
+        parts.addcmul_((Q @ a).square_(), signs).addcmul_(Q @ b, normalize(residual, dim=0, eps=TINY).unsqueeze(-1))
     return parts
 
 

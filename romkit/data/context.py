@@ -288,7 +288,7 @@ def only_one(context: object, named: Mapping[str, object]) -> None:
 
 
 def _finite(name: str, value: object) -> np.ndarray:
-    array = arrays.finite(name, value).detach().cpu().double().numpy()
+    array = np.array(arrays.finite(name, value).tolist(), dtype=np.float64)  # in derivatives, tensors have no memory
     if array.size == 0:
         raise InputError(name, expected="a number or several", got="none", fix="give at least one")
     return array

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from romkit.bases import Basis
 from romkit.boundary import Count, Limit, Positive, checked
 from romkit.engine import compiled_if
 from romkit.engine.compiled import Newton
@@ -34,6 +35,7 @@ Settle = Callable[[Tensor, Tensor, Tensor], Tensor]
 class Mesh(Protocol):
     """Rows of a full model that stand for all, see `romkit.reduced_mesh`."""
 
+    basis: Basis
     region: TrustRegion
 
     def problem(self, path: OperatorPath) -> Problem:

@@ -10,6 +10,7 @@ from torch import Tensor
 from romkit.bases import Basis, check_size
 from romkit.bases.summary import Summary
 from romkit.data import context_matrix, context_names, times_of, trajectories
+from romkit.data.matching import check_components
 from romkit.errors import InputError
 from romkit.systems.base import System
 
@@ -80,6 +81,7 @@ def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingDa
         raise InputError("data", expected=expected, got=got, fix="take data of this system")
     if data.sizes.get("component") != basis.rank:
         check_size(basis, data)
+        check_components("data", data, system.state_names)
         data = basis.project(data[["state"]])
     y, c = trajectories(data, "state"), torch.from_numpy(context_matrix(data))
     return times_of(data), y, c if c.ndim == 3 else c.unsqueeze(1)

@@ -99,6 +99,13 @@ def test_lspg_needs_no_extra_term(ncae):
     assert (states - exact).abs().max() < 2e-3
 
 
+def test_lspg_follows_a_context_that_is_a_function():
+    system, projection = romkit.systems.Lorenz96(transient=0.0), romkit.load("ncae-lorenz96")
+    given = {"F": lambda t: 3.15 + 0.01 * t, "duration": 0.1, "dt": 0.01}
+    lspg, galerkin = (romkit.rollout(system, projection, dynamics=kind, **given) for kind in (LSPG(), Galerkin()))
+    assert float(abs(lspg.rom - galerkin.rom).max()) < 0.01
+
+
 def test_a_ramp_of_the_forcing_is_as_good_as_a_constant_one():
     system, projection = romkit.systems.Lorenz96(transient=60.0), romkit.load("ncae-lorenz96")
     start = system.start(torch.tensor([[3.136]], dtype=torch.float64))[0][0].numpy()

@@ -140,3 +140,29 @@ def test_what_cannot_be_sampled_is_said(burgers, model, data, mesh):
     other = romkit.fit("pod", data, basis=5, latent_dim=2)
     with pytest.raises(InputError, match=r"projection: expected one behind the Basis\(12 modes"):
         romkit.follow(other, data, dynamics=LSPG(mesh=mesh))
+    of_others = romkit.fit("pod", data.isel(trajectory=[0]), basis=12, latent_dim=2)
+    with pytest.raises(InputError, match=r"projection: expected one behind the Basis\(12 modes"):
+        romkit.follow(of_others, data, dynamics=LSPG(mesh=mesh))
+    with pytest.raises(InputError, match=r"tolerance: expected a share between 0 and 1"):
+        romkit.reduced_mesh(burgers, model, data, tolerance=1.0)
+    with pytest.raises(InputError, match=r"dt: expected a step, got none, and data of a single time"):
+        romkit.reduced_mesh(burgers, model, data.isel(time=[0]))
+    with pytest.raises(InputError, match=r"data: expected components in the order u0_0 \.\.\. v11_11"):
+        romkit.reduced_mesh(burgers, model, data.isel(component=slice(None, None, -1)))
+    described = romkit.data.describe(data, context=["mu2", "mu1"])
+    swapped = romkit.fit("pod", described, basis=model.basis, latent_dim=2)
+    with pytest.raises(InputError, match=r"projection: expected one with the context mu1, mu2, got one with mu2, mu1"):
+        romkit.reduced_mesh(burgers, swapped, data)
+
+
+def test_snapshots_at_rest_are_no_obstacle(burgers, model, data):
+    class Still(Burgers2D):
+        def rhs(self, t, x, c):
+            return torch.zeros_like(x) * c[..., :1]
+
+        def rhs_rows(self, t, rows, x, c):
+            return torch.zeros_like(x[..., 0]) * c[..., :1]
+
+    mesh = romkit.reduced_mesh(Still(cells=12, dt=0.1, duration=4.0), model, data, tolerance=0.1)
+    assert len(mesh.rows) >= 3
+    assert bool((mesh.weights > 0).all())
