@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Annotated
 
 import torch
@@ -174,10 +174,24 @@ def trained_dynamics(projection: Projection) -> LatentDynamics:
 
 
 def seen_through(basis: Basis | None, system: System | None) -> System | None:
-    """The system in the coordinates of a basis, if it can be seen in them, and else the system itself."""
+    """The system in the coordinates of a basis, if it can be seen in them, and else the system itself.
+
+    Its tensors take seconds, so the basis keeps them for systems that cannot change.
+    """
     if basis is None or system is None or system.basis is not None or not system.terms():
         return system
-    return system.through(basis)
+    if not _stays(system):
+        return system.through(basis)
+    if system not in basis.images:
+        basis.images[system] = system.through(basis)
+    return basis.images[system]
+
+
+def _stays(system: System) -> bool:
+    """Whether a system is a frozen dataclass of numbers and words, so that an equal one has the same tensors."""
+    parameters = vars(type(system)).get("__dataclass_params__")
+    frozen = parameters is not None and parameters.frozen
+    return frozen and all(isinstance(getattr(system, f.name), int | float | str | None) for f in fields(system))
 
 
 def _checked(argument: str, dynamics: object) -> LatentDynamics:

@@ -35,6 +35,7 @@ class Basis(Display):
 
     Attributes:
         dual: W V (n, r), in place of W, which nothing else needs.
+        images: of systems that have been seen through the basis, by system.
 
     Raises:
         InputError: shapes that do not fit, a weight that is not positive, modes that are not orthonormal.
@@ -97,6 +98,7 @@ class Basis(Display):
         self.modes, self.dual = _orthonormal(modes, dual)
         self.singular_values = None if singular_values is None else _float64("singular_values", singular_values, (r,))
         self.energy = None if energy is None else _float64("energy", energy, (r,))
+        self.images: dict[object, object] = {}
         self._constants = Constants(mean=self.mean, modes=self.modes, dual=self.dual)
 
     @property
@@ -181,6 +183,9 @@ class Basis(Display):
 
     def __deepcopy__(self, memo: dict) -> "Basis":
         return self
+
+    def __getstate__(self) -> dict[str, object]:
+        return vars(self) | {"images": {}}  # these hold functions, which no file takes
 
     def __repr__(self) -> str:
         held = "" if self.energy is None else f", {1 - self.energy[-1].item():.1e} of the energy left"

@@ -1,6 +1,8 @@
 """Projections behind a basis: the laws of projections, in its metric, at n = 10^4, and Galerkin without n."""
 
 import copy
+import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -15,6 +17,8 @@ from romkit.folding import folded
 from romkit.integrators import LSPG, Galerkin, PetrovGalerkin
 from romkit.projections import METHODS, BasisNormalization, Normalization, Signature, architecture, stack, unstack
 from romkit.reduced import ReducedModel
+from romkit.systems.quadratic import Projected
+from romkit.systems.terms import Term
 from romkit.testing import check_projection
 from romkit.testing.projections import idempotency, left_inverse, probe, tangents
 
@@ -144,6 +148,33 @@ def test_a_rollout_of_the_system_seen_through_the_basis_is_one_in_coordinates(lo
     assert np.allclose(reduced.basis.decode(torch.from_numpy(run.rom.values)), full.rom, rtol=0, atol=1e-10)
     assert np.array_equal(run.truth, romkit.simulate(through, **settings).state)
     assert np.array_equal(run.rom, romkit.rollout(through, reduced.of_coordinates(), **settings).rom)
+
+
+def test_tensors_are_made_once_for_equal_systems(lorenz, lorenz_data, monkeypatch):
+    made, init = [], Projected.__init__
+    monkeypatch.setattr(Projected, "__init__", lambda *given: made.append(given[1]) or init(*given))
+    model = romkit.fit("pod", lorenz_data, basis=6, latent_dim=3)
+    for system in (lorenz, copy.copy(lorenz), dataclasses.replace(lorenz)):
+        romkit.rollout(system, model, F=3.15, duration=0.1)
+    assert len(made) == 1
+    romkit.rollout(dataclasses.replace(lorenz, dt=lorenz.dt / 2), model, F=3.15, duration=0.1)
+    assert len(made) == 2
+    assert pickle.loads(pickle.dumps(model)).basis.images == {}
+
+
+def test_a_system_that_can_change_gets_tensors_of_its_own(lorenz_data):
+    class Damped(romkit.systems.Lorenz96):
+        def terms(self):
+            return (*super().terms(), Term(1, lambda x: -self.rate * x))
+
+        def rhs(self, t, x, c):
+            return super().rhs(t, x, c) - self.rate * x
+
+    system, model = Damped(transient=0.0), romkit.fit("pod", lorenz_data, basis=6, latent_dim=3)
+    ends = []
+    for system.rate in (0.0, 5.0):
+        ends.append(romkit.follow(model, lorenz_data, system=system).state.values[:, -1])
+    assert np.abs(ends[0] - ends[1]).max() > 0.1
 
 
 def test_bad_input_is_one_line(lorenz_data, lorenz, reduced):
