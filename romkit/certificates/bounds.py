@@ -10,6 +10,8 @@ from romkit.certificates.trace import ANYWHERE, Links
 BALANCING = 200
 """Steps by which units are weighed."""
 
+SMALLEST = torch.finfo(torch.float64).tiny
+
 Jacobian = Callable[[Tensor, Tensor], Tensor]
 """Of states and contexts."""
 
@@ -71,7 +73,7 @@ def sampled(jacobian: Jacobian, centers: Sequence[Tensor], radii: Sequence[float
     for _ in range(STEPS):
         with torch.enable_grad():
             norms = _norm(jacobian(*(at + offset for at, offset in zip(centers, offsets, strict=True))))
-            descent = -norms.log().sum()
+            descent = -norms.clamp(min=SMALLEST).log().sum()  # some may be zero
         best = max(best, norms.max().item())
         if best == 0 or not descent.requires_grad:  # the slopes of ReLU are constant between its kinks
             break

@@ -73,7 +73,7 @@ class Exploration:
         duration: of the runs; a fifth of the system's horizon by default.
 
     Raises:
-        InputError: a projection without a system that romkit knows, a stack, or of another system.
+        InputError: a projection without a system that romkit knows, a stack, or of another system; no context.
 
     Example:
         >>> import romkit
@@ -99,6 +99,9 @@ class Exploration:
         if self.system is None:
             fix = "give the system it was trained on"
             raise InputError("system", expected="a full model to compare with", got="none", fix=fix)
+        if not self.system.context:
+            fix = "romkit.rollout(system, projection) shows what there is"
+            raise InputError("system", expected="one with a context to explore", got=self.system.name, fix=fix)
         check_match(self.system, self.projection)
         self.duration = self.system.horizon / 5 if self.duration is None else checks.positive("duration", self.duration)
         self.double = copy.deepcopy(self.projection).double()
@@ -182,7 +185,7 @@ class Exploration:
         """(T, 2) states (T, n) in the leading directions of the first that were given."""
         if self._directions is None:
             _, _, rows = np.linalg.svd(np.nan_to_num(states) - np.nanmean(states, axis=0), full_matrices=False)
-            self._directions = rows[:2]
+            self._directions = np.pad(rows, ((0, 1), (0, 0)))[:2]  # a state may have one component alone
         return states @ self._directions.T
 
 

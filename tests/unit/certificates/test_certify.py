@@ -304,3 +304,11 @@ def test_what_cannot_be_certified(lorenz_data):
         romkit.certify(ncae, F=3.15, context_radius=-1.0)
     with pytest.raises(InputError, match="center: expected shape"):
         romkit.certify(ncae, F=3.15, center=torch.zeros(3))
+
+
+def test_a_map_that_no_context_moves():
+    """With as many latents as components P is the identity; differences by the context are zero or rounding."""
+    model, x, c = single("ncae", (1, 0, 1, 0))
+    found = romkit.certify(model, c, center=x, radius=0.5, context_radius=0.1).sel(map="projection")
+    assert float(found.lower) == pytest.approx(1)
+    assert float(found.context_lower) < 1e-6

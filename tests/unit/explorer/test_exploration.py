@@ -56,6 +56,25 @@ def test_what_cannot_be_explored_is_refused():
         Exploration(model, romkit.systems.Pendulum())
 
 
+def test_one_component_has_an_orbit_and_no_context_none(monkeypatch):
+    class Decay(romkit.systems.System):
+        name, state_names, state_units, dt, duration, horizon = "decay", ("x",), ("1",), 0.1, 1.0, 1.0
+        context = (romkit.data.ContextParameter("k", "1", 0.5, 2.0, "rate"),)
+
+        def rhs(self, t, x, c):
+            return -x
+
+        def initial_state(self, contexts, rng):
+            return contexts.new_ones(len(contexts), 1)
+
+    decay = Decay()
+    exploration = Exploration(romkit.fit("pod", decay.dataset(k=[0.5, 1.0]), latent_dim=1), decay)
+    assert exploration.view({"k": 1.0}).portrait.shape == (201, 2)
+    monkeypatch.setattr(Decay, "context", ())
+    with pytest.raises(InputError, match="system: expected one with a context"):
+        Exploration(romkit.fit("pod", decay.dataset("train"), latent_dim=1), decay)
+
+
 def test_the_projection_of_the_user_stays_as_it_is(exploration):
     assert exploration.projection.normalization.state_std.dtype == torch.float32
 
