@@ -8,6 +8,7 @@ from torch import Tensor
 
 from romkit import arrays
 from romkit.boundary import Codes, hook
+from romkit.broadcast import align
 from romkit.data.context import one_context
 from romkit.errors import DivergenceWarning, warn
 from romkit.problem import Parts
@@ -44,14 +45,15 @@ class Motion(NamedTuple):
 def starting(
     parts: Parts, context: Tensor | ContextFunction, order: int, size: int, names: Sequence[str]
 ) -> Tensor | ContextFunction:
-    """The context (..., p) of a motion, if states can start with it."""
+    """The context (..., p) of a motion, with all leading axes of the states, if these can start with it."""
     arrays.parts("parts", parts, order, size)
     if callable(context):
         return context
     found = one_context(context, names)
     for part in parts:
         arrays.fits("parts", part.shape[:-1], found.shape[:-1], "the contexts")
-    return found
+    found = align(found, parts[0])
+    return found.expand(*torch.broadcast_shapes(found.shape[:-1], *(part.shape[:-1] for part in parts)), -1)
 
 
 def warn_of_divergence(

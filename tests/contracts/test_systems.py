@@ -76,6 +76,17 @@ def test_contexts_in_a_batch_equal_a_loop(system, data):
         assert np.allclose(alone.state.values[0], data.state.values[k], atol=1e-10)
 
 
+def test_many_states_of_each_context_and_one_state_alone(system, data):
+    """As many states as contexts: matched from the right, contexts would be those of the other axis."""
+    c = torch.from_numpy(np.stack([data[name].values for name in system.context_names], axis=-1))
+    names, times = ("state", "velocity")[: system.order], torch.tensor([0.0, system.dt], dtype=torch.float64)
+    parts = tuple(torch.from_numpy(data[name].values[:, :2]) for name in names)
+    together = system.simulate(parts, c, times)
+    for i, j in ((0, 1), (1, 0)):
+        alone = system.simulate(tuple(part[i, j] for part in parts), c[i], times)
+        assert torch.allclose(alone.state, together.state[i, j], atol=1e-12)
+
+
 def test_float32_and_leading_axes(system, data):
     f = system.field(**{p.name: p.low for p in system.context})
     x = torch.from_numpy(data.state.values[0, :6]).float().reshape(2, 3, -1)

@@ -49,9 +49,8 @@ class Trapezoidal(Solver):
 
         def steps(y: Tensor, h: float, number: int) -> Tensor:
             y = y.clone()
-            for state, source, flux in zip(
-                y.flatten(0, -2), self.sources.flatten(0, -2), self.inflow.flatten(), strict=True
-            ):
+            rows = y.view(-1, y.shape[-1]), self.sources.reshape(-1, self.sources.shape[-1]), self.inflow.flatten()
+            for state, source, flux in zip(*rows, strict=True):
                 march(state.data_ptr(), source.data_ptr(), flux.item(), len(source), self.spacing, h, number)
             return y
 
