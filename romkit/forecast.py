@@ -10,6 +10,7 @@ from torch import Tensor
 from romkit import arrays, checks
 from romkit.boundary import Positive, checked
 from romkit.data import Contexts, Layout, given_control
+from romkit.data.matching import in_order
 from romkit.engine import Engine
 from romkit.engine.devices import Device
 from romkit.errors import InputError
@@ -40,8 +41,8 @@ def forecast(
 
     Args:
         projection: a single one; a stack of seeds gives a `seed` dimension.
-        initial_state: full (n,) or (trajectories, n) in physical units, or latent (m,) or (trajectories, m); or a
-            dataset with the variables of the state in their own dimensions.
+        initial_state: full (n,) or (trajectories, n) in physical units, or, of another size m, latent (m,) or
+            (trajectories, m); or a dataset with the variables of the state in their own dimensions.
         duration: length of the forecast, in the time unit of the data.
         dt: interval of the output, and step of the default solver.
         dynamics: a law that was fitted to data; or one that looks at the full-order model, with `system`.
@@ -72,7 +73,9 @@ def forecast(
         check_match(system, projection)
     times = torch.arange(checks.steps(duration, dt) + 1, dtype=torch.float64) * dt
     signature, latent = projection.normalization.signature, (projection.latent_dim,)
-    initial_state = arrays.finite("initial_state", _flattened(signature.fields, initial_state))
+    given = {"initial_state": _flattened(signature.fields, initial_state), "initial_velocity": initial_velocity}
+    given = {name: in_order(name, value, signature.state_names) for name, value in given.items()}
+    initial_state = given["initial_state"] = arrays.finite("initial_state", given["initial_state"])
     if np.shape(initial_state)[-1:] != latent:
         meaning = f"the components of the state, or (..., {latent[0]}), latent coordinates"
         checks.last_axis("initial_state", np.shape(initial_state), len(signature.state_names), meaning)
@@ -81,7 +84,6 @@ def forecast(
     number = max(len(np.atleast_2d(initial_state)), len(contexts.initial), *several)
     inputs = given_control(control, times, number, getattr(dynamics, "control_names", ()))
     model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
-    given = {"initial_state": initial_state, "initial_velocity": initial_velocity}
     run = model.follow(_start(model, given, times[0], number), times, solver=solver, engine=engine)
     return run.squeeze("trajectory") if number == 1 else run
 
@@ -97,7 +99,7 @@ def _start(model: ReducedModel, given: Mapping[str, object], t: Tensor, number: 
             raise InputError(name, expected="a value for dynamics of order two", got="none", fix=f"add {name}=...")
     shape = np.shape(given["initial_state"])[-1:]
     parts = tuple(arrays.states(name, given[name], *shape, number) for name in names)
-    if shape == (model.projection.latent_dim,):
+    if shape == (model.projection.latent_dim,) != (len(model.projection.normalization.signature.state_names),):
         return model.problem.join(*parts).expand(*model.lead, -1)
     return model.start(t, parts)
 

@@ -7,6 +7,7 @@ from torch import Tensor
 from romkit import arrays, checks, provenance
 from romkit.boundary import Positive, checked
 from romkit.data import Contexts
+from romkit.data.matching import in_order
 from romkit.engine import Engine
 from romkit.errors import InputError
 from romkit.problem import Parts
@@ -81,5 +82,6 @@ def _start(system: System, contexts: Tensor, state: object, velocity: object) ->
             raise InputError(name, expected="nothing", got="a value", fix=f"{system.name} is first order; drop it")
     own = dict(zip(names, system.start(contexts) if state is None else system.at_rest(contexts), strict=True))
     size, number = system.state_size, len(contexts)
-    own |= {name: arrays.states(name, given[name], size, number) for name in names if given[name] is not None}
+    given = {name: in_order(name, given[name], system.state_names) for name in names if given[name] is not None}
+    own |= {name: arrays.states(name, value, size, number) for name, value in given.items()}
     return tuple(own.values())

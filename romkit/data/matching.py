@@ -29,6 +29,14 @@ def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequ
         raise InputError(argument, expected=expected, got=f"{own[0]} ... {own[-1]}", fix=fix)
 
 
+def in_order(argument: str, state: object, names: Sequence[str]) -> object:
+    """A state; if it is labelled, with its components last, which must be in this order."""
+    if not isinstance(state, xr.DataArray) or "component" not in state.dims:
+        return state
+    check_components(argument, state, names)
+    return state.transpose(..., "component")
+
+
 def matched(argument: str, data: xr.Dataset, names: Sequence[str], components: Sequence[str]) -> xr.Dataset:
     """The data with this context alone, in this order.
 

@@ -42,7 +42,7 @@ class Ensemble:
             the spread of the members, which are too narrow as a rule.
 
     Raises:
-        InputError: a single projection.
+        InputError: a single projection, or another number of laws.
 
     Example:
         >>> import romkit
@@ -63,6 +63,10 @@ class Ensemble:
         if self.projection.seeds is None:
             fix = "fit with seeds=range(5), or make bootstraps: romkit.bootstrap(projection, law, data)"
             raise InputError("projection", expected="a stack", got="a single one", fix=fix)
+        stack = None if self.law.domain is None else tuple(self.law.domain.reach.shape)
+        if stack not in (None, (len(self),)):
+            got, fix = f"{stack[0]}" if stack else "a single one", "fit it on this stack: law.fit(projection, data)"
+            raise InputError("law", expected=f"a stack of {len(self)}", got=got, fix=fix)
 
     def __len__(self) -> int:
         return self.projection.seeds

@@ -103,6 +103,9 @@ class DMD(Estimator):
         known = torch.cat([before, inputs], dim=-1)
         there = torch.cat([known, after], dim=-1).isfinite().all(-1)
         known, before, after = known[there], before[there], after[there]
+        if not len(known):
+            fix = "take a law that needs single samples, or data without gaps"
+            raise InputError("data", expected="neighbours in time", got="a gap between any two samples", fix=fix)
         U, s, Vh = torch.linalg.svd(known, full_matrices=False)
         keep = slice(self.rank) if self.rank else s > s[0] * len(known) * torch.finfo(s.dtype).eps
         operator = (Vh[keep].mT / s[keep]) @ (U[:, keep].mT @ after)  # (d + 1 + p, d)

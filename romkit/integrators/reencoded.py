@@ -1,6 +1,7 @@
 """Rollouts that go back to the full space at intervals: what another model, a filter or a controller makes them do."""
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 from torch import Tensor
 
@@ -41,10 +42,12 @@ class Reencoded(LatentDynamics):
     dynamics: LatentField
     every: Count
 
-    @property
-    def order(self) -> int:
-        """That of a fitted law; dynamics that go with any problem have none."""
-        return self.dynamics.order
+    # those of the dynamics; only a fitted law has all of them
+    order = property(attrgetter("dynamics.order"))
+    context_names = property(attrgetter("dynamics.context_names"))
+    control_names = property(attrgetter("dynamics.control_names"))
+    domain = property(attrgetter("dynamics.domain"))
+    sees_field = property(attrgetter("dynamics.sees_field"))
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         return self.dynamics.start(problem, t, parts)

@@ -247,7 +247,9 @@ def _variable(data: xr.Dataset, name: str, P: ProjectionOperator) -> Tensor:
 
 
 def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
-    deviation = z.flatten(-3, -2).std(-2, keepdim=True).unsqueeze(-2)
+    rows = z.flatten(-3, -2)
+    there = rows.isfinite().all(-1).reshape(-1, rows.shape[-2]).all(0)  # the others are missing
+    deviation = rows[..., there, :].std(-2, keepdim=True).unsqueeze(-2)
     return z + spread * deviation * torch.randn(z.shape, generator=generator, dtype=z.dtype).to(z)
 
 

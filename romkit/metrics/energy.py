@@ -42,4 +42,4 @@ def peak_energy_drift(energy: Tensor, scale: Tensor) -> Tensor:
         >>> romkit.metrics.peak_energy_drift(energy, scale=torch.tensor([2.0, 2.0]))
         tensor([0.2500,    inf])
     """
-    return energy_drift(energy, scale).abs().nan_to_num(nan=torch.inf).amax(-1)
+    return energy_drift(energy, scale).abs().nan_to_num(nan=torch.inf, posinf=torch.inf).amax(-1)

@@ -11,7 +11,7 @@ from romkit.boundary import Count, Positive, checked
 from romkit.engine import compiled_if
 from romkit.engine.compiled import Newton
 from romkit.progress import track
-from romkit.solvers.base import Run, Solver, inside
+from romkit.solvers.base import Run, Solver, check_field, inside
 from romkit.solvers.grid import Grid
 from romkit.types import Field
 
@@ -53,6 +53,7 @@ class ImplicitMidpoint(Solver):
     divergence_threshold: Positive = 1e6
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        check_field(field, times[0], y0)
         grid, size = Grid.between(times, self.dt), y0.shape[-1]
 
         def correction(t: Tensor, known: Tensor, u: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Implicit solvers of SciPy behind romkit's signature, for stiff equations."""
 
+import contextlib
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,7 +13,7 @@ from romkit import checks
 from romkit.boundary import Positive, checked
 from romkit.errors import InputError
 from romkit.progress import track
-from romkit.solvers.base import Run, Solver
+from romkit.solvers.base import Run, Solver, check_field
 from romkit.types import Field
 
 
@@ -21,7 +22,8 @@ from romkit.types import Field
 class SciPy(Solver):
     """`scipy.integrate.solve_ivp`, one member after the other, with steps of its own between the output times.
 
-    BDF, Radau and LSODA are implicit, for stiff equations; Jacobians are finite differences of the field.
+    BDF, Radau and LSODA are implicit, for stiff equations; Jacobians are finite differences of the field. A member of
+    BDF or Radau with one that is not finite is NaN from the start on.
 
     Args:
         method: one of `METHODS`.
@@ -52,6 +54,8 @@ class SciPy(Solver):
         if engine == "compiled":
             fix = 'take engine="auto", or RK4'
             raise InputError("engine", expected="one that SciPy has", got=repr(engine), fix=fix)
+
+        check_field(field, times[0].double(), y0.detach().double())
 
         def run(y: Tensor, times: Tensor) -> Tensor:
             rows = y.detach().reshape(-1, y.shape[-1])
@@ -85,7 +89,7 @@ class SciPy(Solver):
         found[0] = start
         if len(span) > 1 and np.isfinite(start).all() and np.isfinite(alone(span[0], start)).all():
             settings = {"method": self.method, "rtol": self.rtol, "atol": self.atol, "events": leaves}
-            with np.errstate(all="ignore"):
-                reached = solve_ivp(alone, (span[0], span[-1]), start, t_eval=span, **settings).y.T
-            found[: len(reached)] = reached
+            with np.errstate(all="ignore"), contextlib.suppress(ValueError):  # a Jacobian that is not finite
+                reached = solve_ivp(alone, (span[0], span[-1]), start, t_eval=span, **settings)
+                found[: len(reached.t)] = np.reshape(reached.y, (len(start), -1)).T
         return torch.from_numpy(found)

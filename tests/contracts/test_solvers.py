@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from romkit import solvers
+from romkit.errors import InputError
 from romkit.solvers import RK4, Adaptive, ImplicitMidpoint, PerMember, Restarted, SciPy, Solver
 from romkit.testing import check_solver
 
@@ -36,6 +37,22 @@ def test_all_solvers_are_here():
 @pytest.mark.parametrize("solver", REGISTERED, ids=lambda solver: f"{solver}"[:40])
 def test_contract(solver):
     check_solver(solver, order=REGISTERED[solver], tolerance=COARSE.get(type(solver), 1e-6))
+
+
+@pytest.mark.parametrize("solver", REGISTERED, ids=lambda solver: f"{solver}"[:40])
+def test_rates_of_another_shape_are_refused(solver):
+    times, y = torch.linspace(0, 1, 3, dtype=torch.float64), torch.ones(1, 3, dtype=torch.float64)
+    with pytest.raises(InputError, match=r"field: expected one that gives real numbers of shape \(1, 3\)"):
+        solver(lambda t, y: y[..., :1], y, times)
+
+
+@pytest.mark.parametrize("method", SciPy.METHODS)
+def test_a_member_that_leaves_the_domain_of_its_field_is_lost_alone(method):
+    times, y = torch.linspace(0, 2, 5, dtype=torch.float64), torch.tensor([[0.0], [-9.0]], dtype=torch.float64)
+    found = SciPy(method)(lambda t, y: 1 + (1 - y).sqrt(), y, times)
+    assert found.status.tolist() == [1, 0]
+    at_once = SciPy(method)(lambda t, y: torch.where(t > 0, torch.nan, -y), y, times)
+    assert at_once.status.tolist() == [1, 1]
 
 
 @dataclass(frozen=True)

@@ -228,3 +228,21 @@ class Unweighted(Cells):
 
     def weigh(self, x, u, c):
         return u
+
+
+def test_labelled_states_in_another_order_are_refused():
+    system, model = romkit.systems.Lorenz96(transient=0.0), romkit.load("ncae-lorenz96")
+    start = system.dataset(F=3.15, duration=0.1).state[0, 0]
+    given = {"duration": 0.1, "dt": 0.05, "F": 3.15}
+    with pytest.raises(InputError, match="initial_state: expected components in the order x0"):
+        romkit.forecast(model, system=system, initial_state=start[::-1], **given)
+    with pytest.raises(InputError, match="initial_state: expected components in the order x0"):
+        romkit.simulate(system, initial_state=start[::-1], **given)
+
+
+def test_a_state_with_as_many_components_as_latents_is_a_full_one():
+    system = romkit.systems.Lorenz96(n=4, transient=0.0)
+    data = system.dataset(F=[3.14, 3.18], duration=1.0)
+    pod = romkit.fit("pod", data, latent_dim=4)
+    run = romkit.forecast(pod, system=system, initial_state=data.state.values[0, 0], duration=0.1, dt=0.05, F=3.14)
+    assert np.allclose(run.state[0], data.state[0, 0])

@@ -232,3 +232,13 @@ def test_inputs_must_be_known_while_a_trajectory_lasts():
     inputs[1][20] = np.nan
     with pytest.raises(InputError, match="data: expected control at every time of a trajectory"):
         from_arrays(states, TIME, context={"speed": [1.0, 2.0]}, control=inputs)
+
+
+def test_gaps_are_left_out_of_scattered_samples_and_refuse_a_law_without_neighbours():
+    system = romkit.systems.Lorenz96(n=8, transient=0.0)
+    data = system.dataset(F=[3.14, 3.18], duration=1.0)
+    pod, gaps, every_second = romkit.fit("pod", data, latent_dim=2), data.copy(deep=True), data.copy(deep=True)
+    gaps["state"][0, 5:8], every_second["state"][:, 1::2] = np.nan, np.nan
+    assert len(romkit.integrators.galerkin_samples(pod, gaps, system.problem)) == 2 * data.sizes["time"] - 3
+    with pytest.raises(InputError, match="data: expected neighbours in time, got a gap between any two samples"):
+        romkit.integrators.DMD().fit(pod, every_second)

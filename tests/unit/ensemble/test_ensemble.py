@@ -191,3 +191,13 @@ def test_the_domain_comes_back_from_a_file(ensemble, tmp_path):
     z = torch.randn(10, 4, 2, dtype=torch.float64)
     assert torch.equal(back.domain.distance(z), law.domain.distance(z))
     assert torch.allclose(law.domain.distance(z)[3], law[3].domain.distance(z[3]))
+
+
+def test_laws_and_projections_are_as_many():
+    data = romkit.systems.Lorenz96(n=8, transient=0.0, duration=0.5).dataset(F=[3.14, 3.16, 3.18])
+    three = romkit.fit("pod", data, latent_dim=2, seeds=range(3))
+    law = romkit.integrators.DMD().fit(three, data)
+    with pytest.raises(InputError, match="law: expected a stack of 2, got 3"):
+        romkit.Ensemble(romkit.fit("pod", data, latent_dim=2, seeds=range(2)), law)
+    with pytest.raises(InputError, match="law: expected a stack of 3, got a single one"):
+        romkit.Ensemble(three, romkit.integrators.DMD().fit(romkit.fit("pod", data, latent_dim=2), data))

@@ -6,7 +6,7 @@ import torch
 
 import romkit
 from romkit.errors import InputError
-from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin, Reencoded
+from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin, Reencoded, SINDy
 from romkit.problem import ConstantPath
 from romkit.solvers import RK4, Adaptive, Status
 from romkit.systems import Lorenz96, Pendulum
@@ -118,3 +118,16 @@ def test_bad_interval():
 def test_dynamics_that_step_by_themselves_are_refused():
     with pytest.raises(InputError, match="dynamics: expected a LatentField, got LSPG"):
         Reencoded(LSPG(), 2)
+
+
+def test_laws_keep_what_they_know():
+    times = np.linspace(0, 5, 51)
+    u = np.stack([k * np.sin(times) for k in (1.0, 2.0, 3.0)])[..., None]
+    states = np.cumsum(u, axis=1) * np.array([0.1, 0.2])
+    data = romkit.data.from_arrays(states, times, control=u)
+    pod = romkit.fit("pod", data, latent_dim=1)
+    law = SINDy(degree=1, threshold=0.0).fit(pod, data)
+    given = {"initial_state": states[0, 0], "duration": 1.0, "dt": 0.1, "control": u[0, :11]}
+    plain, again = (romkit.forecast(pod, dynamics=d, **given) for d in (law, Reencoded(law, 5)))
+    assert np.allclose(plain.latent, again.latent, atol=1e-9)
+    assert np.allclose(plain.state_distance, again.state_distance, atol=1e-9)

@@ -62,3 +62,7 @@ def test_the_change_of_the_pendulum_energy_is_that_of_mujoco():
     scale = energy[0]
     torch.testing.assert_close(energy_drift(energy, scale), energy_drift(expected, scale), rtol=1e-9, atol=1e-9)
     assert peak_energy_drift(energy, scale) > 0.1
+
+
+def test_an_infinite_energy_is_an_infinite_drift():
+    assert peak_energy_drift(torch.tensor([1.0, torch.inf]), torch.tensor(1.0)) == torch.inf
