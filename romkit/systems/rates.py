@@ -10,6 +10,7 @@ from torch import Tensor
 from romkit.bases import Basis, check_size
 from romkit.bases.summary import Summary
 from romkit.data import context_matrix, context_names, times_of, trajectories
+from romkit.data.layout import component_names
 from romkit.data.matching import check_components
 from romkit.errors import InputError
 from romkit.systems.base import System
@@ -79,7 +80,8 @@ def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingDa
     if context_names(data) != system.context_names:
         expected, got = f"the context of {system.name}, {system.context_names}", str(context_names(data))
         raise InputError("data", expected=expected, got=got, fix="take data of this system")
-    if data.sizes.get("component") != basis.rank:
+    names = tuple(f"y{k}" for k in range(basis.rank))  # not the number, which states have too in a whole basis
+    if "component" not in data.dims or component_names(data) != names:
         check_size(basis, data)
         check_components("data", data, system.state_names)
         data = basis.project(data[["state"]])

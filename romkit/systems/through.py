@@ -49,7 +49,7 @@ class SystemThroughBasis(System):
     def __init__(self, full: System, basis: Basis, image: Projected | Sampled):
         self.full, self.basis, self.image = full, basis, image
         self.name, self.context, self.time_units = f"{full.name}-through-basis", full.context, full.time_units
-        self.context_may_move = full.context_may_move
+        self.context_may_move, self.solver = full.context_may_move, full.solver
         self.dt, self.duration, self.horizon = full.dt, full.duration, full.horizon
 
     @property

@@ -14,6 +14,7 @@ from romkit.data import context_matrix, trajectories
 from romkit.errors import InputError
 from romkit.systems import Lorenz96, System
 from romkit.systems.quadratic import Quadratic, packed, symmetric
+from romkit.systems.rates import coordinates_of
 from romkit.systems.terms import Term
 from romkit.testing import check_system
 
@@ -171,3 +172,13 @@ def test_runs_of_reduced_models_have_an_unresolved_share():
 def test_the_root_of_a_weight_gives_its_covariance(weight):
     S = root_of(weight, 36)(torch.eye(36, dtype=torch.float64))
     assert torch.allclose(S @ S.mT, weigher(weight, 36)(torch.eye(36, dtype=torch.float64)), atol=1e-12)
+
+
+def test_a_whole_basis_does_not_take_states_for_coordinates_and_keeps_the_solver():
+    system = Lorenz96(n=6, transient=0.0).using(romkit.solvers.SciPy("BDF"))
+    data = system.dataset(F=[3.0, 4.0], duration=0.5)
+    basis = random_basis(system, 6)
+    for given in (data, basis.project(data)):
+        _, y, _ = coordinates_of(system, basis, given)
+        assert torch.allclose(basis.decode(y), trajectories(data, "state"))
+    assert system.through(basis).solver is system.solver
