@@ -59,13 +59,15 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
     """Header and tensors of a projection, or of a stack of them, for a sealed file.
 
     Raises:
-        InputError: `config` does not rebuild it, or `config` or `report` is not JSON.
+        InputError: `config` does not rebuild it, `config` or `report` is not JSON, or numbers in half precision.
     """
     cls, found = type(projection), method_named(projection.name)
     if found is None or found.__qualname__ != cls.__qualname__:
         got, fix = f"{projection.name!r}, which is another's", f"set {cls.__name__}.name"
         raise InputError("projection", expected=f"{cls.__name__} with a name of its own", got=got, fix=fix)
     tensors = {name: tensor.detach().cpu() for name, tensor in projection.state_dict().items()}
+    if fault := _precision(cls, tensors):
+        raise InputError("projection", expected="one in float32 or float64", got=fault, fix="save projection.float()")
     if projection.basis is not None:
         tensors |= {f"{BASIS}{name}": tensor for name, tensor in bases.packed(projection.basis)[1].items()}
     header = {
@@ -129,12 +131,18 @@ def _check_sizes(method: type[Projection], header: Header, tensors: Tensors) -> 
     elif seeds is not None and seeds > max(map(len, tensors.values())):
         raise ValueError(f"{seeds} seeds, and no tensor with as many")
     _check_report(header["report"], seeds)
-    kinds = {tensor.dtype for name, tensor in tensors.items() if not name.startswith(BASIS)}
-    if issubclass(method, tuple(METHODS.values())) and (len(kinds) > 1 or not kinds <= {torch.float32, torch.float64}):
-        raise ValueError(f"numbers in {', '.join(map(str, kinds))}")
+    if fault := _precision(method, {name: t for name, t in tensors.items() if not name.startswith(BASIS)}):
+        raise ValueError(fault)
     for name, tensor in tensors.items():
         if name.startswith("normalization.") and name.endswith(POSITIVE) and not bool((tensor > 0).all()):
             raise ValueError(f"{name} is not positive")
+
+
+def _precision(method: type[Projection], tensors: Tensors) -> str:
+    """What is wrong with the precision of the tensors of a method of romkit, in words; nothing where all is well."""
+    kinds = {tensor.dtype for tensor in tensors.values()}
+    fits = len(kinds) == 1 and kinds <= {torch.float32, torch.float64}
+    return "" if fits or not issubclass(method, tuple(METHODS.values())) else f"numbers in {', '.join(map(str, kinds))}"
 
 
 def _normalization(header: Header, tensors: Tensors) -> Normalization:

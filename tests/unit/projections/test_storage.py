@@ -117,6 +117,14 @@ def test_a_projection_without_context(tmp_path):
         assert_same(model, load(save(model, tmp_path / "a")))
 
 
+def test_what_could_not_be_loaded_is_not_saved(tiny):
+    path, _ = tiny
+    before = path.read_bytes()
+    with pytest.raises(InputError, match="projection: expected one in float32 or float64"):
+        save(load(path).half(), path)
+    assert path.read_bytes() == before
+
+
 def test_equal_projections_make_equal_files_and_no_generator_moves(tiny, tmp_path):
     path, _ = tiny
     before = torch.get_rng_state()
