@@ -99,7 +99,8 @@ def differentiated_samples(
         degree: of the polynomial in the window; by default likewise.
 
     Raises:
-        InputError: the order is neither 1 nor 2, or `differentiate` refuses the times or its settings.
+        InputError: the order is neither 1 nor 2, a context that moves, or `differentiate` refuses the times or its
+            settings.
 
     Example:
         >>> import romkit
@@ -111,6 +112,9 @@ def differentiated_samples(
         (torch.Size([100, 2]), 1)
     """
     check_states(data)
+    if context_matrix(data).ndim == 3:  # ż has a part D_cρ ċ then, which is none of the law's
+        expected, fix = "velocities beside a context that moves", "add them: romkit.data.with_velocity(data)"
+        raise InputError("data", expected=expected, got="none", fix=fix)
     P = _operator(projection, data)
     with torch.no_grad():
         z = P.encode(_variable(data, "state", P))
@@ -243,7 +247,7 @@ def _variable(data: xr.Dataset, name: str, P: ProjectionOperator) -> Tensor:
     """(C, T, n), with a leading axis of size 1 where the operator has seeds."""
     fix = "differentiated_samples works from states alone" if name == "velocity" else "add it"
     x = trajectories(data, name, fix=fix).to(P.context)
-    return x if P.context.ndim == 2 else x.unsqueeze(0)
+    return x if P.context.ndim == context_matrix(data).ndim else x.unsqueeze(0)
 
 
 def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 
 import romkit
 from romkit.errors import InputError
-from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin
+from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin, SINDy
 from romkit.metrics import nrmse
 from romkit.problem import ConstantPath, FirstOrder
 from romkit.projections import MovingPath
@@ -212,3 +212,10 @@ def test_a_ramp_is_followed_as_a_constant_context_is_but_only_with_the_extra_ter
         assert followed(plain, with_term) < 1.5 * static
         assert followed(turning, with_term) == pytest.approx(followed(plain, with_term), rel=0.03)
         assert followed(turning, without_term) > 20 * static
+
+
+def test_laws_are_fitted_to_data_whose_context_moves(ncae):
+    data = romkit.simulate(romkit.systems.Lorenz96(transient=0.0), F=lambda t: 3.15 + 0.01 * t, duration=0.5, dt=0.01)
+    assert SINDy(degree=1, threshold=0.0).fit(ncae, data).samples == 51
+    with pytest.raises(InputError, match="data: expected velocities beside a context that moves, got none"):
+        SINDy().fit(ncae, data.drop_vars("velocity"))
