@@ -92,16 +92,20 @@ class SystemThroughBasis(System):
         by a random sketch, whose tensors are computed at the first call (error about an eighth); else from the rows.
 
         Args:
-            data: a run, of states or of coordinates.
+            data: a run, of states or of coordinates, or a forecast.
 
         Returns:
-            (trajectory, time), from 0 to 1.
+            (trajectory, time), or (time,) of a run without trajectories, from 0 to 1.
 
         Raises:
             InputError: data of another system or grid.
 
         Source: Halko, Martinsson, Tropp (2011), section 4.3, for lengths by random combinations.
         """
+        if "trajectory" not in data.dims:
+            given = {name: ("trajectory", data[name].values.reshape(1)) for name in self.context_names if name in data}
+            whole = data.expand_dims("trajectory").assign_coords(given)
+            return self.unresolved(whole).isel(trajectory=0)
         with torch.no_grad():
             shares = self._unresolved(*coordinates_of(self.full, self.basis, data))
         named = {"units": "1", "long_name": "share of the velocity outside of the subspace"}

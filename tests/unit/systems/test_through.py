@@ -164,6 +164,10 @@ def test_runs_of_reduced_models_have_an_unresolved_share():
     share = through.unresolved(run)
     assert dict(share.sizes) == {"trajectory": 3, "time": 100}
     assert share.F.values.tolist() == [3.0, 3.2, 3.4]
+    given = {"initial_state": data.state.values[0, 0], "duration": 0.2, "dt": 0.01, "F": 3.0}
+    alone = through.unresolved(romkit.forecast(model, **given, system=system))
+    assert alone.dims == ("time",)
+    assert alone.values[:20] == pytest.approx(share.values[0, :20])
     with pytest.raises(InputError, match="data: expected the context of lorenz96"):
         through.unresolved(run.drop_vars("F"))
 
