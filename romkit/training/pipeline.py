@@ -3,6 +3,7 @@
 So a run can be resumed at any epoch, and a seed sees the same data alone as in a stack.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -24,9 +25,10 @@ class Batch(NamedTuple):
     @classmethod
     def from_dataset(cls, data: xr.Dataset, normalization: Normalization, every: int) -> "Batch":
         """Each `every`-th snapshot (N, ...) of a dataset."""
-        state, velocity, context = (tensor.to(normalization.state_scale) for tensor in snapshots(data, every=every))
-        velocity = velocity / normalization.state_scale
-        return cls(normalization.normalise(state), velocity, normalization.normalise_context(context))
+        state, velocity, context = (tensor.double() for tensor in snapshots(data, every=every))
+        exact = copy.deepcopy(normalization).double()  # in float32 a large mean would swallow what varies about it
+        parts = (exact.normalise(state), exact.normalise_tangent(velocity), exact.normalise_context(context))
+        return cls(*(part.to(normalization.state_scale) for part in parts))
 
 
 class ExtendedBatch(NamedTuple):
