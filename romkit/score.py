@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
 from romkit import checks
 from romkit.boundary import checked
-from romkit.data import DIMS, times_of, trajectories
+from romkit.data import DIMS, context_names, times_of, trajectories
 from romkit.data.layout import component_names
 from romkit.data.matching import check_components
 from romkit.errors import InputError
@@ -50,6 +51,7 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
     if "time" in reduced.coords and not torch.allclose(times_of(reduced), times):
         fix = "follow this very truth"
         raise InputError("reduced", expected="the times of the truth", got="as many others", fix=fix)
+    _check_contexts(truth, reduced)
     reduced = reduced.assign(state=reduced["state"].transpose(..., *DIMS))
     check_components("reduced", reduced, component_names(truth))
     lead, size = reduced["state"].dims[:-2], truth.sizes["component"]
@@ -66,6 +68,15 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
         },
         coords={"time": truth["time"]},
     )
+
+
+def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
+    """Raise InputError where both say at which contexts they are, and these differ, as in another order."""
+    for name in {*context_names(truth)} & {*reduced.coords}:
+        own, given = truth[name].values, reduced[name].values
+        if own.shape == given.shape and not np.allclose(own, given, rtol=1e-6, equal_nan=True):
+            fix = "follow this very truth, in its order"
+            raise InputError("reduced", expected=f"the {name} of the truth", got=checks.shown(given.tolist()), fix=fix)
 
 
 def _measured(error: Callable[..., Tensor], truth: Tensor, reduced: Tensor, std: Tensor) -> Tensor:

@@ -246,3 +246,10 @@ def test_a_state_with_as_many_components_as_latents_is_a_full_one():
     pod = romkit.fit("pod", data, latent_dim=4)
     run = romkit.forecast(pod, system=system, initial_state=data.state.values[0, 0], duration=0.1, dt=0.05, F=3.14)
     assert np.allclose(run.state[0], data.state[0, 0])
+
+
+def test_trajectories_in_another_order_are_refused():
+    truth = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+    reduced = romkit.follow(romkit.load("ncae-lorenz96"), truth)
+    with pytest.raises(InputError, match=r"reduced: expected the F of the truth, got \[3.18, 3.14\]"):
+        romkit.score(truth, reduced.isel(trajectory=[1, 0]))
