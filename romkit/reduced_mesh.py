@@ -18,6 +18,7 @@ from romkit.display import Display
 from romkit.engine.threads import one_thread
 from romkit.errors import InputError
 from romkit.integrators import Galerkin
+from romkit.integrators.base import T0
 from romkit.integrators.cubature import cubature
 from romkit.integrators.lspg import Trapezoidal
 from romkit.integrators.trust import TrustRegion
@@ -28,8 +29,6 @@ from romkit.systems.rates import training_data
 from romkit.systems.sampled import gives_rows
 from romkit.systems.through import check_fits
 from romkit.types import Dual, OperatorPath, ProjectionOperator
-
-T0 = torch.zeros((), dtype=torch.float64)
 
 SNAPSHOTS = 100
 """Training snapshots at which sums over rows are compared, evenly out of all."""

@@ -4,6 +4,6 @@ from romkit.bases.base import Basis, check_size
 from romkit.bases.decomposition import Decomposition, decompose
 from romkit.bases.merging import merge
 from romkit.bases.of_data import basis
-from romkit.bases.weights import Weight, root_of, weigher
+from romkit.bases.weights import Weight, weigher
 
-__all__ = ["Basis", "Decomposition", "Weight", "basis", "check_size", "decompose", "merge", "root_of", "weigher"]
+__all__ = ["Basis", "Decomposition", "Weight", "basis", "check_size", "decompose", "merge", "weigher"]

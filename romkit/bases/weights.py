@@ -42,18 +42,11 @@ def weigher(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
     return lambda u: values.to(u).unsqueeze(-1) * u
 
 
-@checked
-def root_of(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
+def root_of(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
     """u (n, k) -> S u with S Sᵀ = W, in float64: random vectors become ones whose covariance is W.
 
     Raises:
         InputError: as `weigher`.
-
-    Example:
-        >>> import torch
-        >>> from romkit.bases import root_of
-        >>> root_of([1.0, 4.0, 9.0], 3)(torch.ones(3, 1)).flatten()
-        tensor([1., 2., 3.])
     """
     if not sparse.issparse(weight):
         return weigher(None if weight is None else np.sqrt(np.asarray(weight, dtype=np.float64)), n)

@@ -7,7 +7,8 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.bases import Basis, root_of, weigher
+from romkit.bases import Basis, weigher
+from romkit.bases.weights import root_of
 from romkit.boundary import checked
 from romkit.broadcast import align
 from romkit.data.context import varies

@@ -43,7 +43,6 @@ CALLS = {
     "bases.check_size": lambda: {"basis": world()["subspace"]},
     "bases.decompose": lambda: {"x": torch.rand(5, 4, dtype=T64), "rank": 2},
     "bases.merge": lambda: {"parts": [world()["subspace"]] * 2, "counts": [5, 7], "rank": 1},
-    "bases.root_of": lambda: {"weight": torch.ones(4), "n": 4},
     "bases.weigher": lambda: {"weight": torch.ones(4), "n": 4},
     "basis": lambda: {"rank": 2},
     "bootstrap": lambda: {"law": sindy.SINDy(degree=1, threshold=0.0), "members": 2},

@@ -9,7 +9,8 @@ from scipy import sparse
 
 import romkit
 from romkit.arrays import pairs
-from romkit.bases import Basis, root_of, weigher
+from romkit.bases import Basis, weigher
+from romkit.bases.weights import root_of
 from romkit.data import context_matrix, trajectories
 from romkit.errors import InputError
 from romkit.systems import Lorenz96, System
