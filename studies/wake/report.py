@@ -8,6 +8,7 @@ import numpy as np
 
 from romkit.files import atomic
 from studies.markdown import table
+from studies.wake.benchmark import PUBLISHED
 from studies.wake.reduced import LENGTH
 
 HERE = Path(__file__).parent
@@ -23,10 +24,13 @@ HEAD = (
 
 def page(results: dict[str, dict]) -> str:
     """The page."""
-    full, models = results["full"], {name: found for name, found in results.items() if name != "full"}
+    full, meshes = results["full"], [found for found in results.values() if "mesh" in found]
+    models = {name: found for name, found in results.items() if name != "full" and "mesh" not in found}
     return "\n".join(
         [
             "# Results\n\nWritten by report.py from results.json; the README beside says what is measured and how.",
+            "## The full model at Re = 100\n\nOver its last 5 s; beside it the ranges of Schäfer and Turek (1996).\n",
+            table(("mesh", "n", "step, s", *PUBLISHED, "CPU seconds"), list(_benchmark(meshes))),
             "## The full model at the unseen Reynolds numbers\n",
             table(("", *(f"{re:g}" for re in full["Re"])), list(_truth(full))),
             f"Critical Reynolds number {full['critical']:.2f}.\n",
@@ -37,6 +41,13 @@ def page(results: dict[str, dict]) -> str:
             _provenance(full),
         ]
     )
+
+
+def _benchmark(meshes: list[dict]) -> Iterator[list[str]]:
+    for found in sorted(meshes, key=lambda found: found["n"]):
+        values = (f"{found[name]:.4f}" for name in PUBLISHED)
+        yield [found["mesh"], str(found["n"]), f"{found['step']:g}", *values, f"{found['CPU seconds']:.0f}"]
+    yield ["published", "", "", *(f"{low:g} to {high:g}" for low, high in PUBLISHED.values()), ""]
 
 
 def _truth(full: dict) -> Iterator[list[str]]:

@@ -18,6 +18,7 @@ from romkit.integrators import Galerkin, SINDy
 from romkit.projections import Projection, unstack
 from romkit.systems import CylinderWake, System
 from studies.pieces import Numbers, complete
+from studies.wake.benchmark import at_hundred
 from studies.wake.data import BASIS, COORDINATES, FOLDER, TRAIN, UNSEEN
 from studies.wake.drag_lift import DragLift
 from studies.wake.reduced import Reduced, behind, cycle, linear, measured
@@ -125,6 +126,9 @@ def _parameters(model: Projection) -> int:
 
 
 PIECES: dict[str, Callable[[], Numbers]] = {
+    "Re = 100, coarse mesh": lambda: at_hundred("coarse"),
+    "Re = 100, standard mesh": lambda: at_hundred("standard"),
+    "Re = 100, fine mesh": lambda: at_hundred("fine"),
     "full": full,
     "POD-Galerkin, 32 modes": lambda: pod(32),
     "POD-Galerkin, 64 modes": lambda: pod(64),

@@ -62,8 +62,7 @@ class CylinderWake(System):
         duration: length of the recorded trajectories.
 
     What you should see: a steady wake up to Re of about 50, above it a street of vortices with a Strouhal number that
-    rises from 0.27 to 0.31. At Re = 100 on the standard mesh: drag up to 3.223, lift up to 0.998, Strouhal number
-    0.300.
+    rises from 0.27 to 0.31. Drag, lift and Strouhal number at Re = 100 on each mesh are in studies/wake/RESULTS.md.
     Source: Schäfer, Turek (1996), Benchmark computations of laminar flow around a cylinder.
 
     Example:
