@@ -13,6 +13,7 @@ from romkit.data import check_states
 from romkit.ensemble.base import Ensemble
 from romkit.errors import InputError
 from romkit.integrators import Estimator, LatentSamples, LearnedField
+from romkit.integrators.samples import SAMPLED
 from romkit.projections import Projection, stack
 
 T = TypeVar("T")
@@ -77,7 +78,7 @@ def _fitted(law: Estimator, samples: LatentSamples, drawn: np.ndarray, seed: See
     several = [_resampled(samples, torch.from_numpy(draw)) for draw in drawn]
     if not bool(samples.observed.all()):
         return stacked([law.fit_samples(each.scaled(), seed=seed) for each in several])
-    parts = {part: torch.stack([getattr(each, part) for each in several]) for part in ("inputs", "targets", "context")}
+    parts = {part: torch.stack([getattr(each, part) for each in several]) for part in SAMPLED}
     return law.fit_samples(replace(samples, **parts).scaled(), seed=seed)
 
 
@@ -85,7 +86,7 @@ def _resampled(samples: LatentSamples, draw: Tensor) -> LatentSamples:
     """The trajectories of these numbers."""
     T = len(samples.times)
     rows = (draw.unsqueeze(-1) * T + torch.arange(T)).flatten()
-    parts = {part: getattr(samples, part)[..., rows, :] for part in ("inputs", "targets", "context")}
+    parts = {part: getattr(samples, part)[..., rows, :] for part in SAMPLED}
     return replace(samples, **parts)
 
 

@@ -87,18 +87,20 @@ class DMD(Estimator):
         step = _interval(samples)
         basis = Basis(Polynomial(1), Polynomial(1), samples.variables, samples.parameters)
         lead, m = samples.targets.shape[:-2], samples.targets.shape[-1]
-        w = basis.variables.on(samples.inputs.double())(samples.inputs.double())
+        w, drift = basis.scaled(samples.inputs, samples.drift)
+        half = torch.nn.functional.pad(step / 2 * drift, (0, w.shape[-1] - m))
         c = basis.context.on(samples.context.double())(samples.context.double())
-        paths = [x.unflatten(-2, (-1, len(samples.times))) for x in (w, c.expand(*lead, *c.shape[-2:]))]
+        paths = [x.unflatten(-2, (-1, len(samples.times))) for x in (w, half, c.expand(*lead, *c.shape[-2:]))]
         problems = zip(*(x.reshape(math.prod(lead), *x.shape[-3:]) for x in paths), strict=True)
         return equation(LinearModel, samples, basis, joined([self._one(*pair, step, m) for pair in problems]))
 
-    def _one(self, w: Tensor, c: Tensor, step: float, m: int) -> tuple[Tensor, Tensor, Tensor]:
+    def _one(self, w: Tensor, half: Tensor, c: Tensor, step: float, m: int) -> tuple[Tensor, Tensor, Tensor]:
         """Coefficients (K, m), condition (), and residual (m,) of a step, relative to the step itself.
 
-        From scaled states w (C, T, d) and contexts c (C, T, p).
+        From scaled states w (C, T, d), their drift in half a step (C, T, d), and contexts c (C, T, p). The drift,
+        which is no part of the law, enters by the trapezoidal rule.
         """
-        before, after = (x.flatten(0, 1) for x in (w[:, :-1], w[:, 1:]))
+        before, after = (x.flatten(0, 1) for x in ((w + half)[:, :-1], (w - half)[:, 1:]))
         inputs = torch.cat([c.new_ones(*c.shape[:-1], 1), c], dim=-1)[:, :-1].flatten(0, 1)
         known = torch.cat([before, inputs], dim=-1)
         there = torch.cat([known, after], dim=-1).isfinite().all(-1)

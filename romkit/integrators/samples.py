@@ -12,6 +12,9 @@ from romkit.boundary import Mask, checked
 from romkit.errors import InputError
 from romkit.integrators.scaling import Scaling
 
+SAMPLED = ("inputs", "targets", "context", "drift")
+"""What has a row for each sample."""
+
 
 @checked
 @dataclass(frozen=True, eq=False)
@@ -24,6 +27,7 @@ class LatentSamples:
         inputs: z (..., N, m), or (z, ż) (..., N, 2m).
         targets: ż or z̈ (..., N, m).
         context: (..., N, p) in physical units; an axis of size 1 where problems share it.
+        drift: D_cρ ċ (..., N, m), no part of the law: how z moves with a context that moves while the state stays.
         variables: names of the inputs and how they enter the terms.
         parameters: names of the context parameters and how they enter the terms.
         source: where the samples came from, in words.
@@ -46,6 +50,7 @@ class LatentSamples:
     inputs: Tensor
     targets: Tensor
     context: Tensor
+    drift: Tensor
     variables: Scaling
     parameters: Scaling
     source: str
@@ -63,7 +68,8 @@ class LatentSamples:
             context: (..., N, p), or (N, p) for all problems; with `times` (..., C, T, p), or (C, p).
             **labels: `names` of the latent coordinates, z0, z1, ... by default; `parameters`, names of the context
                 parameters or their Scaling, c0, c1, ... by default; `times` (T,); `control_names`, of the last
-                parameters that are inputs; and `source`, in words.
+                parameters that are inputs; `drift`, as z, of trajectories whose context moves, zero by default; and
+                `source`, in words.
 
         Raises:
             InputError: shapes that do not match, infinite values, or none that is complete.
@@ -81,10 +87,8 @@ class LatentSamples:
     @property
     def observed(self) -> Tensor:
         """(N,) which samples are complete, in every problem."""
-        rows = (
-            part.isfinite().all(-1).reshape(-1, len(self)).all(0) for part in (self.inputs, self.targets, self.context)
-        )
-        return functools.reduce(torch.logical_and, rows)
+        parts = (getattr(self, part) for part in SAMPLED)
+        return functools.reduce(torch.logical_and, (x.isfinite().all(-1).reshape(-1, len(self)).all(0) for x in parts))
 
     def complete(self) -> "LatentSamples":
         """The samples without missing ones, which are trajectories no more; the same where none is missing."""
@@ -109,7 +113,7 @@ class LatentSamples:
     @checked
     def only(self, rows: Mask) -> "LatentSamples":
         """Some of the samples, by a mask (N,), which are trajectories no more."""
-        parts = {part: getattr(self, part)[..., rows, :] for part in ("inputs", "targets", "context")}
+        parts = {part: getattr(self, part)[..., rows, :] for part in SAMPLED}
         return replace(self, **parts, times=None)
 
     def __len__(self) -> int:
@@ -122,7 +126,7 @@ class LatentSamples:
             fix = "join samples of one projection, and scale them afterwards"
             raise InputError("samples", expected=f"{mine} with the same scaling", got=str(theirs), fix=fix)
         source = self.source if other.source == self.source else f"{self.source}; and {other.source}"
-        pairs = {part: (getattr(self, part), getattr(other, part)) for part in ("inputs", "targets", "context")}
+        pairs = {part: (getattr(self, part), getattr(other, part)) for part in SAMPLED}
         joined = {part: torch.cat(pair, dim=-2) for part, pair in pairs.items()}
         return replace(self, **joined, source=source, times=None)
 
@@ -140,12 +144,14 @@ class LatentSamples:
         times: object = None,
         source: str = "given latent states and rates",
         control_names: Sequence[str] = (),
+        drift: object = None,
     ) -> "LatentSamples":
         z, *rates = _states(given)
+        moved = z.new_zeros(()).expand_as(z) if drift is None else _states({"z": z, "drift": drift})[1]
         times = None if times is None else _times(times, z)
         c = _context(context, z, trajectories=times is not None)
         if times is not None:
-            z, *rates = (x.flatten(-3, -2) for x in (z, *rates))
+            z, moved, *rates = (x.flatten(-3, -2) for x in (z, moved, *rates))
         names = tuple(f"z{k}" for k in range(z.shape[-1])) if names is None else tuple(names)
         if len(names) != z.shape[-1]:
             expected = f"{z.shape[-1]} names, one per latent"
@@ -161,12 +167,12 @@ class LatentSamples:
             raise InputError("names", expected="names unlike the context's", got=str(names), fix="rename the latents")
         variables = Scaling.none(names + tuple(f"{name}'" for name in names) * (len(rates) - 1))
         inputs = torch.cat([z, *rates[:-1]], dim=-1)
-        return cls(inputs, rates[-1], c, variables, parameters, source, times, tuple(control_names))
+        return cls(inputs, rates[-1], c, moved, variables, parameters, source, times, tuple(control_names))
 
 
 def _known(labels: dict[str, object]) -> dict[str, object]:
     for name in labels:
-        checks.one_of("labels", name, ("names", "parameters", "times", "source", "control_names"))
+        checks.one_of("labels", name, ("names", "parameters", "times", "source", "control_names", "drift"))
     return labels
 
 

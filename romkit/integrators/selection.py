@@ -2,7 +2,7 @@
 
 import itertools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING
 
@@ -97,13 +97,14 @@ def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
     Missing samples do not count; a trajectory without a first state has NaN.
     """
     m, times = samples.targets.shape[-1], samples.times
-    truth, context = (x.unflatten(-2, (-1, len(times))) for x in (samples.inputs.double(), samples.context.double()))
-    at = _contexts(context, times)
+    parts = (samples.inputs, samples.context, samples.drift)
+    truth, context, drift = (x.double().unflatten(-2, (-1, len(times))) for x in parts)
+    at, drifting = _between(context, times), _between(drift, times)
     moving = not bool((context == context[..., :1, :]).all())
     fixed = None if moving else law.right_hand_side(context[..., 0, :])
 
     def field(t: Tensor, w: Tensor) -> Tensor:
-        rate = (law.right_hand_side(at(t)) if fixed is None else fixed)(w)
+        rate = fixed(w) if fixed is not None else law.right_hand_side(at(t))(w) + drifting(t)
         return rate if law.order == 1 else torch.cat([w[..., m:], rate], dim=-1)
 
     with torch.no_grad():
@@ -116,14 +117,14 @@ def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
     return apart.nan_to_num(nan=LOST).clamp(max=LOST).masked_fill(missing, torch.nan).nanmean(-1)
 
 
-def _contexts(context: Tensor, times: Tensor):
-    """c(t) (..., C, p), linear between the times."""
+def _between(values: Tensor, times: Tensor) -> Callable[[Tensor], Tensor]:
+    """t -> (..., C, k), linear between values (..., C, T, k) at the times."""
     span = times - times[0]
 
     def at(t: Tensor) -> Tensor:
         k = int(torch.searchsorted(span, t.double(), right=True).clamp(1, len(span) - 1))
         share = ((t - span[k - 1]) / (span[k] - span[k - 1])).clamp(0, 1)
-        return torch.lerp(context[..., k - 1, :], context[..., k, :], share.to(context))
+        return torch.lerp(values[..., k - 1, :], values[..., k, :], share.to(values))
 
     return at
 

@@ -21,6 +21,7 @@ from romkit.data import (
     check_dataset,
     check_states,
     context_matrix,
+    context_names,
     control_matrix,
     control_names,
     pieces,
@@ -36,6 +37,9 @@ from romkit.integrators.samples import LatentSamples
 from romkit.integrators.scaling import Scaling
 from romkit.problem import ConstantPath, Problem
 from romkit.types import OperatorPath, ProjectionOperator
+
+NUDGE = 1e-3
+"""In time steps, by which the context is moved to see how encoded states move with it."""
 
 
 @runtime_checkable
@@ -74,7 +78,7 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
     with torch.no_grad():
         z, dz = P.encode_jvp(x, v)
         if "acceleration" not in data:
-            return _samples(data, z, dz, source="encoded data, rate Dρ(x) ẋ")
+            return _samples(data, z, dz, source="encoded data, rate Dρ(x) ẋ", drift=_drift(projection, data, x))
         curvature = torch.func.jvp(lambda q: P.encode_jvp(q, v).tangent, (x,), (v,))[1]
         ddz = P.encode_jvp(x, _variable(data, "acceleration", P)).tangent + curvature
         return _samples(data, z, dz, ddz, source="encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)")
@@ -99,8 +103,8 @@ def differentiated_samples(
         degree: of the polynomial in the window; by default likewise.
 
     Raises:
-        InputError: the order is neither 1 nor 2, a context that moves, or `differentiate` refuses the times or its
-            settings.
+        InputError: the order is neither 1 nor 2, `differentiate` refuses the times or its settings, or order 2 with a
+            context that moves.
 
     Example:
         >>> import romkit
@@ -112,18 +116,20 @@ def differentiated_samples(
         (torch.Size([100, 2]), 1)
     """
     check_states(data)
-    if context_matrix(data).ndim == 3:  # ż has a part D_cρ ċ then, which is none of the law's
-        expected, fix = "velocities beside a context that moves", "add them: romkit.data.with_velocity(data)"
-        raise InputError("data", expected=expected, got="none", fix=fix)
     P = _operator(projection, data)
+    x = _variable(data, "state", P)
     with torch.no_grad():
-        z = P.encode(_variable(data, "state", P))
+        z, drift = P.encode(x), _drift(projection, data, x)
+    if order == 2 and drift is not None:
+        expected, fix = "a context that stays for a law of order 2", "take order=1"
+        raise InputError("data", expected=expected, got="one that moves", fix=fix)
     times = times_of(data)
     best = smoothest(*_stretches(z))
     window, degree = window or best.window, degree or best.degree
     rates = [_by_stretches(z, times, order=k, window=window, degree=degree) for k in range(1, order + 1)]
+    rates = rates if drift is None else [rates[0] - drift]
     source = f"encoded data, rates by differentiation (window {window}, degree {degree})"
-    return _samples(data, z, *rates, source=source)
+    return _samples(data, z, *rates, source=source, drift=drift)
 
 
 def _stretches(z: Tensor) -> tuple[np.ndarray, np.ndarray]:
@@ -250,6 +256,22 @@ def _variable(data: xr.Dataset, name: str, P: ProjectionOperator) -> Tensor:
     return x if P.context.ndim == context_matrix(data).ndim else x.unsqueeze(0)
 
 
+def _drift(projection: ProjectionFamily, data: xr.Dataset, x: Tensor) -> Tensor | None:
+    """D_cρ ċ (..., C, T, m) at states x (..., C, T, n), by differences; None where no context moves."""
+    times = data["time"]
+    moving = {name: data[name] for name in context_names(data) if "time" in data[name].dims and len(times) > 1}
+    if not moving:
+        return None
+    step = NUDGE * float(times.diff("time").min())
+    rates = {name: c.differentiate("time", edge_order=1 + (len(times) > 2)) for name, c in moving.items()}
+
+    def nudged(by: float) -> Tensor:
+        there = {name: c.copy(data=c + by * rates[name]) for name, c in moving.items()}
+        return _operator(projection, data.assign_coords(there)).encode(x)
+
+    return (nudged(step) - nudged(-step)) / (2 * step)
+
+
 def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
     rows = z.flatten(-3, -2)
     there = rows.isfinite().all(-1).reshape(-1, rows.shape[-2]).all(0)  # the others are missing
@@ -257,14 +279,14 @@ def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
     return z + spread * deviation * torch.randn(z.shape, generator=generator, dtype=z.dtype).to(z)
 
 
-def _samples(data: xr.Dataset, *values: Tensor, source: str) -> LatentSamples:
-    """Of z and ż, or of z, ż and z̈, each (..., C, T, m)."""
+def _samples(data: xr.Dataset, *values: Tensor, source: str, drift: Tensor | None = None) -> LatentSamples:
+    """Of z and ż, or of z, ż and z̈, each (..., C, T, m), and the drift of z."""
     make = LatentSamples.first_order if len(values) == 2 else LatentSamples.second_order
     transient = data.attrs.get("transient")
     discarded = "" if transient is None else f", transient of {float(transient):g} discarded"
     times, parameters = times_of(data), Scaling.of_context(data)
     context = torch.from_numpy(_parameters(data)).to(values[0])
-    labels = {"times": times, "parameters": parameters, "control_names": control_names(data)}
+    labels = {"times": times, "parameters": parameters, "control_names": control_names(data), "drift": drift}
     return make(*values, context, source=source + discarded, **labels)
 
 

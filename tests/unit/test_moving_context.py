@@ -3,10 +3,23 @@
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 
 import romkit
 from romkit.errors import InputError
-from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin, SINDy
+from romkit.integrators import (
+    DMD,
+    LSPG,
+    Galerkin,
+    LearnedField,
+    OperatorInference,
+    PetrovGalerkin,
+    SINDy,
+    WeakSINDy,
+    differentiated_samples,
+)
+from romkit.integrators.neural_ode.shooting import Shooting, make_paths
+from romkit.integrators.selection import rollout_error
 from romkit.metrics import nrmse
 from romkit.problem import ConstantPath, FirstOrder
 from romkit.projections import MovingPath
@@ -214,8 +227,75 @@ def test_a_ramp_is_followed_as_a_constant_context_is_but_only_with_the_extra_ter
         assert followed(turning, without_term) > 20 * static
 
 
+class Shifted:
+    """ρ(x; F) = x - F a of data of two components: their encoded states move with F, however the full ones move."""
+
+    latent_dim, a = 2, torch.tensor([1.0, -0.5], dtype=torch.float64)
+
+    def __call__(self, data):
+        self.context = torch.from_numpy(data.F.values).unsqueeze(-1)
+        return self
+
+    def double(self):
+        return self
+
+    def encode(self, x):
+        return x - self.context * self.a
+
+    def encode_jvp(self, x, v):
+        return Dual(self.encode(x), v)
+
+
+@pytest.fixture(scope="module")
+def shifted():
+    """ẋ = J (x - F(t) a), so that ż = J z beside the motion of the encoder."""
+    times = torch.linspace(0, 6, 121, dtype=torch.float64)
+
+    def rate(t, x):
+        return latent_truth(t, x - torch.sin(3 * t) * Shifted.a)
+
+    start = torch.tensor([[0.3, -0.2], [1.0, 0.5], [-0.6, 0.8]], dtype=torch.float64)
+    x = RK4(0.01)(rate, start, times).states
+    velocity = torch.stack([rate(t, x[:, k]) for k, t in enumerate(times)], dim=1)
+    dims = ("trajectory", "time", "component")
+    F = (dims[:2], torch.sin(3 * times).expand(3, -1).clone().numpy())
+    return xr.Dataset({"state": (dims, x.numpy()), "velocity": (dims, velocity.numpy())}, {"time": times, "F": F})
+
+
+LINEAR = {"degree": 1, "context_degree": 0}
+
+
+@pytest.mark.parametrize("velocity", [True, False])
+@pytest.mark.parametrize(
+    "law",
+    [SINDy(threshold=0.0, **LINEAR), WeakSINDy(threshold=0.0, **LINEAR), DMD(), OperatorInference(**LINEAR)],
+    ids=lambda law: type(law).__name__,
+)
+def test_a_law_knows_nothing_of_the_motion_that_comes_from_the_context(shifted, law, velocity):
+    fitted = law.fit(Shifted(), shifted if velocity else shifted.drop_vars("velocity"))
+    z, c = torch.eye(2, dtype=torch.float64), torch.zeros(2, 1, dtype=torch.float64)
+    assert torch.allclose(fitted.predict(z, c), latent_truth(None, z), atol=1e-2)
+    assert torch.allclose(fitted.predict(z, c + 1), latent_truth(None, z), atol=1e-2)
+
+
+def test_segments_and_held_out_rollouts_move_with_the_context(shifted):
+    class Truth(LearnedField):
+        order, latent_dim, context_names, scale = 1, 2, ("F",), torch.ones(1, 2, dtype=torch.float64)
+
+        def right_hand_side(self, c):
+            return lambda w: latent_truth(None, w)
+
+        def motion(self, c):
+            return latent_truth
+
+    samples = SINDy.samples(Shifted(), shifted)
+    assert rollout_error(Truth(), samples).max() < 1e-2
+    segments = Shooting.along(make_paths(samples), torch.tensor([1]), 8)
+    assert segments.error(Truth(), 50, 0.0, torch.Generator().manual_seed(0)).max() < 1e-5
+
+
 def test_laws_are_fitted_to_data_whose_context_moves(ncae):
     data = romkit.simulate(romkit.systems.Lorenz96(transient=0.0), F=lambda t: 3.15 + 0.01 * t, duration=0.5, dt=0.01)
     assert SINDy(degree=1, threshold=0.0).fit(ncae, data).samples == 51
-    with pytest.raises(InputError, match="data: expected velocities beside a context that moves, got none"):
-        SINDy().fit(ncae, data.drop_vars("velocity"))
+    with pytest.raises(InputError, match="data: expected a context that stays for a law of order 2"):
+        differentiated_samples(ncae, data, order=2)

@@ -103,7 +103,7 @@ def _initial_field(
     hidden: tuple[int, ...], samples: LatentSamples, paths: Paths, draw: torch.Generator
 ) -> NeuralODEModel:
     """A stack of fields with equal random weights and the scaling of each one's data."""
-    w, rates, c, _ = paths.complete()
+    w, rates, c, *_ = paths.complete()
     S, d, m = len(w), w.shape[-1], rates.shape[-1]
     sizes = (d + c.shape[-1], *hidden, m)
     shift, scale = w.mean((1, 2)), w.flatten(1, 2).std(1)

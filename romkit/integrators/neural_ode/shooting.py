@@ -1,5 +1,6 @@
 """What a neural ODE is trained on: the rates of the data, then segments of their trajectories that are shot at."""
 
+import functools
 from typing import NamedTuple
 
 import torch
@@ -18,7 +19,8 @@ another field, and a rollout at a shorter step drifts in phase: on Lorenz96 half
 
 
 class Paths(NamedTuple):
-    """Latent trajectories w (S, C, T, d), rates of the highest order (S, C, T, m), parameters (S or 1, C, T, p), dt.
+    """Latent trajectories w (S, C, T, d), rates of the highest order (S, C, T, m), parameters (S or 1, C, T, p), drift
+    (S, C, T, m) of z, and dt.
 
     NaN where samples are missing, in all S alike.
     """
@@ -26,12 +28,14 @@ class Paths(NamedTuple):
     states: Tensor
     rates: Tensor
     context: Tensor
+    drift: Tensor
     dt: float
 
     @property
     def observed(self) -> Tensor:
         """(C, T) whether a sample is complete."""
-        return (self.states.isfinite().all(-1) & self.rates.isfinite().all(-1)).all(0)
+        parts = (self.states, self.rates, self.context, self.drift)
+        return functools.reduce(torch.logical_and, (part.isfinite().all(-1).all(0) for part in parts))
 
     def complete(self) -> "Paths":
         """The samples as they are if none is missing, else those that are not, as one path (S, 1, N, ...)."""
@@ -53,11 +57,9 @@ def make_paths(samples: LatentSamples) -> Paths:
     steps = times.diff()
     if len(times) < 2 or bool((steps <= 0).any()) or not torch.allclose(steps, steps.mean(), rtol=1e-3):
         raise InputError("times", expected="equally spaced times", got=f"{len(times)} others", fix="resample the data")
-    parts = (
-        part if part.ndim == 3 else part.unsqueeze(0) for part in (samples.inputs, samples.targets, samples.context)
-    )
-    states, rates, context = (part.unflatten(1, (-1, len(times))) for part in parts)
-    return Paths(states, rates, context, steps.mean().item())
+    parts = (samples.inputs, samples.targets, samples.context, samples.drift)
+    stacked = (part if part.ndim == 3 else part.unsqueeze(0) for part in parts)
+    return Paths(*(part.unflatten(1, (-1, len(times))) for part in stacked), steps.mean().item())
 
 
 def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
@@ -105,7 +107,7 @@ class Shooting(NamedTuple):
 
     def error(self, field: NeuralODEModel, batch: int, noise: float, draw: torch.Generator) -> Tensor:
         """(S,) mean squared error along `batch` random segments, in standard deviations of w."""
-        w, _, c, dt = self.paths
+        w, _, c, drift, dt = self.paths
         S, *_, d = w.shape
         path, first = self._draw(batch, draw)
         index = first + self.strides.unsqueeze(-1) * torch.arange(self.length + 1).view(-1, 1, 1)
@@ -115,7 +117,8 @@ class Shooting(NamedTuple):
         step, ticks = dt * self.strides.view(-1, 1, 1), torch.arange(self.length + 1, dtype=w.dtype)
         if moves(c):
             parameters = c.expand(S, *c.shape[1:])[each, path, index]  # (length + 1, S, batch, p)
-            motion = lambda t, w: field.motion(_between(parameters, t))(t, w)  # noqa: E731
+            beside = torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))[each, path, index]
+            motion = lambda t, w: field.motion(_between(parameters, t))(t, w) + _between(beside, t)  # noqa: E731
         else:
             motion = field.motion(c[each if len(c) > 1 else each[:1], path, 0])
         reached = odeint(lambda t, w: step * motion(t, w), start, ticks)
@@ -161,7 +164,7 @@ def regression_error(
 
     `there` (K, 2) are path and number of the samples that are not missing, None for all.
     """
-    w, rates, c, _ = paths
+    w, rates, c, *_ = paths
     if there is None:
         path, k = (torch.randint(size, (batch,), generator=draw) for size in w.shape[1:3])
     else:

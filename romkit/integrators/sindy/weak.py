@@ -25,11 +25,11 @@ class WeakSINDy(SINDy):
 
     Integration by parts over windows of time, with a test function φ that vanishes at their ends, makes of ż = g(z, c)
 
-        - ∫ φ' z dt = Σₖ ξₖ ∫ φ θₖ(z, c) dt,        φ = (1 - s²)^p,  s in [-1, 1],
+        - ∫ φ' z dt - ∫ φ d dt = Σₖ ξₖ ∫ φ θₖ(z, c) dt,        φ = (1 - s²)^p,  s in [-1, 1],
 
-    one equation for each window, solved for ξ as `SINDy` does. Integrals are exact for what is linear between samples,
-    so samples need not be evenly spaced, and windows in which one is missing are left out. In second order, ż of the
-    samples takes the place of z on the left.
+    with the drift d of a context that moves (see `LatentSamples`): one equation for each window, solved for ξ as
+    `SINDy` does. Integrals are exact for what is linear between samples, so samples need not be evenly spaced, and
+    windows in which one is missing are left out. In second order, ż of the samples takes the place of z on the left.
 
     Args:
         windows: for each trajectory, evenly spread; they overlap.
@@ -62,12 +62,13 @@ class WeakSINDy(SINDy):
         times = _times(samples)
         spans = spread_windows(times, self.width or default_width(samples), self.windows)
         within, across = weak_weights(times, spans, self.smoothness)
-        z, _ = basis.scaled(samples.inputs, samples.targets)
+        z, drift = basis.scaled(samples.inputs, samples.drift)
         terms = torch.stack(torch.broadcast_tensors(*basis.terms_of_scaled(z, samples.context)), dim=-1)
         m = samples.targets.shape[-1]
-        whole = _whole(torch.cat([terms, z], dim=-1), spans, len(times))
-        by_trajectory = [x.nan_to_num(nan=0.0).unflatten(-2, (-1, len(times))) for x in (terms, z[..., -m:])]
-        columns = [weights @ x for weights, x in zip((within, -across), by_trajectory, strict=True)]
+        known = (terms, z[..., -m:], drift)
+        whole = _whole(torch.cat(known, dim=-1), spans, len(times))
+        theta, z, drift = (x.nan_to_num(nan=0.0).unflatten(-2, (-1, len(times))) for x in known)
+        columns = [within @ theta, -across @ z - within @ drift]
         scale = within.sum(-1).mean()  # so that a row weighs as much as a sample
         rows = torch.cat(columns, dim=-1).flatten(-3, -2)[..., whole, :] / scale
         rows = rows.unsqueeze(0) if rows.ndim == 2 else rows.flatten(0, -3)
