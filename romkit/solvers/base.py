@@ -114,6 +114,8 @@ class Solver(Hooks, abc.ABC):
         """
         arrays.axes("y0", y0, "d")
         times_as_y, started = times.to(y0), time.perf_counter()
+        if 0 in y0.shape:  # no members: not every library can do nothing
+            return Solution(times, *scored(y0.expand(len(times), *y0.shape), 0.0), cost_of(self, "torch", 0.0, 0.0))
         run, name = self.prepare(field, y0, times_as_y, engine, label)
         prepared = time.perf_counter()
         states = run(y0, times_as_y)

@@ -1,7 +1,7 @@
 """Implicit solvers of SciPy behind romkit's signature, for stiff equations."""
 
-import contextlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,10 +20,10 @@ from romkit.types import Field
 @checked
 @dataclass(frozen=True)
 class SciPy(Solver):
-    """`scipy.integrate.solve_ivp`, one member after the other, with steps of its own between the output times.
+    """The solvers of `scipy.integrate`, one member after the other, with steps of its own between the output times.
 
-    BDF, Radau and LSODA are implicit, for stiff equations; Jacobians are finite differences of the field. A member of
-    BDF or Radau with one that is not finite is NaN from the start on.
+    BDF, Radau and LSODA are implicit, for stiff equations; Jacobians are finite differences of the field, and a member of
+    BDF or Radau is lost where one is not finite.
 
     Args:
         method: one of `METHODS`.
@@ -66,8 +66,6 @@ class SciPy(Solver):
 
     def _member(self, field: Field, y0: Tensor, k: int, times: Tensor) -> Tensor:
         """(T, d) states of one member in float64, NaN from where it is lost."""
-        from scipy.integrate import solve_ivp  # slow to import, and seldom needed
-
         batch = y0.detach().double().reshape(-1, y0.shape[-1]).clone()
 
         def alone(t: float, y: np.ndarray) -> np.ndarray:
@@ -77,19 +75,29 @@ class SciPy(Solver):
                 rate = field(torch.tensor(t, dtype=torch.float64), batch.reshape(y0.shape))
             return rate.double().reshape(batch.shape)[k].numpy()
 
-        def leaves(t: float, y: np.ndarray) -> float:
-            return self.divergence_threshold - np.abs(y).max()
-
-        leaves.terminal = True
-        found, start, span = (
-            np.full((len(times), y0.shape[-1]), math.nan),
-            batch[k].numpy().copy(),
-            times.double().numpy(),
-        )
+        span, start = times.double().numpy(), batch[k].numpy().copy()
+        found = np.full((len(span), len(start)), math.nan)
         found[0] = start
         if len(span) > 1 and np.isfinite(start).all() and np.isfinite(alone(span[0], start)).all():
-            settings = {"method": self.method, "rtol": self.rtol, "atol": self.atol, "events": leaves}
-            with np.errstate(all="ignore"), contextlib.suppress(ValueError):  # a Jacobian that is not finite
-                reached = solve_ivp(alone, (span[0], span[-1]), start, t_eval=span, **settings)
-                found[: len(reached.t)] = np.reshape(reached.y, (len(start), -1)).T
+            with np.errstate(all="ignore"):
+                self._fill(found, alone, span)
         return torch.from_numpy(found)
+
+    def _fill(self, found: np.ndarray, field: Callable[[float, np.ndarray], np.ndarray], span: np.ndarray) -> None:
+        """Write the states at the times `span` (T,) into `found` (T, d), which has the first, until the member is lost."""
+        from scipy import integrate  # slow to import, and seldom needed
+
+        kind = getattr(integrate, self.method)
+        reached = 1
+        try:
+            steps = kind(field, span[0], found[0], span[-1], rtol=self.rtol, atol=self.atol)
+            while steps.status == "running" and np.abs(steps.y).max() <= self.divergence_threshold:
+                steps.step()
+                ahead = reached + np.searchsorted(span[reached:], steps.t, side="right")
+                if ahead > reached and steps.status != "failed":
+                    found[reached:ahead] = steps.dense_output()(span[reached:ahead]).T
+                    reached = ahead
+        except InputError:
+            raise
+        except ValueError:  # a Jacobian that is not finite
+            return

@@ -51,8 +51,25 @@ def test_a_member_that_leaves_the_domain_of_its_field_is_lost_alone(method):
     times, y = torch.linspace(0, 2, 5, dtype=torch.float64), torch.tensor([[0.0], [-9.0]], dtype=torch.float64)
     found = SciPy(method)(lambda t, y: 1 + (1 - y).sqrt(), y, times)
     assert found.status.tolist() == [1, 0]
+    assert bool(found.states[0, :2].isfinite().all())  # what was before stays
     at_once = SciPy(method)(lambda t, y: torch.where(t > 0, torch.nan, -y), y, times)
     assert at_once.status.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("solver", REGISTERED, ids=lambda solver: f"{solver}"[:40])
+def test_a_batch_without_members_stays_one(solver):
+    found = solver(lambda t, y: -y, torch.zeros(3, 0, 2), torch.linspace(0, 1, 5))
+    assert (found.states.shape, found.status.shape) == ((3, 0, 5, 2), (3, 0))
+
+
+def test_what_a_field_refuses_is_not_taken_for_divergence():
+    def field(t, y):
+        if t > 0.5:
+            raise InputError("F", expected="a number", got="none", fix="give one")
+        return -y
+
+    with pytest.raises(InputError, match="F: expected a number"):
+        SciPy()(field, torch.ones(1, 1, dtype=torch.float64), torch.linspace(0, 1, 5))
 
 
 @dataclass(frozen=True)
