@@ -8,6 +8,7 @@ from romkit.boundary import Count, Sizes, checked
 from romkit.errors import InputError
 from romkit.projections.base import Projection
 from romkit.projections.normalization import Signature
+from romkit.projections.sizes import check_chain
 
 WIDEST = 128
 """Widest middle layer of a default architecture: it does not grow with n, so neither does the work per component."""
@@ -48,11 +49,6 @@ def architecture(
         expected = f"a context for {method.name}: a floating-point coordinate along trajectory"
         fix = "add the coordinate, or fit a method without context such as 'cae'"
         raise InputError("data", expected=expected, got="none", fix=fix)
-    if "embedding" in settings:
-        embedding, p = settings["embedding"], len(signature.context_names)
-        if checks.sizes("embedding", embedding)[0] != p:
-            expected, fix = f"sizes that start with the {p} context parameters", f"give ({p}, ..., size of the signal)"
-            raise InputError("embedding", expected=expected, got=str(tuple(embedding)), fix=fix)
     sizes = {"embedding": (len(signature.context_names), 4, 4)}
     if {"latent_dim", "layers", "encoder", "decoder"} & {*accepted} - {*settings}:
         chain = _chain(len(signature.state_names), latent_dim, layers)
@@ -78,8 +74,5 @@ def _chain(n: int, latent_dim: int | None, layers: Sequence[int] | None) -> tupl
     if latent_dim not in (None, chain[0]):
         fix = "drop one of the two"
         raise InputError("latent_dim", expected=f"{chain[0]}, as layers begin", got=latent_dim, fix=fix)
-    if chain[-1] != n or list(chain) != sorted(chain):
-        name, fix = "latent_dim" if layers is None else "layers", f"end with {n} and start with the latent dimension"
-        expected = f"sizes that do not decrease from the latent side to n = {n}"
-        raise InputError(name, expected=expected, got=str(chain), fix=fix)
+    check_chain("latent_dim" if layers is None else "layers", chain, n)
     return chain

@@ -16,6 +16,7 @@ from romkit.projections.hypernetwork import Embedding, FixedBias, FixedSlope, Mo
 from romkit.projections.layer_pairs import layer_pairs
 from romkit.projections.networks import Joint, Networks
 from romkit.projections.normalization import Normalization
+from romkit.projections.sizes import check_chain, check_embedding
 
 Slope = Annotated[float, checks.between(0.0, math.pi / 4 - 1e-6)]
 
@@ -74,6 +75,8 @@ class CAE(Constrained):
 
     name = "cae"
     idempotent = True
+    joint: ClassVar[bool] = False
+    """Whether the layers see the p parameters of the context behind the state."""
 
     def __init__(
         self,
@@ -83,12 +86,14 @@ class CAE(Constrained):
         layers: Sizes,
         slope: Slope = math.pi / 8,
     ):
+        check_chain("layers", layers, normalization.size)
+        sizes = [*layers[:-1], layers[-1] + self.joint * len(normalization.signature.context_names)]
         super().__init__(
             normalization,
             {"layers": list(layers), "slope": slope},
-            weights=[BiorthogonalPair(n, r, generator) for r, n in pairwise(layers)],
-            slopes=[FixedSlope(slope, r) for r in layers[:-1]],
-            biases=[FixedBias(n) for n in layers[1:]],
+            weights=[BiorthogonalPair(n, r, generator) for r, n in pairwise(sizes)],
+            slopes=[FixedSlope(slope, r) for r in sizes[:-1]],
+            biases=[FixedBias(n) for n in sizes[1:]],
             embedding=nn.Identity(),
         )
 
@@ -109,6 +114,7 @@ class ContextCAE(CAE):
 
     name = "context-cae"
     idempotent = False
+    joint = True
 
     def __init__(
         self,
@@ -118,9 +124,7 @@ class ContextCAE(CAE):
         layers: Sizes,
         slope: Slope = MIDDLE_SLOPE,
     ):
-        joint = [*layers[:-1], layers[-1] + len(normalization.signature.context_names)]
-        super().__init__(normalization, generator, layers=joint, slope=slope)
-        self.config = {"layers": list(layers), "slope": slope}
+        super().__init__(normalization, generator, layers=layers, slope=slope)
 
     def at(self, c: Tensor) -> Joint:
         return Joint(super().at(c), c, self.normalization.size)
@@ -154,6 +158,8 @@ class Modulated(Constrained):
         embedding: Sizes,
         bandwidth: Positive = 1.0,
     ):
+        check_chain("layers", layers, normalization.size)
+        check_embedding(embedding, normalization)
         signal = embedding[-1]
         super().__init__(
             normalization,

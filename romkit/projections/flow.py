@@ -18,6 +18,7 @@ from romkit.projections.maps import EncoderDecoder
 from romkit.projections.networks import DecoderStep, run, run_jet, run_jvp
 from romkit.projections.normalization import Normalization
 from romkit.projections.pod import leading_modes
+from romkit.projections.sizes import check_embedding
 from romkit.projections.unconstrained import Affine, Pointwise
 from romkit.types import Dual, Jet
 
@@ -211,6 +212,7 @@ class Flow(Projection):
         if latent_dim >= n:
             fix = "couplings move components beside the latent ones"
             raise InputError("latent_dim", expected=f"less than n = {n}", got=latent_dim, fix=fix)
+        check_embedding(embedding, normalization)
         config = {"latent_dim": latent_dim, "units": list(units), "embedding": list(embedding), "bandwidth": bandwidth}
         super().__init__(normalization, config)
         self.latent_dim = latent_dim

@@ -110,8 +110,12 @@ class Normalization(Hooks, nn.Module):
         states = states if there.all() else states[there]
         normalization = cls(signature_of(data))
         units = normalization.signature.state_units
-        normalization.state_shift = _float(states.mean(0))
-        normalization.state_std = _float(_nonzero(states.std(0)))
+        exactly = {
+            "axis": 0,
+            "dtype": np.float64,
+        }  # sums of many float32 lose all digits of a spread about a large mean
+        normalization.state_shift = _float(states.mean(**exactly))
+        normalization.state_std = _float(_nonzero(states.std(**exactly)))
         normalization.state_scale = _float(_nonzero(_scale_per_unit(states, _groups(units, layout_of(data)))))
         low, high = context_ranges(data)
         normalization.context_shift = _float((low + high) / 2)
@@ -183,6 +187,13 @@ class BasisNormalization(Normalization):
     """
 
     def __init__(self, signature: Signature, basis: Basis, inner: Normalization):
+        for argument, own, wanted, of in (
+            ("basis", basis.size, len(signature.state_names), "components of the state"),
+            ("inner", inner.size, basis.rank, "coordinates in the basis"),
+        ):
+            if own != wanted:
+                fix = "take the basis of these data, and the normalization of their coordinates in it"
+                raise InputError(argument, expected=f"the {wanted} {of}", got=own, fix=fix)
         nn.Module.__init__(self)  # without buffers for shift and scale: those of the coordinates count
         self.signature, self.basis, self.inner = signature, basis, inner
         self.register_buffer("state_std", torch.ones(len(signature.state_names)))
@@ -258,7 +269,7 @@ def _groups(units: tuple[str, ...], layout: Layout) -> tuple[str, ...]:
 
 def _scale_per_unit(states: np.ndarray, units: tuple[str, ...]) -> np.ndarray:
     groups: dict[str, list[float]] = {}
-    for variance, unit in zip(states.var(0), units, strict=True):
+    for variance, unit in zip(states.var(0, dtype=np.float64), units, strict=True):
         groups.setdefault(unit, []).append(variance)
     scale = {unit: np.sqrt(np.mean(group)) for unit, group in groups.items()}
     return np.array([scale[unit] for unit in units])

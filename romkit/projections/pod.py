@@ -12,6 +12,7 @@ from romkit.projections.base import Projection
 from romkit.projections.biorthogonal import orthonormal
 from romkit.projections.maps import EncoderDecoder
 from romkit.projections.normalization import Normalization
+from romkit.projections.sizes import check_chain
 from romkit.types import Dual
 
 
@@ -61,6 +62,7 @@ class POD(Projection):
     idempotent = True
 
     def __init__(self, normalization: Normalization, generator: torch.Generator, *, latent_dim: Count):
+        check_chain("latent_dim", (latent_dim, normalization.size), normalization.size)
         super().__init__(normalization, {"latent_dim": latent_dim})
         self.latent_dim = latent_dim
         basis = orthonormal(normalization.size, latent_dim, generator)

@@ -11,6 +11,7 @@ from romkit.projections.hypernetwork import uniform
 from romkit.projections.networks import Networks
 from romkit.projections.normalization import Normalization
 from romkit.projections.pod import Subspace, leading_modes
+from romkit.projections.sizes import check_chain
 from romkit.projections.unconstrained import Affine
 from romkit.types import Dual, Jet
 
@@ -76,6 +77,7 @@ class QuadraticManifold(Projection):
         latent_dim: Count,
         regularisation: Positive | None = None,
     ):
+        check_chain("latent_dim", (latent_dim, normalization.size), normalization.size)
         super().__init__(normalization, {"latent_dim": latent_dim, "regularisation": regularisation})
         self.latent_dim, self.regularisation = latent_dim, regularisation
         n, number = normalization.size, latent_dim * (latent_dim + 1) // 2

@@ -22,8 +22,8 @@ from romkit.types import Field
 class SciPy(Solver):
     """The solvers of `scipy.integrate`, one member after the other, with steps of its own between the output times.
 
-    BDF, Radau and LSODA are implicit, for stiff equations; Jacobians are finite differences of the field, and a member of
-    BDF or Radau is lost where one is not finite.
+    BDF, Radau and LSODA are implicit, for stiff equations; Jacobians are finite differences of the field, and a member
+    of BDF or Radau is lost where one is not finite.
 
     Args:
         method: one of `METHODS`.
@@ -84,7 +84,7 @@ class SciPy(Solver):
         return torch.from_numpy(found)
 
     def _fill(self, found: np.ndarray, field: Callable[[float, np.ndarray], np.ndarray], span: np.ndarray) -> None:
-        """Write the states at the times `span` (T,) into `found` (T, d), which has the first, until the member is lost."""
+        """Write states at the times `span` (T,) into `found` (T, d), which has the first, until the member is lost."""
         from scipy import integrate  # slow to import, and seldom needed
 
         kind = getattr(integrate, self.method)

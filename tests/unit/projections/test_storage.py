@@ -265,7 +265,7 @@ NAN, COMPLEX = torch.full((2, 1), torch.nan), torch.ones(2, 1, dtype=torch.compl
         ({"seeds": 10**8}, "size mismatch"),
         ({"seeds": 0}, "seeds is 0"),
         ({"seeds": True}, "seeds is True"),
-        ({"config": {"layers": [10**7, 10**7]}}, "size mismatch"),
+        ({"config": {"layers": [10**7, 10**7]}}, "layers: expected sizes that do not decrease"),
         ({"config": {"layers": [1, 10**9, 2]}}, "does not fit CAE"),
         ({"config": 3}, "does not fit CAE"),
         ({"method": ["cae"]}, "unknown method"),
