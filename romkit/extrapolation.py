@@ -7,10 +7,12 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.errors import ExtrapolationWarning, warn
-from romkit.projections import Projection
+from romkit.projections import Projection, Signature
 
 ROUNDING = 4 * torch.finfo(torch.float32).eps
 """Of the ends of a range, in which projections are trained; relative to the context."""
+
+HALF_WIDTHS = "half widths of its range"
 
 
 def noted(
@@ -26,17 +28,20 @@ def noted(
         contexts: (C, p) or (C, T, p) in physical units.
 
     Returns:
-        `context_distance` in half widths of the training range beyond its ends, 0 inside it; and `state_distance`, 1
-        where the samples of a law end, or the residual of sampled rows is ten times that of training data.
+        `context_distance` in half widths of the training range beyond its ends, 0 inside it, and relative to its value
+        where a parameter had a single one; and `state_distance`, 1 where the samples of a law end, or the residual of
+        sampled rows is ten times that of training data.
     """
     shift, scale = projection.normalization.context_shift, projection.normalization.context_scale
+    signature = projection.normalization.signature
+    half = shift.new_tensor([name not in signature.fixed for name in signature.context_names])
     scaled = projection.normalization.normalise_context(contexts.to(shift))
-    beyond = (scaled.abs() - 1 - ROUNDING * (1 + shift.abs() / scale)).clamp(min=0)
+    beyond = (scaled.abs() - half - ROUNDING * (1 + shift.abs() / scale)).clamp(min=0)
     apart = beyond.amax(-1) if beyond.shape[-1] else contexts.new_zeros(contexts.shape[:-1])
     dims = ("trajectory", "time")[: apart.ndim]
     named = {"units": "1", "long_name": "distance from the training range, in half widths"}
     run = run.assign(context_distance=(dims, apart.double().numpy(), named))
-    said = _context_in_words(beyond, projection.normalization.signature.context_names)
+    said = _context_in_words(beyond, signature, shift)
     if distance is not None:
         z = torch.from_numpy(run["latent"].values)
         apart = distance(z.nan_to_num(nan=0.0)).masked_fill(z.isnan().any(-1), torch.nan)
@@ -49,9 +54,13 @@ def noted(
     return run
 
 
-def _context_in_words(beyond: Tensor, names: tuple[str, ...]) -> list[str]:
-    worst = zip(names, beyond.flatten(0, -2).amax(0).tolist(), strict=True)
-    return [f"{name} by up to {far:.2g} half widths of its range" for name, far in worst if far > 0]
+def _context_in_words(beyond: Tensor, signature: Signature, value: Tensor) -> list[str]:
+    worst = zip(signature.context_names, beyond.flatten(0, -2).amax(0).tolist(), value.tolist(), strict=True)
+    return [
+        f"{name}, which was {value:g} alone" if name in signature.fixed else f"{name} by up to {far:.2g} {HALF_WIDTHS}"
+        for name, far, value in worst
+        if far > 0
+    ]
 
 
 def _state_in_words(distance: xr.DataArray) -> list[str]:

@@ -114,7 +114,7 @@ class ReducedModel:
         if self.contexts.path is not None:
             # contiguous, because derivatives along the path need numbers with memory of their own
             c = lambda t: self.contexts.path(t).to(self.device).expand(*self.lead, -1).contiguous()  # noqa: E731
-            path = MovingPath(solved, c)
+            path = MovingPath(solved, c, self.contexts.times)
         if system is not None:
             return replace(system.problem(path, c), control=self.control)
         return PROBLEMS[getattr(self.dynamics, "order", 1)](path, control=self.control)

@@ -178,6 +178,7 @@ class Contexts(NamedTuple):
         over_time: (C, T, p) if it varies in time, else `initial`.
         path: c(t) (C, p), None if it does not vary.
         moving: names of the parameters that vary.
+        times: (T,) where it is known, None if it does not vary.
 
     Example:
         >>> import torch
@@ -192,6 +193,7 @@ class Contexts(NamedTuple):
     over_time: Tensor
     path: ContextFunction | None = None
     moving: tuple[str, ...] = ()
+    times: Tensor | None = None
 
     @classmethod
     @checked
@@ -217,7 +219,7 @@ class Contexts(NamedTuple):
         if not moving:
             return cls(initial, initial)
         over_time = torch.stack([same(path(t), t) for t in times], dim=-2)
-        return cls(initial, over_time, path, moving)
+        return cls(initial, over_time, path, moving, times)
 
     @checked
     def expanded(self, number: Count) -> "Contexts":
@@ -248,7 +250,7 @@ class Contexts(NamedTuple):
             fix = "record it at these times, or drop the trajectories"
             raise InputError("data", expected="a context that is known while a trajectory lasts", got="gaps", fix=fix)
         spline = CubicSpline(times.numpy(), values.numpy(), axis=1)
-        return cls(values[:, 0], values, lambda t: torch.from_numpy(spline(float(t))))
+        return cls(values[:, 0], values, lambda t: torch.from_numpy(spline(float(t))), times=times)
 
 
 def context_rows(names: Sequence[str], values: Mapping[str, object]) -> np.ndarray:

@@ -14,7 +14,7 @@ class Described(Display):
         middle, half = self.normalization.context_shift, self.normalization.context_scale
         ends = zip(signature.context_names, (middle - half).tolist(), (middle + half).tolist(), strict=True)
         context = ", ".join(
-            f"{name} {a:.4g} ... {b:.4g}{with_unit(unit)}"
+            f"{name} {f'{(a + b) / 2:.4g}' if name in signature.fixed else f'{a:.4g} ... {b:.4g}'}{with_unit(unit)}"
             for (name, a, b), unit in zip(ends, signature.context_units, strict=True)
         )
         shared = {

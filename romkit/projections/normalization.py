@@ -26,6 +26,7 @@ class Signature:
         state_names, state_units: one entry per state component.
         context_names, context_units: one entry per context parameter.
         layout: of the state on its axis, as text (see `romkit.data.Layout`); "" where it is a plain vector.
+        fixed: the context parameters that had one value in training, of which nothing is known at another one.
 
     Example:
         >>> import romkit
@@ -40,6 +41,7 @@ class Signature:
     context_names: tuple[str, ...]
     context_units: tuple[str, ...]
     layout: str = ""
+    fixed: tuple[str, ...] = ()
 
     @property
     def fields(self) -> Layout:
@@ -68,7 +70,7 @@ class Normalization(Hooks, nn.Module):
 
     An affine wrap keeps P ∘ P = P. Components of one unit share one scale (the root mean square deviation of
     their group), so that in a state of one unit the loss in y is the physical loss up to a factor. The context
-    is mapped to [-1, 1] on its training range.
+    is mapped to [-1, 1] on its training range; relative to its value, if that is a single one.
 
     Attributes:
         basis: in front of what the network sees; None here, see `BasisNormalization`.
@@ -119,7 +121,7 @@ class Normalization(Hooks, nn.Module):
         normalization.state_scale = _float(_nonzero(_scale_per_unit(states, _groups(units, layout_of(data)))))
         low, high = context_ranges(data)
         normalization.context_shift = _float((low + high) / 2)
-        normalization.context_scale = _float(_nonzero((high - low) / 2))
+        normalization.context_scale = _float(_nonzero(np.where(high > low, high - low, 2 * np.abs(low)) / 2))
         scales = normalization.state_std, normalization.state_scale, normalization.context_scale
         if not all(bool((scale > 0).all()) for scale in scales):
             fix = "measure them in a smaller unit"
@@ -252,6 +254,9 @@ def signature_of(data: xr.Dataset) -> Signature:
         context_names(data),
         tuple(str(data[name].attrs.get("units", "")) for name in context_names(data)),
         "" if (layout := layout_of(data)).is_plain else layout.to_json(),
+        tuple(
+            name for name, (low, high) in zip(context_names(data), context_ranges(data).T, strict=True) if low == high
+        ),
     )
 
 

@@ -9,9 +9,10 @@ from torch import Tensor
 
 from romkit.bases import Basis, check_size
 from romkit.bases.summary import Summary
-from romkit.data import context_matrix, context_names, times_of, trajectories
+from romkit.data import times_of, trajectories
+from romkit.data.context import context_columns
 from romkit.data.layout import component_names
-from romkit.data.matching import check_components
+from romkit.data.matching import check_components, check_context
 from romkit.errors import InputError
 from romkit.systems.base import System
 
@@ -77,15 +78,13 @@ def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingDat
 
 def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
     """Times (T,), coordinates (C, T, r) and contexts (C, T or 1, p) of data, which are those of `training_data`."""
-    if context_names(data) != system.context_names:
-        expected, got = f"the context of {system.name}, {system.context_names}", str(context_names(data))
-        raise InputError("data", expected=expected, got=got, fix="take data of this system")
+    check_context("data", data, system.context_names)
     names = tuple(f"y{k}" for k in range(basis.rank))  # not the number, which states have too in a whole basis
     if "component" not in data.dims or component_names(data) != names:
         check_size(basis, data)
         check_components("data", data, system.state_names)
         data = basis.project(data[["state"]])
-    y, c = trajectories(data, "state"), torch.from_numpy(context_matrix(data))
+    y, c = trajectories(data, "state"), torch.from_numpy(context_columns(data, system.context_names))
     return times_of(data), y, c if c.ndim == 3 else c.unsqueeze(1)
 
 

@@ -46,7 +46,7 @@ def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> 
     """On an invariant manifold the latent trajectory is the known one, at contexts that stay and that move."""
     w0, paths = beginning(p, order), {"constant": ConstantPath(p.operator)}
     if order == 1:
-        paths["moving"] = MovingPath(p.projection, lambda t: p.c + 0.3 * torch.sin(t) * (p.c.flip(0) - p.c))
+        paths["moving"] = MovingPath(p.projection, lambda t: p.c + 0.3 * torch.sin(t) * (p.c.flip(0) - p.c), TIMES)
     for name, path in paths.items():
         problem = manufactured(path, order)
         law = lambda t, w, problem=problem: problem.motion(w, latent_law(t, *problem.split(w)))  # noqa: E731
@@ -78,7 +78,7 @@ def members(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     fact("status of a lost member", Status.DIVERGED, beside.status[0].item())
     close("neighbours of a lost member", beside.states[1:], together[1:], 1e-9)
     if order == 1:
-        moving = solve(MovingPath(p.projection, lambda t: p.c), w).states
+        moving = solve(MovingPath(p.projection, lambda t: p.c, TIMES), w).states
         close("a context that is a constant function = a constant", moving, together, 1e-9)
 
 

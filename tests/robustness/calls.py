@@ -277,7 +277,7 @@ def neural_ode() -> integrators.NeuralODEModel:
 @functools.cache
 def moving() -> projections.MovingPath:
     double = copy.deepcopy(world()["projection"]).double()
-    return projections.MovingPath(double, lambda t: CONTEXTS[0] + 0 * t)
+    return projections.MovingPath(double, lambda t: CONTEXTS[0] + 0 * t, torch.linspace(0, 1, 5))
 
 
 @functools.cache

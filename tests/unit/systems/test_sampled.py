@@ -205,7 +205,7 @@ def test_bad_input_is_one_line(rod, data):
     for call, message in (
         (lambda: rod.through(basis), "data: expected training data, on which rows are chosen, got none; give those"),
         (lambda: lorenz.through(basis, data), "system: expected one that gives its rows, got lorenz96 without; write"),
-        (lambda: rod.through(basis, data.rename(strength="heat")), "data: expected the context of rod, ('strength',)"),
+        (lambda: rod.through(basis, data.rename(strength="heat")), "data: expected the context strength, got heat"),
         (lambda: rod.through(basis, data.isel(component=slice(9))), "data: expected the 40 components of the basis"),
         (lambda: rod.through(basis, data, tolerance=0), "tolerance: expected a positive number"),
         (lambda: Outside().through(basis, data), "system: expected a stencil of whole numbers ("),
@@ -225,3 +225,12 @@ def test_rows_tell_what_the_subspace_leaves_out(rod, data, sampled):
     outside = f - through.basis.decode_tangent(through.basis.encode_tangent(f))
     exact = (outside.norm(dim=-1) / f.norm(dim=-1)).numpy()
     assert np.corrcoef(np.log(found.ravel()), np.log(exact.ravel()))[0, 1] > 0.9
+
+
+def test_parameters_of_training_data_go_by_their_names():
+    system = Burgers2D(cells=8, dt=0.05, duration=0.1)
+    data = system.dataset(mu1=[4.3, 5.0], mu2=[0.018, 0.022])
+    basis = romkit.basis(data, rank=2)
+    turned = data.drop_vars(["mu1", "mu2"]).assign_coords(mu2=data.mu2, mu1=data.mu1)
+    found = (rates.coordinates_of(system, basis, each) for each in (data, turned))
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))

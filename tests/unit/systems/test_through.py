@@ -169,7 +169,7 @@ def test_runs_of_reduced_models_have_an_unresolved_share():
     alone = through.unresolved(romkit.forecast(model, **given, system=system))
     assert alone.dims == ("time",)
     assert alone.values[:20] == pytest.approx(share.values[0, :20])
-    with pytest.raises(InputError, match="data: expected the context of lorenz96"):
+    with pytest.raises(InputError, match="data: expected the context F, got none"):
         through.unresolved(run.drop_vars("F"))
 
 
