@@ -16,7 +16,7 @@ from romkit import checks, tasks
 from romkit.boundary import Count, FilePath, Part, Seed, checked
 from romkit.data import check_states, open_dataset, save_dataset, split
 from romkit.errors import InputError, one_line
-from romkit.files import make_folder
+from romkit.files import expanded, make_folder
 from romkit.fit import fit
 from romkit.integrators import DYNAMICS, LAWS, Estimator, LatentDynamics
 from romkit.projections import METHODS, Projection
@@ -131,7 +131,7 @@ def compare(
         >>> table.law.values.tolist()
         ['dmd', 'galerkin']
     """
-    folder = Path(folder).expanduser().absolute()
+    folder = expanded(folder).absolute()
     chosen, wanted = _methods(methods, settings), _laws(laws)
     make_folder(folder / PROJECTIONS)
     digest = _written(check_states(data), folder / DATA)
@@ -215,6 +215,7 @@ def _written(data: xr.Dataset, file: Path) -> str:
     digest = numbers.hexdigest()
     known = file.with_suffix(".sha256")
     if not (file.exists() and known.exists() and known.read_text() == digest):
+        known.unlink(missing_ok=True)  # an interruption between the two must not leave it to other data
         save_dataset(data, file)
         known.write_text(digest)
     return digest

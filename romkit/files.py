@@ -21,7 +21,7 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
         FileError: the folder does not exist, `path` is a folder, or the system refuses to write (disk full, ...).
     """
     # A link is followed, so that the file it points to is replaced and not the link.
-    target = Path(os.path.realpath(_expanded(path)))
+    target = Path(os.path.realpath(expanded(path)))
     if not target.parent.is_dir():
         raise FileError(path, problem="its folder does not exist", fix=f"make it first: mkdir -p {target.parent}")
     if target.is_dir():
@@ -75,7 +75,7 @@ def existing(path: str | os.PathLike) -> Path:
     Raises:
         FileError: it is not.
     """
-    file = _expanded(path)
+    file = expanded(path)
     try:
         if file.is_file():
             return file
@@ -88,7 +88,7 @@ def existing(path: str | os.PathLike) -> Path:
 def there(path: str | os.PathLike) -> bool:
     """Whether something is at this path, which may be no path at all."""
     try:
-        return os.path.exists(_expanded(path))
+        return os.path.exists(expanded(path))
     except ValueError:
         return False
 
@@ -99,7 +99,7 @@ def reason(error: BaseException) -> str:
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
-def _expanded(path: str | os.PathLike) -> Path:
+def expanded(path: str | os.PathLike) -> Path:
     """With ~ expanded, where there is such a home."""
     try:
         return Path(path).expanduser()

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from romkit.errors import FileError, InputError
-from romkit.files import atomic, reason
+from romkit.files import atomic, expanded, reason
 
 FORMAT = 2
 """Version of the header; a reader refuses every other."""
@@ -62,7 +62,7 @@ def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) 
     data = safetensors.torch.save(content, {"romkit": json.dumps(sealed)})
     with atomic(path) as temporary:
         temporary.write_bytes(data)
-    return Path(path).expanduser()
+    return expanded(path)
 
 
 def read(file: Path) -> tuple[Header, Tensors]:

@@ -8,7 +8,6 @@ Memory is that of a block and of a few matrices of n (r + p) numbers.
 import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -19,6 +18,7 @@ from romkit import sealed
 from romkit.bases.decomposition import OVERSAMPLING, Decomposition, Weigher, orthonormalised, ritz
 from romkit.data import DIMS
 from romkit.errors import FitWarning, InputError, warn
+from romkit.files import expanded
 
 PASSES = 12
 """At most; two or three are usual."""
@@ -168,7 +168,7 @@ class _Progress:
     """Where a call is: pass, block, and what has been summed; in a file, where there is one."""
 
     def __init__(self, checkpoint: str | os.PathLike | None, identity: dict[str, int]):
-        self.file = None if checkpoint is None else Path(checkpoint).expanduser()
+        self.file = None if checkpoint is None else expanded(checkpoint)
         self.identity, self.saved = identity, time.monotonic()
         self.begun, self.block, self.sums = 0, 0, {}
         if self.file is not None and self.file.is_file():

@@ -141,8 +141,8 @@ def _context(system: System) -> str:
 
 
 def _is_context(name: str, coord: xr.DataArray) -> bool:
-    """Also of a run, which has no trajectories where it is a single one."""
-    along = coord.dims in ((), ("trajectory",)) and name not in DIMS
+    """Also of a run, which has no trajectories where it is a single one, and one that varies in time."""
+    along = {*coord.dims} <= {*DIMS[:2]} and name not in DIMS
     return along and coord.dtype.kind in "iuf" and coord.attrs.get(ROLE) != "label"
 
 

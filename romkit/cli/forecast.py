@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from romkit.cli.app import app
-from romkit.cli.options import ContextCommand, Force, context_values, load_a, read_data, target
+from romkit.cli.options import ContextCommand, Force, context_values, load_a, read_data, target, written
 from romkit.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def forecast(
       romkit forecast my.safetensors --dynamics law.safetensors --from my.nc --duration 40
       romkit forecast runs/law-sindy-my --from my.nc --trajectory 3 --at -1 --duration 40 --Re 110
 
-    Writes forecast.nc and forecast.png. Says where it leaves what the model was trained on.
+    Writes forecast.nc, and forecast.png of an ensemble. Says where it leaves what the model was trained on.
     """  # noqa: D301, typer keeps the lines after \b as they are
     file = target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
 
@@ -61,16 +61,19 @@ def forecast(
     if ensemble is None and dynamics is None:
         raise InputError("--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors")
     law = load_a("law", dynamics) if ensemble is None else ensemble.law
+    if dt is None and data.sizes["time"] < 2:
+        raise InputError("--dt", expected="an interval for data of a single time", got="none", fix="add --dt 0.1, say")
     dt = float(data["time"].diff("time").mean()) if dt is None else dt
-    given = {"initial_state": sample["state"].values, "duration": duration, "dt": dt, "context": context}
+    given = {"initial_state": sample["state"], "duration": duration, "dt": dt, "context": context}
     if law.order == 2 and "velocity" in data:
-        given["initial_velocity"] = sample["velocity"].values
+        given["initial_velocity"] = sample["velocity"]
     if ensemble is None:
         run = romkit.forecast(projection, dynamics=law, **given)
     else:
         run = ensemble.forecast(level=level, **given)
+    print(f"wrote {written(lambda path: save_dataset(run, path), file)}")
+    if ensemble is not None:
         print(f"wrote {save_figure(plot_forecast(run), file.with_suffix('.png'))}")
-    print(f"wrote {save_dataset(run, file)}")
 
 
 def _sample(data: "xr.Dataset", trajectory: int, at: int) -> "xr.Dataset":

@@ -171,10 +171,13 @@ def names(text: str | None) -> list[str] | None:
 def target(out: Path | None, run: str, name: str, force: bool) -> Path:
     """The main file of a run: --out itself if it is a file name, else `name` in the folder --out, or runs/`run`.
 
+    A number behind the dot, as in F-3.15, is no ending.
+
     Raises:
         FileError: it is there already, and not to be replaced.
     """
-    file = out if out is not None and out.suffix else (out or Path("runs") / run) / name
+    ends = out is not None and out.suffix and not out.suffix[1:].isdigit()
+    file = out if ends else (out or Path("runs") / run) / name
     if there(file) and not file.is_dir() and not force:
         raise FileError(file, problem="is there, from an earlier run", fix="choose another --out, or add --force")
     return writable(file)
@@ -220,8 +223,8 @@ def _number(option: str, text: str) -> float:
 
 
 def _value(text: str) -> object:
-    if text in ("true", "false"):
-        return text == "true"
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
     if "," in text:
         return tuple(_value(part) for part in text.strip("()[] ").split(",") if part)
     for kind in (int, float):

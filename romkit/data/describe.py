@@ -9,7 +9,7 @@ from romkit import checks
 from romkit.boundary import checked
 from romkit.data.context import ROLE, context_names
 from romkit.data.layout import Layout
-from romkit.data.schema import DIMS, check_states
+from romkit.data.schema import DIMS, RESERVED, check_states
 from romkit.data.words import summary
 from romkit.errors import InputError
 
@@ -114,6 +114,9 @@ def _numeric_time(data: xr.Dataset) -> xr.Dataset:
     """With dates and durations as seconds since the first."""
     time = data["time"]
     if time.dtype.kind not in "mM":
+        if time.dtype.kind not in "fiu":
+            fix = "give numbers, or dates of numpy: ds.convert_calendar('standard', use_cftime=False)"
+            raise InputError("time", expected="numbers or dates", got=f"dtype {time.dtype}", fix=fix)
         return data
     seconds = (time.values - time.values[:1]) / np.timedelta64(1, "s")
     return data.assign_coords(time=("time", seconds, {**time.attrs, "units": "s"}))
@@ -224,6 +227,8 @@ def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | 
     along = (("trajectory",), LEAD, LEAD[::-1])
     coords = {n: c for n, c in data.coords.items() if c.dims in along and n not in ("trajectory", *(context or ()))}
     for name in context or ():
+        if name in RESERVED:
+            raise InputError("context", expected="names of its own", got=repr(name), fix="rename it")
         value = data[name] if name in data.variables else xr.DataArray(data.attrs[name])
         if not set(value.dims) <= set(LEAD) or value.dtype.kind not in "iufb":
             got, fix = f"{name} of dims {value.dims}, dtype {value.dtype}", "convert it to numbers"

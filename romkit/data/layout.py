@@ -1,5 +1,6 @@
 """Layout: how variables with dimensions of their own, u(y, x) and v(y, x) say, lie on one axis, and back."""
 
+import functools
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -80,7 +81,7 @@ class Layout:
         """n."""
         return sum(variable.size for variable in self.variables)
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """(n,) a name for every component: that of a plain one, else u[3, 7] say."""
         if self.is_plain:
@@ -172,10 +173,22 @@ def layout_of(data: xr.Dataset) -> Layout:
     """
     check_dims(data, AXIS)
     if text := data.attrs.get("layout"):
-        layout = Layout.from_json(text)
-        if layout.size == data.sizes[AXIS]:  # else components were selected since
+        layout = _parsed(text)
+        selected = layout.size != data.sizes[AXIS]
+        if not selected and (AXIS not in data.coords or not _turned(component_names(data), layout.names)):
             return layout
     return Layout.plain(component_names(data))
+
+
+@functools.lru_cache(maxsize=4)
+def _parsed(text: str) -> Layout:
+    """The layout, whose names need not be made anew for large states."""
+    return Layout.from_json(text)
+
+
+def _turned(names: tuple[str, ...], others: tuple[str, ...]) -> bool:
+    """Whether the names are the same in another order."""
+    return names != others and sorted(names) == sorted(others)
 
 
 def component_names(data: xr.Dataset | xr.DataArray) -> tuple[str, ...]:

@@ -7,8 +7,11 @@ from torch import Tensor
 from romkit.boundary import Mask, checked
 from romkit.errors import InputError
 
-TOLERANCE = 1e-6
-"""Largest deviation of a step from the mean one, relative to it, of times that count as even."""
+TOLERANCE, LARGEST = 1e-6, 1e-3
+"""Deviation of a step from the mean one, relative to it, of times that count as even; and where they were rounded."""
+
+SINGLE = float(np.finfo(np.float32).eps)
+"""Rounding of times that were in single precision once."""
 
 
 @checked
@@ -23,11 +26,12 @@ def even_step(times: np.ndarray) -> float | None:
         >>> romkit.data.even_step(np.array([0.0, 0.5, 2.0])) is None
         True
     """
-    steps = np.diff(np.atleast_1d(times))
+    steps = np.diff(np.atleast_1d(times).astype(np.float64))
     if len(steps) == 0:
         return None
     mean = float(steps.mean())
-    return mean if mean > 0 and np.abs(steps - mean).max() <= TOLERANCE * mean + 1e-12 * np.abs(times).max() else None
+    allowed = TOLERANCE * mean + min(SINGLE * float(np.abs(times).max()), LARGEST * mean)
+    return mean if mean > 0 and np.abs(steps - mean).max() <= allowed else None
 
 
 @checked

@@ -31,7 +31,19 @@ _MEANING = {
 """Long name of each variable, and how often it is differentiated by time."""
 
 RESERVED = {"state", "velocity", "acceleration", "latent", "latent_component", "status", "seed", "state_std", "truth"}
-RESERVED |= {"rom", "projected", "nrmse", "nrmse_projected", "valid_time", "time", "component", "component_units"}
+RESERVED |= {
+    "trajectory",
+    "control",
+    "input",
+    "rom",
+    "projected",
+    "nrmse",
+    "nrmse_projected",
+    "valid_time",
+    "time",
+    "component",
+    "component_units",
+}
 """Names in datasets and runs, which no context parameter can have."""
 
 

@@ -21,7 +21,7 @@ import xarray as xr
 
 from romkit.boundary import FilePath, checked
 from romkit.errors import FileError, InputError
-from romkit.files import atomic, existing, reason, reserve
+from romkit.files import atomic, existing, expanded, reason, reserve
 
 _SEAL = b"\nromkit sha256 "
 _SEAL_BYTES = len(_SEAL) + 65
@@ -58,7 +58,7 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
     encoding = {name: _encoding(variable) for name, variable in whole.variables.items()}
     with sealed(path, whole.nbytes + _CHUNK_BYTES * len(encoding)) as temporary:
         whole.to_netcdf(temporary, engine="h5netcdf", encoding=encoding)
-    return Path(path).expanduser()
+    return expanded(path)
 
 
 @checked

@@ -66,7 +66,11 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
     for k, row in enumerate(whole):
         for piece in pieces(row):
             if piece.stop - piece.start >= shortest:
-                velocity[k, piece] = rule(x[k, piece].astype(np.float64), times[piece])
+                rate = np.asarray(rule(x[k, piece].astype(np.float64), times[piece]))
+                if rate.shape != x[k, piece].shape:
+                    expected, got = f"one that gives the shape of its states, {x[k, piece].shape}", f"{rate.shape}"
+                    raise InputError("method", expected=expected, got=got, fix="see what it returns")
+                velocity[k, piece] = rate
     if not np.isfinite(velocity).any():
         got, fix = f"stretches shorter than {shortest} samples", "record velocities, or sample more densely"
         raise InputError("data", expected="states to differentiate", got=got, fix=fix)

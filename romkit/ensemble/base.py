@@ -14,7 +14,7 @@ from romkit.boundary import FilePath, Part, checked
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
 from romkit.ensemble.calibration import Calibration
 from romkit.errors import FileError, InputError
-from romkit.files import make_folder
+from romkit.files import expanded, make_folder
 from romkit.follow import follow
 from romkit.forecast import forecast
 from romkit.integrators import LearnedField
@@ -126,7 +126,7 @@ class Ensemble:
     @checked
     def save(self, folder: FilePath) -> Path:
         """Write projection, law and calibration into a folder, which is made."""
-        folder = Path(folder).expanduser()
+        folder = expanded(folder)
         make_folder(folder)
         save(self.projection, folder / FILES[0])
         save(self.law, folder / FILES[1])
@@ -142,7 +142,7 @@ class Ensemble:
         Raises:
             FileError: files that are missing, damaged, or do not belong together.
         """
-        folder = Path(folder).expanduser()
+        folder = expanded(folder)
         projection, law = (load(folder / name) for name in FILES[:2])
         there = (folder / FILES[2]).exists()
         calibration = Calibration.from_dataset(open_dataset(folder / FILES[2])) if there else None

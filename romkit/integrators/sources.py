@@ -24,6 +24,7 @@ from romkit.data import (
     context_names,
     control_matrix,
     control_names,
+    even_step,
     pieces,
     smoothest,
     times_of,
@@ -179,9 +180,8 @@ def differentiate(x: Numbers, times: Times, *, order: Count = 1, window: Count =
         raise InputError("window", expected="an odd number", got=window, fix=f"take {window + 1}")
     if x.shape[-2] < window:
         raise InputError("x", expected=f"at least {window} times", got=x.shape[-2], fix="shorten the window")
-    steps = times.diff()
-    dt = steps.mean().item()
-    if not bool(((steps - dt).abs() <= 1e-6 * abs(dt)).all()):
+    steps, dt = times.diff(), even_step(times.numpy())
+    if dt is None:
         got = f"steps from {steps.min().item():g} to {steps.max().item():g}"
         fix = "add velocities, romkit.data.with_velocity(data, method='gradient'), or resample the data"
         raise InputError("times", expected="evenly spaced times", got=got, fix=fix)

@@ -7,6 +7,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from romkit.boundary import checked
+from romkit.data.matching import check_components
 from romkit.errors import InputError
 from romkit.plotting import selection
 from romkit.plotting.style import BLUE, DARK, NEUTRAL, ORANGE, label, panels, plain, style
@@ -42,6 +43,12 @@ def plot_forecast(
         raise InputError("band", expected="a forecast with an interval", got=f"{sorted(map(str, band))}", fix=fix)
     runs = selection.first_seed(band).isel(trajectory=slice(selection.MAX_COLUMNS))
     names = [str(name) for name in runs["component"].values]
+    if truth is not None:
+        truth = selection.first_seed(truth)
+        check_components("truth", truth, names)
+        if truth.sizes["trajectory"] < runs.sizes["trajectory"]:
+            expected, got = f"{runs.sizes['trajectory']} trajectories, as the band", truth.sizes["trajectory"]
+            raise InputError("truth", expected=expected, got=got, fix="give the data that were followed")
     if components is None:
         spread = runs["state"].std(("trajectory", "time")).values
         components = [names[k] for k in np.sort(np.argsort(spread)[::-1][: selection.MAX_CURVES])]
@@ -58,10 +65,8 @@ def plot_forecast(
                 panel.fill_between(run["time"], run["lower"], run["upper"], color=BLUE, alpha=0.25, lw=0, label=share)
                 panel.plot(run["time"], run["state"], color=BLUE, label="mean")
                 if truth is not None:
-                    own = truth.isel(trajectory=k) if "trajectory" in truth.dims else truth
-                    panel.plot(
-                        own["time"], own["state"].isel(component=names.index(name)), color=DARK, lw=0.8, label="truth"
-                    )
+                    own = truth.isel(trajectory=k, component=names.index(name))
+                    panel.plot(own["time"], own["state"], color=DARK, lw=0.8, label="truth")
                 plain(panel)
             row[0].set_ylabel(name)
         for panel in axes[-1]:

@@ -13,7 +13,7 @@ from matplotlib.ticker import MaxNLocator
 
 from romkit import checks
 from romkit.boundary import FilePath, Seed, checked
-from romkit.files import atomic
+from romkit.files import atomic, expanded
 from romkit.metrics import VALID_THRESHOLD
 from romkit.plotting import selection
 from romkit.plotting.selection import Column
@@ -32,7 +32,7 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         a field (many components of one unit): component against time for the full model and the reduced model
         on one colour scale, and their difference; or, for small states, the components with the largest error as
         curves; then NRMSE over the whole run, of the reduced model and of the projection of the full model,
-        with the valid prediction time. Grey means diverged.
+        with the valid prediction time. Grey means diverged, and missing in data.
 
         Long runs show the first and last few periods, shaded in the error panel. Several contexts stand side by
         side, at most four. Of several seeds, the one with the median valid prediction time is shown; the others
@@ -86,7 +86,7 @@ def save_figure(figure: Figure, path: FilePath) -> Path:
         >>> save_figure(plot_phase(data, "x0", "x9"), "phase.svg").name
         'phase.svg'
     """
-    path = Path(path)
+    path = expanded(path)
     ending = checks.ending("path", path, figure.canvas.get_supported_filetypes())
     with atomic(path) as temporary:
         figure.savefig(temporary, format=ending)
@@ -103,13 +103,13 @@ def _draw_field(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: li
     limit = min(np.abs(_range(difference)).max(), high - low) or 1.0  # divergence must not bleach the rest
     unit = selection.unit(run["truth"], " ({})")
     rows = (
-        ("full model", truth, STATE_MAP, (low, high)),
-        ("reduced model", rom, STATE_MAP, (low, high)),
-        ("reduced − full", difference, ERROR_MAP, (-limit, limit)),
+        ("full model", truth, STATE_MAP, (low, high), "missing"),
+        ("reduced model", rom, STATE_MAP, (low, high), "diverged"),
+        ("reduced − full", difference, ERROR_MAP, (-limit, limit), ""),
     )
-    for axes, (label, parts, colours, limits) in zip(panels, rows, strict=True):
+    for axes, (label, parts, colours, limits, absent) in zip(panels, rows, strict=True):
         for panel, part, column in zip(axes, parts, columns, strict=True):
-            _draw_image(panel, part, run["time"].values[column.times], colours, limits)
+            _draw_image(panel, part, run["time"].values[column.times], colours, limits, absent)
         axes[0].set_ylabel(f"{label}\ncomponent")
     _colour_bar(figure, panels[1, 0].images[0], panels[:2], f"state{unit}", rom)
     _colour_bar(figure, panels[2, 0].images[0], panels[2:], f"error{unit}", difference)
@@ -131,8 +131,13 @@ def _range(parts: list[np.ndarray]) -> tuple[float, float]:
     return (values.min(), values.max()) if len(values) else (0.0, 0.0)
 
 
-def _draw_image(panel: Axes, values: np.ndarray, time: np.ndarray, colours: str, limits: tuple[float, float]) -> None:
-    """Values (T, n) at these times, to the right, with the component upwards, thinned to what can be seen."""
+def _draw_image(
+    panel: Axes, values: np.ndarray, time: np.ndarray, colours: str, limits: tuple[float, float], absent: str
+) -> None:
+    """Values (T, n) at these times, to the right, with the component upwards, thinned to what can be seen.
+
+    `absent` stands where many are NaN.
+    """
     even = np.linspace(time[0], time[-1], min(len(time), 1000))
     nearest = np.interp(even, time, np.arange(len(time))).round().astype(int)
     panel.imshow(
@@ -148,7 +153,7 @@ def _draw_image(panel: Axes, values: np.ndarray, time: np.ndarray, colours: str,
     panel.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     missing = time[np.isnan(values).any(-1)]
     if len(missing) > 0.2 * len(time):
-        panel.text((missing[0] + missing[-1]) / 2, values.shape[1] / 2, "diverged", ha="center", va="center")
+        panel.text((missing[0] + missing[-1]) / 2, values.shape[1] / 2, absent, ha="center", va="center")
 
 
 def _draw_curves(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:

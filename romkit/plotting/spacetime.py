@@ -11,7 +11,7 @@ from romkit import checks
 from romkit.boundary import Count, FilePath, Natural, checked
 from romkit.data import fields
 from romkit.errors import InputError
-from romkit.files import atomic
+from romkit.files import atomic, expanded
 from romkit.plotting import selection
 from romkit.plotting.style import STATE_MAP, label, panels, style
 
@@ -186,7 +186,7 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
         >>> save_animation(animate(flow, frames=2), "flow.gif").name
         'flow.gif'
     """
-    path = Path(path)
+    path = expanded(path)
     writer = WRITERS[checks.ending("path", path, WRITERS)]
     if not writer.isAvailable():
         got, fix = "no ffmpeg", "install it, or write a .gif"

@@ -36,7 +36,7 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
     selection.check_numbers("run", run, *(("truth", "rom") if "truth" in run else ("state",)))
     step = even_step(run["time"].values)
     if step is None:
-        got, fix = "uneven steps", "resample the data"
+        got, fix = "uneven steps" if run.sizes["time"] > 1 else "one time", "resample the data"
         raise InputError("run", expected="evenly spaced times for a spectrum", got=got, fix=fix)
     pairs = [("truth", DARK, "full model"), ("rom", ORANGE, "reduced model")]
     drawn = pairs if "truth" in run else [("state", DARK, "state")]

@@ -10,7 +10,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from romkit.errors import InputError
-from romkit.files import atomic
+from romkit.files import atomic, expanded
 from romkit.progress import track
 from romkit.tasks.base import Task, is_complete, result_file
 from romkit.tasks.executors import Executor, Pending
@@ -56,7 +56,7 @@ def run(
     Raises:
         InputError: two different tasks of one name, a name that is no file name, or nothing that `only` fits.
     """
-    folder = Path(folder).expanduser().absolute()
+    folder = expanded(folder).absolute()
     folder.mkdir(parents=True, exist_ok=True)
     files = {task.name: (task, result_file(task, folder)) for task in _distinct(tasks, only)}
     known = known or {}

@@ -6,7 +6,6 @@ import math
 import os
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor
 
 from romkit import sealed
 from romkit.errors import FileError, warn
-from romkit.files import make_folder, reason
+from romkit.files import expanded, make_folder, reason
 from romkit.training.optimizers import State
 from romkit.training.schedules import Plateaus
 from romkit.training.watch import Best
@@ -41,7 +40,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike, identity: dict[str, object]):
-        self.path = Path(path).expanduser()
+        self.path = expanded(path)
         make_folder(self.path.parent)
         self.identity = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
         self._next = 0.0

@@ -182,3 +182,25 @@ def test_a_law_of_first_order_forecasts_from_data_with_velocities(own):
         ran("forecast", model, "--from", start, *words, "--out", f"from-{start}")
     a, b = (open_dataset(f"from-{start}") for start in (own, "moving.nc"))
     assert a.state.equals(b.state)
+
+
+def test_a_forecast_takes_components_by_their_names(own):
+    ran("check", own, "--context", "speed", "--out", "data.nc")
+    data = open_dataset("data.nc")
+    pod = romkit.fit("pod", data, latent_dim=2)
+    romkit.save(pod, "pod.safetensors")
+    romkit.save(romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data), "law.safetensors")
+    words = ("forecast", "pod.safetensors", "--dynamics", "law.safetensors", "--duration", "1", "--from")
+    save_dataset(data.isel(component=slice(None, None, -1)), "turned.nc")
+    assert "expected components in the order x0 ... x4, got x4 ... x0" in refusal(*words, "turned.nc")
+    save_dataset(data.isel(time=[0]), "start.nc")
+    assert "--dt: expected an interval for data of a single time" in refusal(*words, "start.nc")
+    ran(*words, "start.nc", "--dt", "0.05", "--out", "F-3.15")
+    assert Path("F-3.15/forecast.nc").is_file()  # a number behind a dot is no ending
+
+
+def test_a_context_that_moves_is_shown_with_the_others(own):
+    data = open_dataset(own)
+    F = ("trajectory", "time"), np.linspace(1, 2, 9 * 61).reshape(9, 61)
+    save_dataset(data.assign_coords(F=F), "moving.nc")
+    assert "F      1 ... 2 (549 values)" in ran("info", "moving.nc")

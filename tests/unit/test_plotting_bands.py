@@ -47,6 +47,13 @@ def test_a_reliability_diagram_has_the_diagonal_and_every_trajectory():
     assert np.allclose(lines[-1].get_ydata(), [0.5, 0.9])
 
 
+def test_a_truth_in_another_order_is_not_drawn_as_this_one(band):
+    with pytest.raises(InputError, match=r"truth: expected components in the order a \.\.\. c"):
+        plot_forecast(band, band.isel(component=[2, 1, 0]))
+    with pytest.raises(InputError, match="truth: expected 2 trajectories, as the band, got 1"):
+        plot_forecast(band, band.isel(trajectory=[0]))
+
+
 def test_what_has_no_interval_is_refused(band):
     with pytest.raises(InputError, match="band: expected a forecast with an interval"):
         plot_forecast(band[["state"]])

@@ -1,0 +1,59 @@
+"""Data by their names, in any unit and precision."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import romkit
+from romkit.errors import InputError
+
+TIMES = 0.1 * np.arange(50)
+
+
+@pytest.fixture
+def data():
+    u = np.random.default_rng(0).normal(size=(2, 50, 4))
+    dims, coords = ("trajectory", "time", "x"), {"time": TIMES, "x": [0.0, 1.0, 2.0, 3.0]}
+    return romkit.data.describe(xr.DataArray(u, dims=dims, coords=coords, name="u"))
+
+
+def test_components_in_another_order_are_not_put_into_places_of_others(data):
+    assert romkit.data.fields(data).u.sel(x=3.0).equals(romkit.data.fields(data).u.isel(x=3))
+    turned = romkit.data.fields(data.isel(component=slice(None, None, -1)))
+    assert "u" not in turned
+    assert turned.state.sel(component="u[3]").equals(data.state.sel(component="u[3]"))
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6])
+def test_even_times_that_were_in_single_precision_once_are_even(data, scale):
+    rounded = data.assign_coords(time=(scale * data.time).astype("f4"))
+    assert romkit.data.even_step(rounded.time.values) == pytest.approx(0.1 * scale, rel=1e-5)
+    assert romkit.data.with_velocity(rounded, method="savitzky-golay").velocity.notnull().all()
+    jittered = data.time.values + 1e-3 * np.random.default_rng(0).normal(size=50)
+    assert romkit.data.even_step(scale * jittered) is None
+
+
+@pytest.mark.parametrize("name", ["trajectory", "control", "input", "time"])
+def test_a_context_has_no_name_of_the_schema(name):
+    with pytest.raises(InputError, match=f"context: expected names of its own, got '{name}'"):
+        romkit.data.from_arrays(np.zeros((2, 3, 1)), np.arange(3), context={name: [1.0, 2.0]})
+
+
+def test_times_that_are_no_numbers_and_rates_of_another_shape_are_refused(data):
+    with pytest.raises(InputError, match="time: expected numbers or dates, got dtype object"):
+        romkit.data.describe(data.assign_coords(time=[object() for _ in TIMES]))
+    with pytest.raises(InputError, match=r"method: expected one that gives the shape of its states, \(50, 4\)"):
+        romkit.data.with_velocity(data, method=lambda x, t: x[1:])
+
+
+@pytest.mark.parametrize("unit", [1e-12, 1.0, 1e9])
+def test_scores_tell_times_and_contexts_apart_in_any_unit(unit):
+    system, model = romkit.systems.Lorenz96(transient=0.0), romkit.load("ncae-lorenz96")
+    truth = system.dataset(F=[3.14, 3.18], duration=0.1)
+    reduced = romkit.follow(model, truth)
+    truth, reduced = (each.assign_coords(time=unit * each.time, F=unit * each.F) for each in (truth, reduced))
+    assert romkit.score(truth, reduced.assign_coords(time=reduced.time.astype("f4"))).nrmse.notnull().all()
+    with pytest.raises(InputError, match="the times of the truth"):
+        romkit.score(truth, reduced.assign_coords(time=reduced.time + 0.01 * unit))
+    with pytest.raises(InputError, match="the F of the truth"):
+        romkit.score(truth, reduced.assign_coords(F=("trajectory", reduced.F.values[::-1])))
