@@ -161,7 +161,8 @@ def _laws(laws: object) -> dict[str, tuple[str, str]]:
     """Name and settings of each law, by label."""
     several = _several("laws", laws)
     if not isinstance(laws, Mapping):
-        laws = {law if isinstance(law, str) else _name(law): law for law in several}
+        labels = [law if isinstance(law, str) else _name(law) for law in several]
+        laws = dict(zip(_several("laws", labels), several, strict=True))
     found = {}
     for label, law in laws.items():
         own = {} if isinstance(law, str) else {f.name: getattr(law, f.name) for f in dataclasses.fields(law)}

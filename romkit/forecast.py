@@ -82,6 +82,9 @@ def forecast(
     contexts = Contexts.of(signature.context_names, named | (context or {}), times)
     several = [np.shape(control)[0]] if np.ndim(control) == 3 else []
     number = max(len(np.atleast_2d(initial_state)), len(contexts.initial), *several)
+    if len(contexts.initial) not in (1, number):
+        expected, fix = f"one value, or {number} as there are states", "give as many of both, or one"
+        raise InputError(", ".join(signature.context_names), expected=expected, got=len(contexts.initial), fix=fix)
     inputs = given_control(control, times, number, getattr(dynamics, "control_names", ()))
     model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
     run = model.follow(_start(model, given, times[0], number), times, solver=solver, engine=engine)

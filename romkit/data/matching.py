@@ -33,6 +33,9 @@ def in_order(argument: str, state: object, names: Sequence[str]) -> object:
     """A state; if it is labelled, with its components last, which must be in this order."""
     if not isinstance(state, xr.DataArray) or "component" not in state.dims:
         return state
+    if "time" in state.dims:
+        got, fix = f"one of dims {state.dims}", f"select one, {argument}.isel(time=0), say"
+        raise InputError(argument, expected="a state at one time", got=got, fix=fix)
     check_components(argument, state, names)
     return state.transpose(..., "component")
 

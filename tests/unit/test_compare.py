@@ -91,6 +91,7 @@ def test_a_failure_is_named_and_the_others_are_there(data, tmp_path):
         (["pod"], {}, "laws: expected one or more"),
         ({}, ["dmd"], "methods: expected one or more"),
         (["pod"], [DMD(), DMD()], "laws: expected one or more, each once"),
+        (["pod"], [SINDy(degree=1), SINDy(degree=2)], "laws: expected one or more, each once.* name them by a dict"),
         (["pod"], [romkit.integrators.Galerkin()], "laws: expected text or an Estimator .*, got Galerkin"),
         ({"pod": {"latent_dim": np.arange(3)}}, ["dmd"], "methods: expected settings that are plain values"),
     ],

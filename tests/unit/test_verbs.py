@@ -253,3 +253,15 @@ def test_trajectories_in_another_order_are_refused():
     reduced = romkit.follow(romkit.load("ncae-lorenz96"), truth)
     with pytest.raises(InputError, match=r"reduced: expected the F of the truth, got \[3.18, 3.14\]"):
         romkit.score(truth, reduced.isel(trajectory=[1, 0]))
+
+
+def test_starts_and_contexts_that_do_not_go_together_are_named(lorenz, projection, lorenz_data):
+    given = {"duration": 0.1, "dt": 0.05, "system": lorenz}
+    start = lorenz_data.state.isel(trajectory=0)
+    with pytest.raises(InputError, match=r"initial_state: expected a state at one time, .*isel\(time=0\)"):
+        romkit.forecast(projection, initial_state=start, F=3.15, **given)
+    with pytest.raises(InputError, match=r"initial_state: expected a state at one time"):
+        romkit.simulate(lorenz, F=3.15, initial_state=start, duration=0.1)
+    states = start.values[:3]
+    with pytest.raises(InputError, match="F: expected one value, or 3 as there are states, got 2"):
+        romkit.forecast(projection, initial_state=states, F=[3.14, 3.15], **given)
