@@ -82,13 +82,18 @@ def forecast(
     contexts = Contexts.of(signature.context_names, named | (context or {}), times)
     several = [np.shape(control)[0]] if np.ndim(control) == 3 else []
     number = max(len(np.atleast_2d(initial_state)), len(contexts.initial), *several)
-    if len(contexts.initial) not in (1, number):
-        expected, fix = f"one value, or {number} as there are states", "give as many of both, or one"
-        raise InputError(", ".join(signature.context_names), expected=expected, got=len(contexts.initial), fix=fix)
+    _check_number(contexts, signature.context_names, number)
     inputs = given_control(control, times, number, getattr(dynamics, "control_names", ()))
     model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
     run = model.follow(_start(model, given, times[0], number), times, solver=solver, engine=engine)
     return run.squeeze("trajectory") if number == 1 else run
+
+
+def _check_number(contexts: Contexts, names: tuple[str, ...], number: int) -> None:
+    """Raise unless there is one context, or one for each of so many states."""
+    if len(contexts.initial) not in (1, number):
+        expected, fix = f"one value, or {number} as there are states", "give as many of both, or one"
+        raise InputError(", ".join(names), expected=expected, got=len(contexts.initial), fix=fix)
 
 
 def _start(model: ReducedModel, given: Mapping[str, object], t: Tensor, number: int) -> Tensor:

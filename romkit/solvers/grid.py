@@ -9,6 +9,9 @@ from romkit.errors import InputError
 MOST_STEPS = 10**12
 """Steps of a run, which take days even where they are compiled."""
 
+ROUNDING = 1e-3
+"""Of an interval, in steps: times in single precision would else take one step more in every other interval."""
+
 
 class Grid(NamedTuple):
     """Step length h (K,), float64, and number of steps (K,), int64, between successive output times, on the CPU."""
@@ -18,12 +21,12 @@ class Grid(NamedTuple):
 
     @classmethod
     def between(cls, times: Tensor, dt: float) -> "Grid":
-        """The fewest equal steps that are no longer than `dt`."""
+        """The fewest equal steps that are no longer than `dt`, but for rounding of the times."""
         gaps = times.diff().double().cpu()
         if float(gaps.sum()) / dt > MOST_STEPS:
             got = f"{float(gaps.sum()):g} in steps of {dt:g}"
             raise InputError("dt", expected=f"at most {MOST_STEPS:g} steps", got=got, fix="raise it")
-        steps = (gaps / dt - 1e-9).ceil().clamp(min=1).long()
+        steps = (gaps / dt - ROUNDING).ceil().clamp(min=1).long()
         return cls(gaps / steps, steps)
 
     @property

@@ -9,6 +9,7 @@ import torch
 from romkit import solvers
 from romkit.errors import InputError
 from romkit.solvers import RK4, Adaptive, ImplicitMidpoint, PerMember, Restarted, SciPy, Solver
+from romkit.solvers.grid import Grid
 from romkit.testing import check_solver
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-10}
@@ -103,3 +104,10 @@ def test_a_solver_of_ones_own_is_checked_for_order_and_accuracy():
 def test_a_member_that_harms_its_neighbours_is_found():
     with pytest.raises(AssertionError, match="of what diverges"):
         check_solver(Euler(steps=500, shared=True), tolerance=1e-2)
+
+
+def test_rounded_times_take_no_further_steps():
+    times = 100 + torch.linspace(0, 10, 1001, dtype=torch.float64)
+    for each in (times, times.float(), times + 1e7):
+        assert Grid.between(each, 0.01).count == 1000
+    assert Grid.between(times, 0.0099).count == 2000
