@@ -24,8 +24,8 @@ from romkit.rollout import rollout
 from romkit.saving import load, save
 from romkit.tasks.lock import locked
 
-DATA, PROJECTIONS = "data.nc", "projections"
-"""Of the folder of a comparison: what is compared on, and the trained projections, which combinations share."""
+DATA, KNOWN, PROJECTIONS = "data.nc", ".sha256", "projections"
+"""Of the folder of a comparison: what is compared on, its digest, and the projections, which combinations share."""
 
 MEANING = ("system", "parameters", "layout")
 """Attributes of a dataset that change what is computed; others say how it came about."""
@@ -54,7 +54,7 @@ class Combination(tasks.Task):
         return self.label
 
     def run(self) -> xr.Dataset:
-        train, test = split(open_dataset(self.data), self.test, seed=self.seed)
+        train, test = split(self._data(), self.test, seed=self.seed)
         projection = self._projection(train)
         started = time.perf_counter()
         dynamics = self._dynamics(projection, train)
@@ -65,6 +65,14 @@ class Combination(tasks.Task):
         text = "\n".join(dynamics.details()) if hasattr(dynamics, "details") else str(dynamics)
         found = {"seconds_projection": projection.report.get("seconds", 0.0), "seconds_law": seconds, "law": text}
         return kept.assign({key: ((), value) for key, value in found.items()})
+
+    def _data(self) -> xr.Dataset:
+        file = Path(self.data)
+        data = open_dataset(file)
+        if not _is_known(file, self.digest):
+            fix = "give each comparison a folder of its own"
+            raise InputError("folder", expected="the data of this comparison", got="those of another one", fix=fix)
+        return data
 
     def _projection(self, train: xr.Dataset) -> Projection:
         """From the file that all combinations of this method share, or trained into it."""
@@ -214,12 +222,18 @@ def _written(data: xr.Dataset, file: Path) -> str:
         values = variable.values.astype(str) if variable.dtype.kind == "O" else variable.values
         numbers.update(np.ascontiguousarray(values).tobytes())
     digest = numbers.hexdigest()
-    known = file.with_suffix(".sha256")
-    if not (file.exists() and known.exists() and known.read_text() == digest):
-        known.unlink(missing_ok=True)  # an interruption between the two must not leave it to other data
+    if not (file.exists() and _is_known(file, digest)):
+        known = file.with_suffix(KNOWN)
+        known.unlink(missing_ok=True)  # first, so that it is never that of other data than the file has
         save_dataset(data, file)
         known.write_text(digest)
     return digest
+
+
+def _is_known(file: Path, digest: str) -> bool:
+    """Whether this is the digest of the data that are in a file."""
+    known = file.with_suffix(KNOWN)
+    return known.exists() and known.read_text() == digest
 
 
 def _assembled(table: Mapping[tuple[str, str], Combination], folder: Path, sweep: tasks.Sweep) -> xr.Dataset:

@@ -113,18 +113,16 @@ def _projected(projection: Projection, truth: xr.Dataset, reduced: xr.Dataset) -
 
 def _assemble(truth: xr.Dataset, reduced: xr.Dataset, projected: xr.Dataset) -> xr.Dataset:
     errors, floor = score(truth, reduced), score(truth, projected)
-    run = (
-        reduced.drop_vars("velocity", errors="ignore")
-        .rename(state="rom")
-        .assign(
-            truth=truth["state"].transpose(*DIMS).assign_attrs(long_name="full model"),
-            projected=projected["state"].assign_attrs(long_name="projection of the full model"),
-            nrmse=errors["nrmse"],
-            nrmse_projected=floor["nrmse"].assign_attrs(long_name="normalised error of the projection"),
-            valid_time=errors["valid_time"],
-        )
-    )
-    run = run.assign_coords(truth.coords)
+    parts = {
+        "truth": truth["state"].transpose(*DIMS).assign_attrs(long_name="full model"),
+        "projected": projected["state"].assign_attrs(long_name="projection of the full model"),
+        "nrmse": errors["nrmse"],
+        "nrmse_projected": floor["nrmse"].assign_attrs(long_name="normalised error of the projection"),
+        "valid_time": errors["valid_time"],
+    }
+    run = reduced.drop_vars("velocity", errors="ignore").rename(state="rom")
+    # without coordinates, by which xarray would align them: the data may call components otherwise than in training
+    run = run.assign({name: part.variable for name, part in parts.items()}).assign_coords(truth.coords)
     run.attrs = {key: value for key, value in truth.attrs.items() if key not in COST}
     run.attrs |= {key: value for key, value in reduced.attrs.items() if key not in COST}
     run.attrs["idempotency_error"] = projected.attrs["idempotency_error"]

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from romkit.integrators import LearnedField
     from romkit.projections import Projection
 
+RESULTS = ("comparison", "data", "forecast", "law", "projection", "rollout")
+"""What commands call their results, in folders whose names say of what they are."""
+
 
 @app.command()
 def report(
@@ -29,7 +32,10 @@ def report(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="File to write; by default report-NAME.html.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="File to write; report-NAME.html by default, after the file or its folder.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Write one HTML file with figures, tables and provenance; it needs nothing else to be read.
@@ -40,7 +46,9 @@ def report(
       romkit report ncae-lorenz96 --out model.html
       romkit report studies/paper/results/REPORT.md
     """  # noqa: D301, typer keeps the lines after \b as they are
-    target = writable(out or Path(f"report-{Path(source).stem}.html"))
+    file = Path(source)
+    name = file.parent.name if file.stem in RESULTS and file.parent.name else file.stem
+    target = writable(out or Path(f"report-{name}.html"))
 
     from romkit.cli.page import page
     from romkit.data import open_dataset

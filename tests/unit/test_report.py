@@ -56,6 +56,10 @@ def test_text_of_a_file_is_not_markup(lorenz_data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_dataset(lorenz_data.assign_attrs(note="<script>alert(1)</script>"), "data.nc")
     romkit_command("report", "data.nc")
+    Path("lorenz").mkdir()
+    Path("lorenz/data.nc").write_bytes(Path("data.nc").read_bytes())
+    romkit_command("report", "lorenz/data.nc")
+    assert Path("report-lorenz.html").is_file()  # what commands write has a name of its own in its folder alone
     page = Path("report-data.html").read_text(encoding="utf-8")
     assert "&lt;script&gt;" in page
     assert "<script" not in page

@@ -31,6 +31,8 @@ def test_the_three_verbs_make_the_rollout(lorenz, projection):
         romkit.score(truth, reduced.isel(component=slice(None, None, -1)))
     with pytest.raises(InputError, match="reduced: expected the times of the truth"):
         romkit.score(truth, reduced.assign_coords(time=2 * reduced.time))
+    with pytest.raises(InputError, match="reduced: expected the trajectory of the truth"):
+        romkit.score(truth.assign_coords(trajectory=["a", "b"]), reduced.assign_coords(trajectory=["b", "a"]))
 
 
 def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
@@ -47,6 +49,8 @@ def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
     assert np.allclose(romkit.follow(projection, nameless, system=lorenz).state, run.rom, atol=1e-12)
     law = romkit.integrators.SINDy(degree=1).fit_samples(romkit.integrators.encoded_samples(projection, data))
     learned = romkit.rollout(nameless, projection, dynamics=law)
+    renamed = nameless.assign_coords(component=[f"sensor {k}" for k in range(36)])
+    assert np.array_equal(romkit.rollout(renamed, projection, dynamics=law).truth, data.state)
     assert learned.rom.shape == data.state.shape
     assert learned.nrmse.values[:, 0] == pytest.approx(run.nrmse_projected.values[:, 0])
 
