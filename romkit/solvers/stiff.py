@@ -28,6 +28,7 @@ class SciPy(Solver):
     Args:
         method: one of `METHODS`.
         rtol, atol: relative and absolute tolerance per step.
+        divergence_threshold: magnitude from which on a member is lost.
 
     Source: Shampine & Reichelt (1997) for BDF, Hairer & Wanner (1996) for Radau, Petzold (1983) for LSODA.
 
@@ -46,6 +47,7 @@ class SciPy(Solver):
     method: str = "BDF"
     rtol: Positive = 1e-6
     atol: Positive = 1e-9
+    divergence_threshold: Positive = 1e6
 
     def __post_init__(self):
         checks.one_of("method", self.method, self.METHODS)

@@ -24,7 +24,7 @@ from romkit.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.solvers import RK4, Solution, Solver
 from romkit.systems.axes import Columns, Context, ContextRows, Phases, Recorded, States
 from romkit.systems.binding import bound, weighing
-from romkit.systems.motion import Motion, at_each_time, starting, warn_of_divergence
+from romkit.systems.motion import LARGEST, Motion, at_each_time, starting, warn_of_divergence
 from romkit.systems.quadratic import Quadratic
 from romkit.systems.records import identity, recorded
 from romkit.systems.splits import contexts_of
@@ -291,7 +291,7 @@ class System(Hooks, abc.ABC):
             return solver(f, torch.cat(parts, dim=-1), times, engine=engine, label=label)
 
     def _own_solver(self, context: Tensor | ContextFunction) -> Solver:
-        return RK4(self.step or self.dt)
+        return RK4(self.step or self.dt, divergence_threshold=LARGEST)
 
     def _context_tensor(self, context: Tensor | float | None, named: dict) -> Tensor:
         return bound_context(self.context_names, context, named)

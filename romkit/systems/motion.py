@@ -18,6 +18,9 @@ from romkit.types import ContextFunction, Field
 NAMED = 5
 """How many lost trajectories are named."""
 
+LARGEST = 1e12
+"""Magnitude of a component from which on a trajectory of a full model is lost: in pascal, 10⁶ is an ordinary one."""
+
 
 @hook
 class Motion(NamedTuple):
@@ -75,6 +78,8 @@ def warn_of_divergence(
     more = ", ..." if len(lost) > NAMED else ""
     text = f"{label}: {len(lost)} of {count} trajectories are lost: {', '.join(said)}{more}, and NaN from there on"
     fix = "shorten the step, or take another solver: system.using(romkit.solvers.SciPy('BDF'))"
+    if int(ends[lost].min()) == 0:
+        fix = "they begin beyond the solver's divergence_threshold: raise it"
     warn(f"{text}; {fix}", DivergenceWarning)
 
 

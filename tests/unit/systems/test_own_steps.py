@@ -62,6 +62,16 @@ def test_an_implicit_solver_takes_what_is_stiff(method):
     assert Stiff().using(solver).dataset(k=k).attrs["solver"] == str(solver)
 
 
+def test_states_of_large_units_are_not_lost():
+    start = [2e7, 1e5]  # pascal
+    data = romkit.simulate(Stiff(), k=1.0, initial_state=start)
+    assert np.isfinite(data.state.values).all()
+    with pytest.warns(DivergenceWarning, match="begin beyond the solver's divergence_threshold: raise it"):
+        romkit.simulate(Stiff(), k=1.0, initial_state=start, solver=SciPy())
+    given = SciPy(divergence_threshold=1e12)
+    assert np.isfinite(romkit.simulate(Stiff(), k=1.0, initial_state=start, solver=given).state.values).all()
+
+
 def test_what_blows_up_is_named():
     with pytest.warns(DivergenceWarning) as caught:
         data = romkit.simulate(Stiff(), k=[1.0, 1000.0, 900.0], duration=3.0)
