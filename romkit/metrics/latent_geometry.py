@@ -31,7 +31,7 @@ def latent_condition_number(z: Tensor) -> Tensor:
     z = torch.where(finite.unsqueeze(-1).unsqueeze(-1), z, 0.0)  # eigvalsh fails for all members if one is not finite
     centred = z - z.mean(-2, keepdim=True)
     eigenvalues = torch.linalg.eigvalsh(centred.mT @ centred / z.shape[-2])
-    number = eigenvalues[..., -1] / eigenvalues[..., 0].clamp(min=0)
+    number = torch.where(eigenvalues[..., 0] > 0, eigenvalues[..., -1] / eigenvalues[..., 0], torch.inf)
     return torch.where(finite, number, torch.nan)
 
 

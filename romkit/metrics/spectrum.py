@@ -47,7 +47,9 @@ def power_density(states: Tensor, *, smoothing: Smoothing = SMOOTHING) -> Tensor
     arrays.axes("states", states, "T n")
     centred = states - states.mean(-2, keepdim=True)
     power = _smoothed(torch.fft.rfft(centred, dim=-2).abs().square(), smoothing)
-    still = centred.abs().amax(-2, keepdim=True) <= torch.finfo(states.dtype).eps * states.abs().amax(-2, keepdim=True)
+    low, high = states.amin(-2, keepdim=True), states.amax(-2, keepdim=True)
+    rounding = torch.finfo(states.dtype).eps * torch.maximum(high, -low)
+    still = (high - low <= rounding) & rounding.isfinite()
     at_zero = torch.zeros_like(power)
     at_zero[..., 0, :] = 1.0
     return torch.where(still, at_zero, power / power.sum(-2, keepdim=True))

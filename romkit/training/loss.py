@@ -114,7 +114,8 @@ class Reconstruction(Term):
     """Mean over the batch of ‖y - P(y)‖² + w ‖ẏ - DP(y) ẏ‖².
 
     Args:
-        velocity_weight: w; 0 trains on positions alone.
+        velocity_weight: w, in squared time units of the data, which brings both errors to one size: velocities per
+            microsecond are small numbers, and those per day large ones. 0 trains on positions alone.
 
     Source: Adriaens et al. (2026), appendix "Training objective", with w = 1.
 

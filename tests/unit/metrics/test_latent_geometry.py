@@ -25,6 +25,10 @@ def test_a_collapsed_axis_has_condition_infinity():
     assert latent_condition_number(CIRCLE * torch.tensor([1.0, 0.0])).item() == torch.inf
 
 
+def test_latents_that_do_not_move_have_condition_infinity():
+    assert latent_condition_number(torch.ones(10, 1)) == torch.inf
+
+
 def test_a_member_that_is_not_finite_has_no_condition_and_its_neighbour_is_not_touched():
     z = torch.stack([CIRCLE, 2 * CIRCLE])
     z[1, 7, 0] = torch.nan

@@ -105,3 +105,11 @@ def test_runs_of_different_length_and_negative_widths_are_refused():
         hellinger_distance(noise(0), noise(1)[:-1])
     with pytest.raises(InputError, match="smoothing: expected a number from 0 to 10000, got -1"):
         hellinger_distance(noise(0), noise(1), smoothing=-1)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_what_rests_does_so_at_any_value(dtype):
+    values = 10 * torch.rand(50, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    rest = values.expand(101, 50)
+    assert bool((power_density(rest)[0] == 1).all())
+    assert bool((hellinger_distance(rest, rest.flip(-1)) == 0).all())
