@@ -3,7 +3,7 @@
 Needs the extra `explore`.
 """
 
-from romkit.explorer.exploration import Exploration, View
+from romkit.explorer.exploration import Exploration, Orbit, View
 from romkit.explorer.page import explore
 
-__all__ = ["Exploration", "View", "explore"]
+__all__ = ["Exploration", "Orbit", "View", "explore"]

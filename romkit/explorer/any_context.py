@@ -8,6 +8,7 @@ from romkit.data import trajectories
 from romkit.integrators import LatentField
 from romkit.problem import ConstantPath, Problem
 from romkit.projections import Projection
+from romkit.reduced import seen_through
 from romkit.solvers import RK4
 from romkit.solvers.base import scored
 from romkit.systems import System
@@ -30,7 +31,10 @@ class AnyContext:
     def __init__(
         self, projection: Projection, dynamics: LatentField, system: System, truth: xr.Dataset, context: Tensor
     ):
-        self.projection, self.dynamics, self.system = projection, dynamics, system
+        self.full, self.dynamics = projection, dynamics
+        self.system = seen_through(projection.basis, system) if dynamics.tangential else system
+        self.basis = projection.basis if self.system.basis is not None else None
+        self.projection = projection if self.basis is None else projection.of_coordinates()
         self.solver, self.times = RK4(system.dt), torch.from_numpy(truth["time"].values.copy())
         start = self._start(truth, context)
         with torch.no_grad():
@@ -41,12 +45,12 @@ class AnyContext:
         with torch.no_grad():
             states, _ = scored(self.run(self._start(truth, context), self.times), self.solver.divergence_threshold)
             latent = states[..., : self.projection.latent_dim]
-            decoded = self.projection.operator(context).decode(latent)
+            decoded = self.full.operator(context).decode(latent)
         variables = {
             "state": (("trajectory", "time", "component"), decoded.numpy()),
             "latent": (("trajectory", "time", "latent_component"), latent.numpy()),
         }
-        scale = ("component", self.projection.normalization.state_std.numpy())
+        scale = ("component", self.full.normalization.state_std.numpy())
         return xr.Dataset(variables, {"time": truth["time"], "state_std": scale})
 
     def _problem(self, context: Tensor) -> Problem:
@@ -55,6 +59,8 @@ class AnyContext:
     def _start(self, truth: xr.Dataset, context: Tensor) -> Tensor:
         problem = self._problem(context)
         parts = tuple(trajectories(truth, name)[:, 0] for name in ("state", "velocity")[: problem.order])
+        if self.basis is not None:
+            parts = (self.basis.encode(parts[0]), *map(self.basis.encode_tangent, parts[1:]))
         with torch.no_grad():
             return torch.cat([self.dynamics.start(problem, self.times[0], parts), context], dim=-1)
 

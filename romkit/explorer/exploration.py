@@ -1,6 +1,8 @@
 """What the explorer shows at a context, in numbers."""
 
 import copy
+import functools
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -28,15 +30,44 @@ SAMPLES = 200
 BRANCH = 41
 """Contexts of the bifurcation diagram."""
 
+REMEMBERED = 8
+"""Runs of the full model that need not be made again."""
+
+
+class Orbit(NamedTuple):
+    """The reduced model at one context.
+
+    Attributes:
+        time: (T,).
+        states: (T, n), scaled by the deviations of the training data.
+        latent: (T, m).
+        portrait: (T, 2) the orbit in the leading directions of the full model's last one.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.explorer import Exploration
+        >>> exploration = Exploration(romkit.load("ncae-lorenz96"), romkit.systems.Lorenz96(transient=0.0, horizon=0.5))
+        >>> view = exploration.view(exploration.middle)
+        >>> orbit = exploration.orbit({"F": 3.14}, view)
+        >>> orbit.portrait.shape
+        (201, 2)
+    """
+
+    time: np.ndarray
+    states: np.ndarray
+    latent: np.ndarray
+    portrait: np.ndarray
+
 
 class View(NamedTuple):
     """Full and reduced model at one context.
 
     Attributes:
-        time: (T,).
-        truth, reduced: (T, n) states, scaled by the deviations of the training data.
-        latent: (T, m).
-        portrait: (T, 2) the reduced orbit in the leading directions of the first view.
+        run: of the full model.
+        orbit: of the reduced model, which starts where that does.
+        truth: (T, n) states of the full model, scaled as those of the orbit.
+        directions: (n, 2) those that vary most in it.
+        portrait: (T, 2) its orbit in them.
         error, projected: (T,) NRMSE of the reduced model and of the projection alone.
         lag: (T,) how far the reduced model is behind, in time units; NaN where there is no motion.
         idempotency: largest norm of P(P(x)) - P(x) along the run.
@@ -47,14 +78,14 @@ class View(NamedTuple):
         >>> from romkit.explorer import Exploration
         >>> exploration = Exploration(romkit.load("ncae-lorenz96"), romkit.systems.Lorenz96(transient=0.0, horizon=0.5))
         >>> view = exploration.view(exploration.middle)
-        >>> view.truth.shape == view.reduced.shape, view.idempotency < 1e-6
+        >>> view.truth.shape == view.orbit.states.shape, view.idempotency < 1e-6
         (True, True)
     """
 
-    time: np.ndarray
+    run: xr.Dataset
+    orbit: Orbit
     truth: np.ndarray
-    reduced: np.ndarray
-    latent: np.ndarray
+    directions: np.ndarray
     portrait: np.ndarray
     error: np.ndarray
     projected: np.ndarray
@@ -72,6 +103,9 @@ class Exploration:
         projection: a single one.
         duration: of the runs; a fifth of the system's horizon by default.
 
+    Attributes:
+        seconds: that the full model takes for one.
+
     Raises:
         InputError: a projection without a system that romkit knows, a stack, or of another system; no context.
 
@@ -82,7 +116,7 @@ class Exploration:
         >>> exploration = Exploration(romkit.load("ncae-lorenz96"), system)
         >>> list(exploration.middle)
         ['F']
-        >>> exploration.view({"F": 3.15}).latent.shape
+        >>> exploration.view({"F": 3.15}).orbit.latent.shape
         (201, 2)
     """
 
@@ -106,91 +140,122 @@ class Exploration:
         self.duration = self.system.horizon / 5 if self.duration is None else checks.positive("duration", self.duration)
         self.double = copy.deepcopy(self.projection).double()
         self.dynamics = trained_dynamics(self.projection)
-        self.engine, self._any_context = self._compiled()
-        self._directions: np.ndarray | None = None
+        self._run = functools.lru_cache(maxsize=REMEMBERED)(self._simulate)
+        self.engine = self._engine()
+        began = time.perf_counter()
+        self.run(self.middle)
+        self.seconds = time.perf_counter() - began
+        self._any_context = self._compiled()
 
     @property
     def middle(self) -> dict[str, float]:
         """The context in the middle of the training range, by name."""
         return {p.name: (p.low + p.high) / 2 for p in self.system.context}
 
+    def run(self, context: Mapping[str, float]) -> xr.Dataset:
+        """The full model at a context, one trajectory."""
+        return self._run(tuple(float(context[name]) for name in self.system.context_names))
+
     def view(self, context: Mapping[str, float]) -> View:
         """Both models at a context."""
-        truth = self._truth(context)
-        reduced = (
-            self._follow(truth) if self._any_context is None else self._any_context.follow(truth, self.at(context))
-        )
-        errors = score(truth, reduced)
-        x = torch.from_numpy(truth["state"].values.copy())
+        run = self.run(context)
+        reduced = self._reduced(context, run)
+        errors = score(run, reduced)
+        x = torch.from_numpy(run["state"].values.copy())
         P = self.double(self.at(context))
         with torch.no_grad():
             projected = P(x)
             idempotency = idempotency_error(P, x).max()
         scale = reduced["state_std"].values
-        full, rom = truth["state"].values[0] / scale, reduced["state"].values[0] / scale
+        full = run["state"].values[0] / scale
+        directions = _leading(full)
+        orbit = _orbit(reduced, directions)
         return View(
-            time=truth["time"].values,
+            run=run,
+            orbit=orbit,
             truth=full,
-            reduced=rom,
-            latent=reduced["latent"].values[0],
-            portrait=self.portrait(rom),
+            directions=directions,
+            portrait=full @ directions,
             error=errors["nrmse"].values[0],
             projected=np.sqrt(np.square(projected[0].numpy() / scale - full).mean(-1)),
-            lag=_lag(full, rom, truth["time"].values),
+            lag=_lag(full, orbit.states, run["time"].values),
             idempotency=float(idempotency),
             valid_time=float(errors["valid_time"][0]),
         )
 
-    def branch(self, name: str, context: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
+    def orbit(self, context: Mapping[str, float], view: View) -> Orbit:
+        """The reduced model alone, from where the full one of a view starts: at once, however slow that is."""
+        return _orbit(self._reduced(context, view.run), view.directions)
+
+    def branch(self, name: str, view: View) -> tuple[np.ndarray, np.ndarray]:
         """A bifurcation diagram of the reduced model: values of one parameter, and extremes of a component there.
 
-        The component is the one that moves most. Each value (N,) has the local maxima (N,) of its orbit's second half.
+        The component is the one that moves most in a view, whose other parameters stay, and where orbits start.
+        Each value (N,) has the local maxima (N,) of its orbit's second half; its largest value, where it has none.
         """
         parameter = next(p for p in self.system.context if p.name == name)
-        values = np.linspace(parameter.low, parameter.high, BRANCH)
-        states = self._follow(self._truth({**context, name: values}))["state"].values[:, SAMPLES // 2 :]
-        component = int(np.nanargmax(np.nanstd(states, axis=(0, 1))))
-        x = states[..., component]
-        peak = (x[:, 1:-1] > x[:, :-2]) & (x[:, 1:-1] >= x[:, 2:])
-        which, _ = np.nonzero(peak)
-        return values[which], x[:, 1:-1][peak]
+        context = {p.name: float(view.run[p.name].values[0]) for p in self.system.context}
+        component = int(np.nanargmax(np.nanstd(view.orbit.states[SAMPLES // 2 :], axis=0)))
+        found = []
+        for value in np.linspace(parameter.low, parameter.high, BRANCH):
+            x = self._reduced({**context, name: value}, view.run)["state"].values[0, SAMPLES // 2 :, component]
+            peaks = x[1:-1][(x[1:-1] > x[:-2]) & (x[1:-1] >= x[2:])]
+            peaks = peaks if peaks.size else x.max(keepdims=True)
+            found.append(np.stack([np.full_like(peaks, value), peaks]))
+        return tuple(np.concatenate(found, axis=1))
 
-    def _truth(self, context: Mapping[str, object], engine: str | None = None) -> xr.Dataset:
-        given = {"duration": self.duration, "dt": self.duration / SAMPLES, "context": dict(context)}
-        return simulate(self.system, **given, engine=engine or self.engine)
-
-    def _follow(self, truth: xr.Dataset) -> xr.Dataset:
+    def _reduced(self, context: Mapping[str, float], run: xr.Dataset) -> xr.Dataset:
+        """The reduced model from where a run of the full model starts, at a context of its own."""
+        if self._any_context is not None:
+            return self._any_context.follow(run, self.at(context))
+        there = run.assign_coords({name: ("trajectory", [value]) for name, value in context.items()})
         solver = RK4(self.system.dt)  # the samples shown are farther apart
         given = {"dynamics": self.dynamics, "system": self.system, "solver": solver, "engine": self.engine}
-        return follow(self.projection, truth, **given)
+        return follow(self.projection, there, **given)
 
-    def _compiled(self) -> tuple[str, AnyContext | None]:
-        """The engine of both models, and the reduced one for every context: compiled, where that is possible.
+    def _simulate(self, context: tuple[float, ...], engine: str | None = None) -> xr.Dataset:
+        named = dict(zip(self.system.context_names, context, strict=True))
+        given = {"duration": self.duration, "dt": self.duration / SAMPLES, "context": named}
+        return simulate(self.system, **given, engine=engine or self.engine)
 
-        It pays from the second view on.
-        """
+    def _engine(self) -> str:
+        """That of the full model: compiled, where that is possible, which pays from the second view on."""
         try:
-            truth = self._truth(self.middle, "compiled")
-            if self.projection.basis is not None or not isinstance(self.dynamics, LatentField):
-                return "compiled", None
-            return "compiled", AnyContext(self.double, self.dynamics, self.system, truth, self.at(self.middle))
+            self._simulate(tuple(self.middle.values()), "compiled")
         except InputError:
-            return "auto", None
+            return "auto"
+        return "compiled"
+
+    def _compiled(self) -> AnyContext | None:
+        """The reduced model for every context, where it can be compiled."""
+        if not isinstance(self.dynamics, LatentField):
+            return None
+        try:
+            return AnyContext(self.double, self.dynamics, self.system, self.run(self.middle), self.at(self.middle))
+        except InputError:
+            return None
 
     def at(self, context: Mapping[str, float]) -> torch.Tensor:
         """The context (1, p), from values by name."""
         return torch.tensor([[context[name] for name in self.system.context_names]], dtype=torch.float64)
 
-    def portrait(self, states: np.ndarray) -> np.ndarray:
-        """(T, 2) states (T, n) in the leading directions of the first that were given."""
-        if self._directions is None:
-            _, _, rows = np.linalg.svd(np.nan_to_num(states) - np.nanmean(states, axis=0), full_matrices=False)
-            self._directions = np.pad(rows, ((0, 1), (0, 0)))[:2]  # a state may have one component alone
-        return states @ self._directions.T
+
+def _orbit(reduced: xr.Dataset, directions: np.ndarray) -> Orbit:
+    states = reduced["state"].values[0] / reduced["state_std"].values
+    return Orbit(reduced["time"].values, states, reduced["latent"].values[0], states @ directions)
 
 
-def _lag(truth: np.ndarray, reduced: np.ndarray, time: np.ndarray) -> np.ndarray:
+def _leading(states: np.ndarray) -> np.ndarray:
+    """(n, 2) directions in which states (T, n) vary most; zero where there is no second one."""
+    centred = np.nan_to_num(states - np.nanmean(states, axis=0))
+    _, moments = np.linalg.eigh(centred @ centred.T)  # of T x T, where n may be large
+    found = centred.T @ moments[:, :-3:-1]
+    sizes = np.linalg.norm(found, axis=0)
+    return np.divide(found, sizes, out=np.zeros_like(found), where=sizes > 1e-8 * sizes[0])
+
+
+def _lag(truth: np.ndarray, reduced: np.ndarray, times: np.ndarray) -> np.ndarray:
     """τ(t) = ⟨x - x̂, ẋ⟩ / ‖ẋ‖², time units by which the reduced model is behind, to first order."""
-    rate = np.gradient(truth, time, axis=0)
+    rate = np.gradient(truth, times, axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return ((truth - reduced) * rate).sum(-1) / np.square(rate).sum(-1)

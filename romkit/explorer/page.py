@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable
 
+import numpy as np
 import panel as pn
-from bokeh.models import ColumnDataSource, LinearColorMapper
+from bokeh.models import ColumnDataSource, LinearColorMapper, Slider
 from bokeh.plotting import figure
 
 from romkit.certificates import certify
 from romkit.errors import RomkitError
-from romkit.explorer.exploration import Exploration, View
+from romkit.explorer.exploration import Exploration, Orbit, View
 from romkit.explorer.own_data import OwnData
 from romkit.projections import Projection
 from romkit.systems import System
@@ -19,8 +20,14 @@ ADDRESS = "127.0.0.1"
 
 TRUTH, REDUCED, FLOOR = "#777777", "#D55E00", "#0072B2"
 CURVES = {"error": "reduced model", "projected": "projection alone", "lag": "reduced model"}
-PROMPT = 0.2
-"""Seconds of a view from which on the page follows a slider when it is let go, and not while it moves."""
+PROMPT = 0.1
+"""Seconds that a slider may wait: while it moves, models whose view takes longer show the reduced model alone."""
+
+PATIENCE = 5.0
+"""Seconds of a view from which on the full model waits for a button, and does not follow a slider that is let go."""
+
+ROWS = 400
+"""Components that a picture of a field has at most."""
 
 NEAR = 0.02
 """Radius of the ball of a certificate, in deviations of the whole state."""
@@ -39,45 +46,56 @@ class Page:
     def __init__(self, exploration: Exploration):
         self.exploration = exploration
         self.sliders = {
-            p.name: pn.widgets.FloatSlider(
-                label=f"{p.name}{'' if p.units == '1' else f' in {p.units}'}",
+            p.name: Slider(
+                title=f"{p.name}{'' if p.units == '1' else f' in {p.units}'}",
                 start=p.low,
                 end=p.high,
                 step=(p.high - p.low) / 200,
                 value=(p.low + p.high) / 2,
                 format="0.0000",
-            )
+                width=260,
+            )  # Bokeh's own, because Panel's wait for a while before they say that they were moved
             for p in exploration.system.context
         }
-        self.source = ColumnDataSource()
+        self.reduced, self.compared = ColumnDataSource(), ColumnDataSource()
         self.fields = {name: ColumnDataSource() for name in ("truth", "reduced")}
         self.branch, self.here = ColumnDataSource(), ColumnDataSource()
         self.facts = pn.pane.Markdown("", width=260)
+        self.compare = pn.widgets.Button(label="Run the full model here", width=260, visible=False)
+        self.compare.on_click(lambda event: self._run_here())
         self.button = pn.widgets.Button(label="Certify at this context", width=260)
         self.button.on_click(lambda event: self.certify())
         near = NEAR * exploration.double.normalization.state_std.norm().item()
         self.radius = pn.widgets.FloatInput(label="for states within", value=round(near, 4), start=1e-6, width=260)
         self.certificate = pn.pane.Markdown("", width=260)
+        exploration.run(self.context)  # known from here on
         began = time.perf_counter()
-        self._show(exploration.view(self.context), self.context)
-        moment = "value" if time.perf_counter() - began < PROMPT else "value_throttled"
+        self.view = exploration.view(self.context)
+        self._follow_sliders(exploration.seconds + time.perf_counter() - began)
+        self._show(self.view)
         self._show_branch()
-        for slider in self.sliders.values():
-            slider.param.watch(lambda event: self.update(), moment)
 
     @property
     def context(self) -> dict[str, float]:
         return {name: float(slider.value) for name, slider in self.sliders.items()}
 
+    def preview(self) -> None:
+        """Shows the reduced model at the context of the sliders, from where the full model started last."""
+        orbit = self.exploration.orbit(self.context, self.view)
+        with pn.io.hold():  # one message to the browser, which draws once
+            self._show_orbit(orbit)
+            self._clear()
+
     def update(self) -> None:
-        """Shows the context of the sliders."""
+        """Shows both models at the context of the sliders."""
         try:
-            view = self.exploration.view(self.context)
+            self.view = self.exploration.view(self.context)
         except RomkitError as error:
             self.facts.object = f"**{error}**"
             return
-        self._show(view, self.context)
-        self.certificate.object = ""
+        with pn.io.hold():
+            self._show(self.view)
+            self.certificate.object = ""
 
     def certify(self) -> None:
         """Shows bounds of the Lipschitz constants at the context of the sliders."""
@@ -98,49 +116,77 @@ class Page:
     def layout(self) -> pn.viewable.Viewable:
         title = f"## {self.exploration.system.name}"
         certified = (self.radius, self.button, self.certificate)
-        left = pn.Column(title, *self.sliders.values(), self.facts, *certified, width=290)
+        left = pn.Column(title, *self.sliders.values(), self.compare, self.facts, *certified, width=290)
         plots = pn.FlexBox(
             self._portrait(), self._curves("NRMSE", ("error", "projected"), log=True), self._field("truth"),
             self._field("reduced"), self._curves("lag, time units", ("lag",)), self._diagram(),
+            styles={"flex": "1 1 400px"},
         )  # fmt: skip
         return pn.FlexBox(left, plots)  # one below the other on narrow screens
 
-    def _show(self, view: View, context: dict[str, float]) -> None:
-        full = self.exploration.portrait(view.truth)
-        self.source.data = {
-            "time": view.time, "x": view.portrait[:, 0], "y": view.portrait[:, 1], "full_x": full[:, 0],
-            "full_y": full[:, 1], "error": view.error, "projected": view.projected, "lag": view.lag,
+    def _run_here(self) -> None:
+        with self.compare.param.update(loading=True):
+            self.update()
+
+    def _follow_sliders(self, seconds: float) -> None:
+        """Every move is shown at once; by which part of the page depends on the seconds of a view."""
+        self.compare.visible = seconds > PATIENCE
+        for slider in self.sliders.values():
+            if seconds < PROMPT:
+                slider.on_change("value", lambda attr, old, new: self.update())
+                continue
+            slider.on_change("value", lambda attr, old, new: self.preview())
+            if seconds < PATIENCE:
+                slider.on_change("value_throttled", lambda attr, old, new: self.update())
+
+    def _show(self, view: View) -> None:
+        self._show_orbit(view.orbit)
+        self._show_field("truth", view.run["time"].values, view.truth)
+        self.compared.data = {
+            "time": view.orbit.time, "x": view.portrait[:, 0], "y": view.portrait[:, 1],
+            "error": view.error, "projected": view.projected, "lag": view.lag,
         }  # fmt: skip
-        for name, source in self.fields.items():
-            states = getattr(view, name)
-            source.data = {
-                "image": [states.T], "x": [view.time[0]], "y": [0],
-                "width": [view.time[-1] - view.time[0]], "height": [states.shape[1]],
-            }  # fmt: skip
-        self.here.data = {"value": [next(iter(context.values()))]}
         self.facts.object = (
-            f"valid for **{view.valid_time:.3g}** of {view.time[-1]:.3g}  \n"
+            f"valid for **{view.valid_time:.3g}** of {view.orbit.time[-1]:.3g}  \n"
             f"error at the end **{view.error[-1]:.2g}**, of the projection alone {view.projected[-1]:.2g}  \n"
             f"‖P(P(x)) - P(x)‖ at most {view.idempotency:.1e}"
         )
 
+    def _show_orbit(self, orbit: Orbit) -> None:
+        self.reduced.data = {"x": orbit.portrait[:, 0], "y": orbit.portrait[:, 1]}
+        self._show_field("reduced", orbit.time, orbit.states)
+        self.here.data = {"value": [next(iter(self.context.values()))]}
+
+    def _show_field(self, name: str, times: np.ndarray, states: np.ndarray) -> None:
+        rows = states.T[:: -(-states.shape[1] // ROWS)]
+        self.fields[name].data = {
+            "image": [rows.astype(np.float32)], "x": [times[0]], "y": [0],
+            "width": [times[-1] - times[0]], "height": [states.shape[1]],
+        }  # fmt: skip
+
+    def _clear(self) -> None:
+        """What belongs to the full model at another context goes."""
+        for source in (self.compared, self.fields["truth"]):
+            source.data = {name: [] for name in source.data}
+        self.facts.object = "the reduced model alone: the full one has not run at this context"
+        self.certificate.object = ""
+
     def _show_branch(self) -> None:
         name = next(iter(self.sliders))
-        values, extremes = self.exploration.branch(name, self.context)
+        values, extremes = self.exploration.branch(name, self.view)
         self.branch.data = {"value": values, "extreme": extremes}
 
     def _portrait(self) -> figure:
         plot = _figure("orbit in two leading directions", "direction 1", "direction 2")
-        plot.line("full_x", "full_y", source=self.source, color=TRUTH, legend_label="full model")
-        plot.line("x", "y", source=self.source, color=REDUCED, legend_label="reduced model")
-        return plot
+        plot.line("x", "y", source=self.compared, color=TRUTH, legend_label="full model")
+        plot.line("x", "y", source=self.reduced, color=REDUCED, legend_label="reduced model")
+        return _legend_above(plot)
 
     def _curves(self, label: str, names: tuple[str, ...], *, log: bool = False) -> figure:
         plot = _figure(label, "time", label, y_axis_type="log" if log else "linear")
         for name, colour in zip(names, (REDUCED, FLOOR), strict=False):
-            plot.line("time", name, source=self.source, color=colour, legend_label=CURVES[name])
-        plot.legend.location = "top_left"
-        return plot
+            plot.line("time", name, source=self.compared, color=colour, legend_label=CURVES[name])
+        return _legend_above(plot)
 
     def _field(self, name: str) -> figure:
         plot = _figure({"truth": "full model", "reduced": "reduced model"}[name], "time", "component")
@@ -158,6 +204,13 @@ class Page:
 
 def _figure(title: str, x: str, y: str, **options: object) -> figure:
     return figure(title=title, x_axis_label=x, y_axis_label=y, width=400, height=270, toolbar_location=None, **options)
+
+
+def _legend_above(plot: figure) -> figure:
+    (legend,) = plot.legend  # where it hides no curve
+    legend.orientation, legend.border_line_alpha = "horizontal", 0.0
+    plot.add_layout(legend, "above")
+    return plot
 
 
 def application(projection: Projection, system: System | None = None) -> Callable[[], pn.viewable.Viewable]:

@@ -77,9 +77,8 @@ class Projection(Hooks, nn.Module, Described):
         """The projection behind the basis, of the coordinates in it; the projection itself where there is none."""
         if self.basis is None:
             return self
-        inner = copy.deepcopy(self)
-        inner.normalization = inner.normalization.inner
-        return inner
+        given = self.normalization
+        return copy.deepcopy(self, {id(given): copy.deepcopy(given.inner)})  # the basis is large, and not needed
 
     @classmethod
     def with_sizes(cls, **sizes: object) -> functools.partial:

@@ -41,7 +41,7 @@ def test_a_shifted_copy_lags_by_its_shift():
 
 
 def test_the_branch_covers_the_range_of_a_parameter(exploration):
-    values, extremes = exploration.branch("F", exploration.middle)
+    values, extremes = exploration.branch("F", exploration.view(exploration.middle))
     parameter = exploration.system.context[0]
     assert values.min() == parameter.low
     assert values.max() == parameter.high
@@ -79,14 +79,44 @@ def test_the_projection_of_the_user_stays_as_it_is(exploration):
     assert exploration.projection.normalization.state_std.dtype == torch.float32
 
 
-@pytest.mark.parametrize("name", ["ncae-lorenz96", "ncae-pendulum"])
-def test_what_is_compiled_for_every_context_is_the_reduced_model_of_each(name):
-    exploration = Exploration(romkit.load(name), duration=0.1)
-    parameters = exploration.system.context
+def test_an_orbit_is_that_of_a_forecast_from_where_the_full_model_started(exploration):
+    view = exploration.view({"F": 3.15})
+    orbit = exploration.orbit({"F": 3.17}, view)
+    start = view.run.isel(time=0, trajectory=0).state
+    expected = romkit.forecast(
+        exploration.projection,
+        initial_state=start.values,
+        system=exploration.system,
+        duration=4.0,
+        dt=0.02,
+        solver=romkit.solvers.RK4(0.01),
+        F=3.17,
+    )
+    assert np.allclose(orbit.states, expected.state / expected.state_std, atol=1e-8)
+    assert np.allclose(orbit.latent, expected.latent, atol=1e-8)
+
+
+def _behind_a_basis():
+    system = romkit.systems.Burgers2D(cells=10)
+    data = system.dataset(mu1=[4.4, 5.4], mu2=[0.02, 0.02], duration=2.0)
+    return Exploration(romkit.fit("quadratic-manifold", data, basis=6, latent_dim=3), system, duration=1.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Exploration(romkit.load("ncae-lorenz96"), duration=0.1),
+        lambda: Exploration(romkit.load("ncae-pendulum"), duration=0.1),
+        _behind_a_basis,
+    ],
+)
+def test_what_is_compiled_for_every_context_is_the_reduced_model_of_each(make):
+    exploration = make()
+    run = exploration.run(exploration.middle)
+    compiled, exploration._any_context = exploration._any_context, None
     assert exploration.engine == "compiled"
     for share in (0.1, 0.9):
-        context = {p.name: p.low + share * (p.high - p.low) for p in parameters}
-        truth, c = exploration._truth(context), exploration.at(context)
-        expected, found = exploration._follow(truth), exploration._any_context.follow(truth, c)
+        context = {p.name: p.low + share * (p.high - p.low) for p in exploration.system.context}
+        expected, found = exploration._reduced(context, run), compiled.follow(run, exploration.at(context))
         assert found.state.values == pytest.approx(expected.state.values, abs=1e-9)
         assert found.latent.values == pytest.approx(expected.latent.values, abs=1e-9)
