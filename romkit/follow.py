@@ -6,7 +6,7 @@ from torch import Tensor
 
 from romkit.boundary import checked
 from romkit.data import Contexts, check_states, control_of, times_of, trajectories
-from romkit.data.matching import matched
+from romkit.data.matching import check_grid, matched
 from romkit.engine import Engine
 from romkit.engine.devices import Device
 from romkit.errors import InputError
@@ -62,6 +62,7 @@ def follow(
         check_states(data)
     signature = projection.normalization.signature
     data = matched("data", data, signature.context_names, signature.state_names)
+    check_grid(data, signature.fields)
     system = system_of(data) if system is None else system
     if system is not None:
         check_match(system, projection)

@@ -10,7 +10,7 @@ from torch import Tensor
 from romkit import arrays, checks
 from romkit.boundary import Positive, checked
 from romkit.data import Contexts, Layout, given_control
-from romkit.data.matching import in_order
+from romkit.data.matching import check_grid, in_order
 from romkit.engine import Engine
 from romkit.engine.devices import Device
 from romkit.errors import InputError
@@ -117,6 +117,7 @@ def _flattened(layout: Layout, state: object) -> object:
     if not isinstance(state, xr.Dataset):
         return state
     if "state" in state:
+        check_grid(state, layout)
         return state["state"]
     own = {dim for variable in layout.variables for dim in variable.dims}
     lead = [str(dim) for dim in state.sizes if dim not in own]

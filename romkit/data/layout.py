@@ -99,9 +99,10 @@ class Layout:
         """The variables of a dataset as one array (*lead, n).
 
         Raises:
-            InputError: a variable is missing, or has other dimensions or sizes.
+            InputError: a variable is missing, or has other dimensions or sizes, or coordinates in another order.
         """
         parts = []
+        self.check_order({str(dim): data[dim].values for dim in data.dims if dim in data.coords})
         for variable in self.variables:
             _check_has(data, variable.name)
             own = data[variable.name]
@@ -131,6 +132,15 @@ class Layout:
         }
         own = {dim: (dim, np.asarray(each["values"]), each["attrs"]) for dim, each in self.coords.items()}
         return xr.Dataset(variables, {**own, **(coords or {})})
+
+    @checked
+    def check_order(self, coords: Mapping[str, np.ndarray]) -> None:
+        """Raise InputError where one of these coordinates has the values of the layout's in another order."""
+        for dim, given in coords.items():
+            own = np.asarray(self.coords[dim]["values"]) if dim in self.coords else given
+            if own.shape == given.shape and not _same(own, given) and _same(np.sort(own), np.sort(given)):
+                got, fix = f"{given[0]} ... {given[-1]}", f"sort it: data.sortby({dim!r})"
+                raise InputError("data", expected=f"{dim} from {own[0]} to {own[-1]}", got=got, fix=fix)
 
     def to_json(self) -> str:
         """The layout as text, for an attribute of a dataset."""
@@ -232,6 +242,13 @@ def fields(data: xr.Dataset) -> xr.Dataset:
         found |= {f"{prefix}{own}": part for own, part in parts.data_vars.items()}
     coords = {name: coord for name, coord in data.coords.items() if AXIS not in coord.dims}
     return xr.Dataset(found, coords, data.attrs)
+
+
+def _same(values: np.ndarray, others: np.ndarray) -> bool:
+    """Whether coordinates are equal, numbers up to a change of precision."""
+    if values.dtype.kind in "iuf" and others.dtype.kind in "iuf":
+        return np.allclose(values, others, rtol=1e-6, atol=0.0)
+    return np.array_equal(values, others)
 
 
 def _check_has(data: xr.Dataset, name: str) -> None:

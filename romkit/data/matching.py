@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import xarray as xr
 
 from romkit.data.context import ROLE, context_names, is_declared
-from romkit.data.layout import component_names
+from romkit.data.layout import Layout, component_names, layout_of
 from romkit.errors import InputError
 
 
@@ -27,6 +28,12 @@ def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequ
         fix = "select them in this order: data.sel(component=[...])"
         expected = f"components in the order {names[0]} ... {names[-1]}"
         raise InputError(argument, expected=expected, got=f"{own[0]} ... {own[-1]}", fix=fix)
+
+
+def check_grid(data: xr.Dataset, layout: Layout) -> None:
+    """Raise where data know the coordinates of their state, which are those of the layout in another order."""
+    if data.attrs.get("layout"):
+        layout.check_order({dim: np.asarray(own["values"]) for dim, own in layout_of(data).coords.items()})
 
 
 def in_order(argument: str, state: object, names: Sequence[str]) -> object:

@@ -30,7 +30,7 @@ from romkit.data import (
     times_of,
     trajectories,
 )
-from romkit.data.matching import check_components
+from romkit.data.matching import check_components, check_grid
 from romkit.errors import InputError
 from romkit.integrators.base import T0, LatentField
 from romkit.integrators.galerkin import Galerkin
@@ -244,8 +244,9 @@ def galerkin_samples(
 
 
 def _operator(projection: ProjectionFamily, data: xr.Dataset) -> ProjectionOperator:
-    if normalization := getattr(projection, "normalization", None):  # a family of the user's may have none
-        check_components("data", data, normalization.signature.state_names)
+    if signature := getattr(getattr(projection, "normalization", None), "signature", None):  # a user's may have none
+        check_components("data", data, signature.state_names)
+        check_grid(data, signature.fields)
     return copy.deepcopy(projection).double()(data)
 
 
@@ -282,8 +283,7 @@ def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
 def _samples(data: xr.Dataset, *values: Tensor, source: str, drift: Tensor | None = None) -> LatentSamples:
     """Of z and ż, or of z, ż and z̈, each (..., C, T, m), and the drift of z."""
     make = LatentSamples.first_order if len(values) == 2 else LatentSamples.second_order
-    transient = data.attrs.get("transient")
-    discarded = "" if transient is None else f", transient of {float(transient):g} discarded"
+    discarded = f", transient of {float(data.attrs['transient']):g} discarded" if "transient" in data.attrs else ""
     times, parameters = times_of(data), Scaling.of_context(data)
     context = torch.from_numpy(_parameters(data)).to(values[0])
     labels = {"times": times, "parameters": parameters, "control_names": control_names(data), "drift": drift}

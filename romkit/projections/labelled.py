@@ -9,7 +9,7 @@ from torch import Tensor
 
 from romkit import arrays
 from romkit.data import DIMS, Layout
-from romkit.data.matching import check_components
+from romkit.data.matching import check_components, check_grid
 from romkit.errors import InputError
 
 LATENT = "latent_component"
@@ -78,6 +78,8 @@ def _labelled(x: object, layout: Layout) -> tuple[np.ndarray, list[str], dict[st
         raise InputError("x", expected="states", got=got, fix=fix)
     if _is_plain(x):
         check_components("x", x, layout.names)
+        if isinstance(x, xr.Dataset):
+            check_grid(x, layout)
         values = x if isinstance(x, xr.DataArray) else x["state"]
         lead = _lead(values.dims, FULL)
         return values.transpose(*lead, FULL).values, lead, _without(values.coords, FULL)

@@ -24,6 +24,28 @@ def test_components_in_another_order_are_not_put_into_places_of_others(data):
     assert turned.state.sel(component="u[3]").equals(data.state.sel(component="u[3]"))
 
 
+def test_a_grid_that_runs_the_other_way_is_refused(data):
+    pod = romkit.fit("pod", data, latent_dim=2)
+    turned = romkit.data.fields(data).isel(x=slice(None, None, -1))
+    described = romkit.data.describe(turned)
+    law = romkit.integrators.SINDy(degree=1, threshold=0.0)
+    fitted = law.fit(pod, data)
+    start = {"initial_state": turned.isel(time=0), "duration": 1.0, "dt": 0.1}
+    for attempt in (
+        lambda: pod(data).encode(turned),
+        lambda: pod(data).encode(described),
+        lambda: law.fit(pod, described),
+        lambda: romkit.follow(pod, described, dynamics=fitted),
+        lambda: romkit.forecast(pod, dynamics=fitted, **start),
+        lambda: romkit.forecast(pod, dynamics=fitted, **start | {"initial_state": described.isel(time=0)}),
+    ):
+        with pytest.raises(
+            InputError, match=r"data: expected x from 0\.0 to 3\.0, got 3\.0 \.\.\. 0\.0; sort it: .*'x'"
+        ):
+            attempt()
+    assert romkit.follow(pod, romkit.data.describe(turned.sortby("x")), dynamics=fitted).sizes["component"] == 4
+
+
 @pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6])
 def test_even_times_that_were_in_single_precision_once_are_even(data, scale):
     rounded = data.assign_coords(time=(scale * data.time).astype("f4"))
