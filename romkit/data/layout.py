@@ -134,10 +134,10 @@ class Layout:
         return xr.Dataset(variables, {**own, **(coords or {})})
 
     @checked
-    def check_order(self, coords: Mapping[str, np.ndarray]) -> None:
+    def check_order(self, coords: Mapping[str, object]) -> None:
         """Raise InputError where one of these coordinates has the values of the layout's in another order."""
-        for dim, given in coords.items():
-            own = np.asarray(self.coords[dim]["values"]) if dim in self.coords else given
+        for dim in coords.keys() & self.coords.keys():
+            own, given = np.asarray(self.coords[dim]["values"]), np.asarray(coords[dim])
             if own.shape == given.shape and not _same(own, given) and _same(np.sort(own), np.sort(given)):
                 got, fix = f"{given[0]} ... {given[-1]}", f"sort it: data.sortby({dim!r})"
                 raise InputError("data", expected=f"{dim} from {own[0]} to {own[-1]}", got=got, fix=fix)

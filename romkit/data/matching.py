@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 import xarray as xr
 
 from romkit.data.context import ROLE, context_names, is_declared
@@ -33,7 +32,7 @@ def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequ
 def check_grid(data: xr.Dataset, layout: Layout) -> None:
     """Raise where data know the coordinates of their state, which are those of the layout in another order."""
     if data.attrs.get("layout"):
-        layout.check_order({dim: np.asarray(own["values"]) for dim, own in layout_of(data).coords.items()})
+        layout.check_order({dim: own["values"] for dim, own in layout_of(data).coords.items()})
 
 
 def in_order(argument: str, state: object, names: Sequence[str]) -> object:
