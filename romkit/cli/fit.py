@@ -62,5 +62,5 @@ def fit(
     )
     print(describe_model(projection))
     print(f"\nwrote {written(lambda path: romkit.save(projection, path), file)}")
-    if projection.report.get("losses"):
+    if all(report.get("losses") for report in projection.report.get("seeds", [projection.report])):
         print(f"wrote {save_figure(plot_training(projection), file.with_suffix('.png'))}")

@@ -10,6 +10,8 @@ from romkit import checks
 from romkit.cli.app import app
 from romkit.cli.options import Data, Force, Settings, load_a, read_data, settings, short_name, target, written
 
+LAW = "law.safetensors"
+
 
 @app.command()
 def law(
@@ -60,7 +62,8 @@ def law(
         for name in names:
             checks.one_of(option, name, known)
     prepared = estimator(**given)
-    file = target(out, f"{kind}-{short_name(data)}", "law.safetensors", force)
+    within = out if out is None or members is None else out / LAW  # a folder, whatever it is called
+    file = target(within, f"{kind}-{short_name(data)}", LAW, force)
     projection, measured = load_a("projection", model), read_data(data)
     if members is not None:
         ensemble = romkit.bootstrap(projection, prepared, measured, members=members, seed=seed)

@@ -130,6 +130,7 @@ class Ensemble:
         make_folder(folder)
         save(self.projection, folder / FILES[0])
         save(self.law, folder / FILES[1])
+        (folder / FILES[2]).unlink(missing_ok=True)  # that of an earlier one is none of this one
         if self.calibration is not None:
             save_dataset(self.calibration.to_dataset(), folder / FILES[2])
         return folder

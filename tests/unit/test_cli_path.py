@@ -86,9 +86,9 @@ def test_the_path_from_a_file_to_a_forecast_with_a_band(own):
     assert "wrote runs/forecast-projection/forecast.nc" in text
     run = open_dataset("runs/forecast-projection/forecast.nc")
     assert np.abs(run.state.values - open_dataset("data.nc").state.values[3, :41]).max() < 0.05
-    law = ("law", "sindy", model, "data.nc", "--set", "degree=1", "--members", "4", "--out", "ensemble")
-    assert "wrote an ensemble of 4 to ensemble" in ran(*law)
-    result = romkit_command("forecast", "ensemble", *first, "--speed", "1.6", "--out", "far")
+    law = ("law", "sindy", model, "data.nc", "--set", "degree=1", "--members", "4", "--out", "ensemble.v2")
+    assert "wrote an ensemble of 4 to ensemble.v2" in ran(*law)
+    result = romkit_command("forecast", "ensemble.v2", *first, "--speed", "1.6", "--out", "far")
     assert result.exit_code == 0, result.stderr
     warning = "romkit: warning: the reduced model leaves what it was trained on: speed by up to 2 half widths"
     assert warning in result.stderr
