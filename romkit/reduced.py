@@ -115,6 +115,9 @@ class ReducedModel:
             # contiguous, because derivatives along the path need numbers with memory of their own
             c = lambda t: self.contexts.path(t).to(self.device).expand(*self.lead, -1).contiguous()  # noqa: E731
             path = MovingPath(solved, c, self.contexts.times)
+            if getattr(self.dynamics, "order", 1) == 2:
+                expected, fix = "a law of order 1 for a context that moves", "fit it to data without acceleration"
+                raise InputError("dynamics", expected=expected, got="one of order 2", fix=fix)
         if system is not None:
             return replace(system.problem(path, c), control=self.control)
         return PROBLEMS[getattr(self.dynamics, "order", 1)](path, control=self.control)

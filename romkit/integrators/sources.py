@@ -77,12 +77,12 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
     P = _operator(projection, data)
     x, v = _variable(data, "state", P), _variable(data, "velocity", P)
     with torch.no_grad():
-        z, dz = P.encode_jvp(x, v)
+        (z, dz), drift = P.encode_jvp(x, v), _drift(projection, data, x)
         if "acceleration" not in data:
-            return _samples(data, z, dz, source="encoded data, rate Dρ(x) ẋ", drift=_drift(projection, data, x))
+            return _samples(data, z, dz, source="encoded data, rate Dρ(x) ẋ", drift=drift)
         curvature = torch.func.jvp(lambda q: P.encode_jvp(q, v).tangent, (x,), (v,))[1]
         ddz = P.encode_jvp(x, _variable(data, "acceleration", P)).tangent + curvature
-        return _samples(data, z, dz, ddz, source="encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)")
+        return _samples(data, z, dz, ddz, source="encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)", drift=drift)
 
 
 @checked
@@ -121,14 +121,11 @@ def differentiated_samples(
     x = _variable(data, "state", P)
     with torch.no_grad():
         z, drift = P.encode(x), _drift(projection, data, x)
-    if order == 2 and drift is not None:
-        expected, fix = "a context that stays for a law of order 2", "take order=1"
-        raise InputError("data", expected=expected, got="one that moves", fix=fix)
     times = times_of(data)
     best = smoothest(*_stretches(z))
     window, degree = window or best.window, degree or best.degree
     rates = [_by_stretches(z, times, order=k, window=window, degree=degree) for k in range(1, order + 1)]
-    rates = rates if drift is None else [rates[0] - drift]
+    rates[0] = rates[0] if drift is None else rates[0] - drift
     source = f"encoded data, rates by differentiation (window {window}, degree {degree})"
     return _samples(data, z, *rates, source=source, drift=drift)
 
@@ -283,6 +280,9 @@ def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
 def _samples(data: xr.Dataset, *values: Tensor, source: str, drift: Tensor | None = None) -> LatentSamples:
     """Of z and ż, or of z, ż and z̈, each (..., C, T, m), and the drift of z."""
     make = LatentSamples.first_order if len(values) == 2 else LatentSamples.second_order
+    if len(values) == 3 and drift is not None:
+        expected, fix = "a context that stays for a law of order 2", "drop the acceleration, for one of order 1"
+        raise InputError("data", expected=expected, got="one that moves", fix=fix)
     discarded = f", transient of {float(data.attrs['transient']):g} discarded" if "transient" in data.attrs else ""
     times, parameters = times_of(data), Scaling.of_context(data)
     context = torch.from_numpy(_parameters(data)).to(values[0])

@@ -320,3 +320,9 @@ def test_laws_are_fitted_to_data_whose_context_moves(ncae):
     assert SINDy(degree=1, threshold=0.0).fit(ncae, data).samples == 51
     with pytest.raises(InputError, match="data: expected a context that stays for a law of order 2"):
         differentiated_samples(ncae, data, order=2)
+    with pytest.raises(InputError, match="data: expected a context that stays for a law of order 2"):
+        SINDy().fit(ncae, data.assign(acceleration=data.velocity))
+    still = data.assign(acceleration=data.velocity, F=("trajectory", [3.15])).set_coords("F")
+    second = SINDy(degree=1, threshold=0.0).fit(ncae, still)
+    with pytest.raises(InputError, match="dynamics: expected a law of order 1 for a context that moves"):
+        romkit.follow(ncae, data, dynamics=second)
