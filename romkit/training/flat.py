@@ -25,6 +25,7 @@ class FlatParameters:
             if isinstance(module, BiorthogonalPair) and all(p.requires_grad for p in module.parameters())
         }
         self._blocks = self._find_blocks()
+        self._alike = self._find_alike()
 
     def read(self) -> Tensor:
         """theta (S, P), a copy."""
@@ -51,6 +52,22 @@ class FlatParameters:
         return torch.cat(
             [next(points).flatten(1) if len(block) == 3 else next(others) for block in self._blocks], dim=1
         )
+
+    def matrices(self, theta: Tensor) -> list[Tensor]:
+        """theta (S, P) as matrices, those of one size in one tensor (S, K, a, b). A vector is a matrix of one row."""
+        pieces = theta.split(self.sizes, dim=1)
+        return [
+            torch.stack([pieces[k].unflatten(1, size) for k in members], dim=1) for size, members in self._alike.items()
+        ]
+
+    def from_matrices(self, matrices: Sequence[Tensor]) -> Tensor:
+        """Puts together what `matrices` cut."""
+        pieces = {
+            k: part.flatten(1)
+            for members, alike in zip(self._alike.values(), matrices, strict=True)
+            for k, part in zip(members, alike.unbind(1), strict=True)
+        }
+        return torch.cat([pieces[k] for k in range(len(self.sizes))], dim=1)
 
     def leaves(self, theta: Tensor, pair: Callable[[Tensor], nn.Parameter] | None = None) -> list[nn.Parameter]:
         """The parameters of one seed, theta (1, P), in order and each with its own shape.
@@ -88,6 +105,14 @@ class FlatParameters:
             else:
                 blocks.append((size,))
         return blocks
+
+    def _find_alike(self) -> dict[tuple[int, int], list[int]]:
+        """Which parameters are matrices (a, b) of one size."""
+        alike: dict[tuple[int, int], list[int]] = {}
+        for k, shape in enumerate(self.shapes):
+            columns = shape[-1] if len(shape) > 1 else 1
+            alike.setdefault((self.sizes[k] // columns, columns), []).append(k)
+        return alike
 
     def _split(self, theta: Tensor) -> dict[str, Tensor]:
         blocks = theta.split(self.sizes, dim=1)

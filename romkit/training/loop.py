@@ -74,8 +74,8 @@ def train(
     for epoch in progress:
         alive, total = state.alive, torch.zeros_like(plateaus.best)
         for index, batch in enumerate(batches(rows, seeds, epoch, plan.batch_size, noise)):
-            factors = schedule.factors((epoch + index / per_epoch) / plan.epochs, plateaus)
-            state, loss = step(state, plan.learning_rate * factors, *batch)
+            rates = plan.learning_rate * schedule.factors((epoch + index / per_epoch) / plan.epochs, plateaus)
+            state, loss = step(optimizer.between(state, epoch * per_epoch + index), rates, *batch)
             total = total + loss
         plateaus = schedule.observe(plateaus, total / per_epoch)
         losses = torch.cat([losses, total.unsqueeze(0) / per_epoch])

@@ -39,9 +39,10 @@ class Snapshots:
         epochs: passes over the training set.
         batch_size: snapshots per step; the whole set where it is smaller.
         learning_rate: highest rate of the schedule.
-        optimizer: a name from `romkit.training.optimizers.OPTIMIZERS`, or what makes an optimizer of torch or geoopt
-            from parameters: `torch.optim.AdamW`, `lambda p: geoopt.optim.RiemannianAdam(p, lr=5e-2)`. The latter have
-            their own learning rate and weight decay, and get the schedule and the clipping.
+        optimizer: a name from `romkit.training.optimizers.OPTIMIZERS`: "adam", "riemannian-adam", or "soap", which is
+            Adam in coordinates where gradients are uncorrelated; or what makes an optimizer of torch or geoopt from
+            parameters: `torch.optim.AdamW`, `lambda p: geoopt.optim.RiemannianAdam(p, lr=5e-2)`. The latter have their
+            own learning rate and weight decay, and get the schedule and the clipping.
         schedule: a name from `romkit.training.schedules.SCHEDULES`. Under noise take "cosine": noise hides from a
             plateau that the loss still falls, and the rate is lowered too soon.
         clip: largest norm of a seed's gradient; infinity for no clipping.

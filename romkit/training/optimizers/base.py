@@ -46,6 +46,10 @@ class Optimizer(abc.ABC):
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """New theta and moments from the gradient (S, P); `state.count` already counts this step."""
 
+    def between(self, state: State, taken: int) -> State:
+        """What is done after `taken` steps and before the next, eagerly, for it is rare or cannot be compiled."""
+        return state
+
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
         """The state before the first step."""
         alive = torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device)

@@ -33,6 +33,10 @@ class Foreign:
         """The state before the first step; moments stay in the optimizers."""
         return State(theta, (), theta.new_zeros(()), torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device))
 
+    def between(self, state: State, taken: int) -> State:
+        """Nothing."""
+        return state
+
     def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
         """The function that makes one step. It remembers, and is for one run from its first state to its last."""
         seeds: list[_Seed] = []

@@ -10,7 +10,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("optimizer", ["adam", "riemannian-adam"])
+@pytest.mark.parametrize("optimizer", ["adam", "riemannian-adam", "soap"])
 def test_training_in_a_cuda_graph_follows_eager_training(lorenz_data, optimizer):
     settings = {"seeds": [0, 1], "epochs": 5, "batch_size": 100, "optimizer": optimizer, "device": "cuda"}
     eager = romkit.fit("ncae", lorenz_data, **settings, engine="torch").report["seeds"]

@@ -175,10 +175,12 @@ def test_bad_data_are_named_in_one_line(own_data):
         romkit.fit("ncae", own_data.drop_vars("speed"), latent_dim=2)
 
 
-def test_an_interrupted_run_resumes_bit_for_bit(lorenz_data, tmp_path, monkeypatch):
+@pytest.mark.parametrize("optimizer", ["adam", "soap"])
+def test_an_interrupted_run_resumes_bit_for_bit(lorenz_data, tmp_path, monkeypatch, optimizer):
     from romkit.training.checkpoint import Checkpoint
 
-    whole = romkit.fit("ncae", lorenz_data, seeds=[1, 2], epochs=6)
+    settings = {"seeds": [1, 2], "optimizer": optimizer, "batch_size": 32}
+    whole = romkit.fit("ncae", lorenz_data, **settings, epochs=6)
     monkeypatch.setattr("romkit.training.checkpoint.SHARE", 1e9)  # save after every epoch
     save, saves = Checkpoint.save, []
 
@@ -190,14 +192,14 @@ def test_an_interrupted_run_resumes_bit_for_bit(lorenz_data, tmp_path, monkeypat
 
     monkeypatch.setattr(Checkpoint, "save", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        romkit.fit("ncae", lorenz_data, seeds=[1, 2], epochs=6, checkpoint=tmp_path)
+        romkit.fit("ncae", lorenz_data, **settings, epochs=6, checkpoint=tmp_path)
     monkeypatch.setattr(Checkpoint, "save", save)
     assert 0 < saves[-1] < 6
-    resumed = romkit.fit("ncae", lorenz_data, seeds=[1, 2], epochs=6, checkpoint=tmp_path)
+    resumed = romkit.fit("ncae", lorenz_data, **settings, epochs=6, checkpoint=tmp_path)
     assert torch.equal(parameters(whole), parameters(resumed))
     assert [r["losses"] for r in whole.report["seeds"]] == [r["losses"] for r in resumed.report["seeds"]]
     with pytest.raises(FileError, match="belongs to a run with other settings"):
-        romkit.fit("ncae", lorenz_data, seeds=[1, 2], epochs=7, checkpoint=tmp_path)
+        romkit.fit("ncae", lorenz_data, **settings, epochs=7, checkpoint=tmp_path)
 
 
 def test_plateaus_equal_torch(lorenz_data):
