@@ -106,8 +106,9 @@ def _system_in_file(path: str, name: str) -> "System":
     from romkit.systems import SYSTEMS, System
 
     file = existing(path)
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)  # dataclasses look their module up there
+    own = f"romkit_system_{file.stem}"  # of its own, since the file may be called like a module of others
+    spec = importlib.util.spec_from_file_location(own, file)
+    module = sys.modules[own] = importlib.util.module_from_spec(spec)  # dataclasses look their module up there
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -165,7 +166,7 @@ def settings(pairs: Iterable[str], option: str = "--set") -> dict[str, object]:
 
 def names(text: str | None) -> list[str] | None:
     """Names with commas between."""
-    return None if text is None else [name for name in text.split(",") if name]
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def target(out: Path | None, run: str, name: str, force: bool) -> Path:

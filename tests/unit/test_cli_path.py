@@ -1,5 +1,6 @@
 """The path of a user's own data on the command line: check, fit, law, forecast, compare; and a system in a file."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +71,7 @@ def ran(*words):
 
 
 def test_the_path_from_a_file_to_a_forecast_with_a_band(own):
-    text = ran("check", own, "--context", "speed", "--out", "data.nc")
+    text = ran("check", own, "--context", " speed", "--out", "data.nc")
     assert "speed 0.8 ... 1.2" in text
     assert "batch" in text.partition("ignored")[2]
     assert "wrote runs/pod-data/projection.safetensors" in ran("fit", "pod", "data.nc", "--set", "latent_dim=2")
@@ -140,6 +141,10 @@ def test_a_system_in_a_file(tmp_path):
     ran("dataset", "my_system.py:small", "--nu", "0.1,0.2")
     assert open_dataset("runs/small-contexts/data.nc").sizes["time"] == 10
     assert "did you mean 'Burgers'?" in refusal("info", "my_system.py:Burger")
+    Path("signal.py").write_text(BURGERS)
+    before = sys.modules["signal"]
+    assert "nu in [0.05, 0.2]" in ran("info", "signal.py:Burgers")
+    assert sys.modules["signal"] is before
     Path("broken.py").write_text("import nothing_of_the_kind")
     assert "broken.py: cannot be imported" in refusal("info", "broken.py:Burgers")
     assert "--model: expected a model" in refusal("rollout", "my_system.py:Burgers", "--nu", "0.1")
