@@ -6,6 +6,7 @@ from torch import Tensor
 
 from romkit.boundary import checked
 from romkit.data import Contexts, check_states, control_of, times_of, trajectories
+from romkit.data.control import by_name
 from romkit.data.matching import check_grid, matched
 from romkit.engine import Engine
 from romkit.engine.devices import Device
@@ -66,7 +67,8 @@ def follow(
     system = system_of(data) if system is None else system
     if system is not None:
         check_match(system, projection)
-    model = ReducedModel(projection, dynamics, contexts or Contexts.of_dataset(data), system, control_of(data), device)
+    control = control_of(by_name(data, getattr(dynamics, "control_names", ())))
+    model = ReducedModel(projection, dynamics, contexts or Contexts.of_dataset(data), system, control, device)
     names = ("state", "velocity")[: model.problem.order]
     fix = "record it, or follow a law of first order"
     parts = tuple(trajectories(data, name, fix=fix)[:, 0].contiguous() for name in names)

@@ -1,6 +1,7 @@
 """Inputs u(t) between and behind their samples."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +14,8 @@ from romkit.data.context import check_dims, varies
 from romkit.data.sampling import held
 from romkit.data.tensors import times_of
 from romkit.errors import InputError
+
+T = TypeVar("T", xr.Dataset, xr.DataArray)
 
 Control = Callable[[Tensor], Tensor]
 """u(t), (C, q) or (q,), of a scalar tensor t."""
@@ -78,6 +81,14 @@ def control_of(data: xr.Dataset) -> Control | None:
     return interpolated(times_of(data), torch.from_numpy(control_matrix(data)))
 
 
+def by_name(inputs: T, names: Sequence[str]) -> T:
+    """With inputs in the order of these names, if they are the same."""
+    own = [str(name) for name in inputs["input"].values] if "input" in inputs.coords else []
+    if own == list(names) or sorted(own) != sorted(names):
+        return inputs
+    return inputs.isel(input=[own.index(name) for name in names])
+
+
 def interpolated(times: Tensor, values: Tensor) -> Control:
     """Straight lines between samples (C, T, q) at times (T,); the last one is held behind the end."""
     values = held(values)
@@ -113,6 +124,8 @@ def given_control(control: object, times: Times, number: Count, names: tuple[str
         return None
     if varies(control):
         return _function(control, times, number, names)
+    if isinstance(control, xr.DataArray) and {"time", "input"} <= {*control.dims}:
+        control = by_name(control, names).transpose(..., "time", "input")
     values = arrays.tensor("control", control).double()
     values = values.unsqueeze(0) if values.ndim == 2 else values
     if values.shape[1:] != (len(times), q) or len(values) not in (1, number) or not bool(values.isfinite().all()):

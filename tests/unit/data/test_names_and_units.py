@@ -6,6 +6,7 @@ import xarray as xr
 
 import romkit
 from romkit.errors import InputError
+from tests.unit.data.test_missing import forced
 
 TIMES = 0.1 * np.arange(50)
 
@@ -79,3 +80,19 @@ def test_scores_tell_times_and_contexts_apart_in_any_unit(unit):
         romkit.score(truth, reduced.assign_coords(time=reduced.time + 0.01 * unit))
     with pytest.raises(InputError, match="the F of the truth"):
         romkit.score(truth, reduced.assign_coords(F=("trajectory", reduced.F.values[::-1])))
+
+
+def test_inputs_go_by_their_names():
+    data = forced()
+    other = data.control.assign_coords(input=["brake"]) * 0.5 + 1.0
+    data = xr.merge([data.drop_vars("control").drop_vars("input"), xr.concat([data.control, other], "input")])
+    turned = data.isel(input=[1, 0])
+    pod = romkit.fit("pod", data, latent_dim=1)
+    law = romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data)
+    assert law.control_names == ("force", "brake")
+    assert romkit.follow(pod, turned, dynamics=law).state.equals(romkit.follow(pod, data, dynamics=law).state)
+    start = {"initial_state": data.state[0, 0], "duration": 2.0, "dt": float(data.time[1]), "dynamics": law}
+    one, two = (
+        romkit.forecast(pod, control=each.control[0], **start) for each in (data, turned.transpose("input", ...))
+    )
+    assert one.state.equals(two.state)
