@@ -92,7 +92,6 @@ def test_inputs_go_by_their_names():
     assert law.control_names == ("force", "brake")
     assert romkit.follow(pod, turned, dynamics=law).state.equals(romkit.follow(pod, data, dynamics=law).state)
     start = {"initial_state": data.state[0, 0], "duration": 2.0, "dt": float(data.time[1]), "dynamics": law}
-    one, two = (
-        romkit.forecast(pod, control=each.control[0], **start) for each in (data, turned.transpose("input", ...))
-    )
+    given = (each.control.isel(trajectory=0) for each in (data, turned.transpose("input", ...)))
+    one, two = (romkit.forecast(pod, control=control, **start) for control in given)
     assert one.state.equals(two.state)
