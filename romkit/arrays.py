@@ -142,6 +142,13 @@ def same_shape(**tensors: Tensor) -> None:
             raise InputError(name, expected=f"shape {shape}, as {first}", got=f"shape {other}", fix="give equal shapes")
 
 
+def alike(values: np.ndarray, others: np.ndarray) -> bool:
+    """Whether labels are the same, numbers up to a change of precision."""
+    if values.dtype.kind in "iuf" and others.dtype.kind in "iuf":
+        return np.allclose(values, others, rtol=1e-6, atol=0.0, equal_nan=True)
+    return np.array_equal(values, others)
+
+
 def matrix(argument: str, value: Tensor) -> None:
     """The tensor must have two axes, with entries."""
     if value.ndim != 2 or 0 in value.shape:

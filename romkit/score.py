@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import checks
+from romkit import arrays, checks
 from romkit.boundary import checked
 from romkit.data import DIMS, context_names, times_of, trajectories
 from romkit.data.layout import component_names
@@ -77,19 +76,12 @@ def _close(times: Tensor, others: Tensor) -> bool:
 
 
 def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
-    """Raise InputError where both say at which contexts they are, and these differ, as in another order."""
+    """Raise InputError where both name their trajectories or contexts, and these differ, as in another order."""
     for name in {*context_names(truth), "trajectory"} & {*truth.coords} & {*reduced.coords}:
         own, given = truth[name].values, reduced[name].values
-        if own.shape == given.shape and not _equal(own, given):
+        if own.shape == given.shape and not arrays.alike(own, given):
             fix = "follow this very truth, in its order"
             raise InputError("reduced", expected=f"the {name} of the truth", got=checks.shown(given.tolist()), fix=fix)
-
-
-def _equal(values: np.ndarray, others: np.ndarray) -> bool:
-    """Whether labels are the same, numbers up to a change of precision."""
-    if values.dtype.kind in "iuf" and others.dtype.kind in "iuf":
-        return np.allclose(values, others, rtol=1e-6, atol=0.0, equal_nan=True)
-    return np.array_equal(values, others)
 
 
 def _measured(error: Callable[..., Tensor], truth: Tensor, reduced: Tensor, std: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import xarray as xr
 
+from romkit import arrays
 from romkit.boundary import checked
 from romkit.data.context import check_dims
 from romkit.errors import InputError
@@ -138,7 +139,7 @@ class Layout:
         """Raise InputError where one of these coordinates has the values of the layout's in another order."""
         for dim in coords.keys() & self.coords.keys():
             own, given = np.asarray(self.coords[dim]["values"]), np.asarray(coords[dim])
-            if own.shape == given.shape and not _same(own, given) and _same(np.sort(own), np.sort(given)):
+            if own.shape == given.shape and not arrays.alike(own, given) and arrays.alike(np.sort(own), np.sort(given)):
                 got, fix = f"{given[0]} ... {given[-1]}", f"sort it: data.sortby({dim!r})"
                 raise InputError("data", expected=f"{dim} from {own[0]} to {own[-1]}", got=got, fix=fix)
 
@@ -242,13 +243,6 @@ def fields(data: xr.Dataset) -> xr.Dataset:
         found |= {f"{prefix}{own}": part for own, part in parts.data_vars.items()}
     coords = {name: coord for name, coord in data.coords.items() if AXIS not in coord.dims}
     return xr.Dataset(found, coords, data.attrs)
-
-
-def _same(values: np.ndarray, others: np.ndarray) -> bool:
-    """Whether coordinates are equal, numbers up to a change of precision."""
-    if values.dtype.kind in "iuf" and others.dtype.kind in "iuf":
-        return np.allclose(values, others, rtol=1e-6, atol=0.0)
-    return np.array_equal(values, others)
 
 
 def _check_has(data: xr.Dataset, name: str) -> None:
