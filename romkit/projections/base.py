@@ -15,6 +15,7 @@ from romkit.boundary import Hooks, checked, hook
 from romkit.data import context_array
 from romkit.data.context import context_columns, one_context, only_one
 from romkit.data.matching import check_context
+from romkit.errors import InputError
 from romkit.projections.described import Described
 from romkit.projections.maps import EncoderDecoder
 from romkit.projections.normalization import BasisNormalization, Normalization
@@ -68,7 +69,15 @@ class Projection(Hooks, nn.Module, Described):
 
     @checked
     def behind(self, normalization: BasisNormalization) -> "Projection":
-        """A projection of coordinates as one of full states: with the basis of a normalization in front."""
+        """A projection of coordinates as one of full states: with the basis of a normalization in front.
+
+        Raises:
+            InputError: a basis of another number of modes.
+        """
+        if normalization.size != self.normalization.size:
+            expected = f"one with a basis of {self.normalization.size} modes, as the projection has coordinates"
+            fix = "take the basis that the projection was trained behind"
+            raise InputError("normalization", expected=expected, got=f"{normalization.size} modes", fix=fix)
         full = copy.deepcopy(self)
         full.normalization = normalization
         return full

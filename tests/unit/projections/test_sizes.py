@@ -36,6 +36,8 @@ def test_a_basis_of_other_states_or_coordinates_is_refused(lorenz_data):
     whole = romkit.projections.Normalization.from_dataset(lorenz_data)
     with pytest.raises(InputError, match="inner: expected the 4 coordinates in the basis, got 36"):
         kind(whole.signature, basis, whole)
+    with pytest.raises(InputError, match="normalization: expected one with a basis of 36 modes"):
+        romkit.fit("pod", lorenz_data, latent_dim=2).behind(kind(whole.signature, basis, inner))
 
 
 def test_scales_of_many_samples_in_single_precision_are_those_of_the_samples(lorenz_data):
