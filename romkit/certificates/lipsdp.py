@@ -13,18 +13,18 @@ from romkit.errors import InputError
 MARGIN = 1e-6
 """By this share a bound is enlarged: many times the rounding errors of computing it from the multipliers."""
 
-INSIDE = 1e-7
+TOLERANCE = {"eps_abs": 2e-4, "eps_rel": 2e-4, "max_iters": 2500}
+"""Of the solver: splitting methods need no more memory or time for many unknowns, and are coarse."""
+
+INSIDE = 1e-3
 """So much, of the guessed square of the bound, the solver's matrix is definite where tolerance zero would do: more than
 it can be wrong by, so that its multipliers are valid."""
 
-POOR = 0.03
-"""Below this share of the guess, that may enlarge a bound by more than a few parts in ten thousand; it is the better
-guess then."""
+POOR = 0.7
+"""Below this share of the guess that enlarges a bound by more than a percent; it is the better guess then."""
 
-SOLVERS = {"CVXOPT": (200, {}), "CLARABEL": (90, {"equilibrate_enable": False})}
-"""The first that is installed, the largest number of unknowns that take it less than a minute, and its settings. Both
-find the same bounds: CVXOPT, which solves for the multipliers alone, far sooner, since Clarabel factors a dense matrix
-of N²/2 rows for N unknowns. These have their own sizes already, so that Clarabel does not scale them."""
+LARGEST = 250
+"""Unknowns that take about a minute."""
 
 
 def lipsdp(links: Links, scale: float) -> float:
@@ -37,7 +37,7 @@ def lipsdp(links: Links, scale: float) -> float:
 
     Without q the bracket is (u - a v)(b v - u) of a slope in [a, b]. The unknowns are u₀ and e, in which no large parts
     of v cancel. A solver finds T; γ is then computed from T, so that its tolerance does not enter. Infinite where that
-    fails, or with more unknowns than `SOLVERS` take.
+    fails, or with more unknowns than `LARGEST`.
 
     Args:
         links: from the input to the output.
@@ -49,12 +49,10 @@ def lipsdp(links: Links, scale: float) -> float:
     Source: Fazlyab et al. (2019), Efficient and accurate estimation of Lipschitz constants for deep neural networks,
     with an interval for each unit.
     """
-    cvxpy = _cvxpy()
-    solver = next(name for name in SOLVERS if name in cvxpy.installed_solvers())
     turn = _directions(links)
     n = turn.shape[1]
     total = n + sum(len(block.sizes[0]) for block in links.blocks)
-    if total > SOLVERS[solver][0]:
+    if total > LARGEST:
         return float("inf")
     rows = np.pad(turn, ((0, 0), (0, total - n)))  # of all before, over the unknowns
     forms = []
@@ -63,7 +61,7 @@ def lipsdp(links: Links, scale: float) -> float:
         rows = np.concatenate([rows, units])
         forms.append(form)
     out, forms = links.last.numpy() @ rows / scale, np.concatenate(forms)
-    rest = -out.T @ out - np.tensordot(_multipliers(n, out.T @ out, forms, solver), forms, 1)
+    rest = -out.T @ out - np.tensordot(_multipliers(n, out.T @ out, forms), forms, 1)
     bound = (1 + MARGIN) * scale * _smallest(rest, n) ** 0.5
     return min(bound, lipsdp(links, bound)) if bound < POOR * scale else bound
 
@@ -93,7 +91,7 @@ def _units(block: Block, rows: np.ndarray, at: int) -> tuple[np.ndarray, np.ndar
     return units, forms
 
 
-def _multipliers(n: int, out: np.ndarray, forms: np.ndarray, solver: str) -> np.ndarray:
+def _multipliers(n: int, out: np.ndarray, forms: np.ndarray) -> np.ndarray:
     """T (units,) with the smallest γ for which γ I₀ - out - Σ Tᵢ formsᵢ is definite, with I₀ for the first n unknowns.
 
     Zeros where the solver fails.
@@ -105,7 +103,7 @@ def _multipliers(n: int, out: np.ndarray, forms: np.ndarray, solver: str) -> np.
     problem = cvxpy.Problem(cvxpy.Minimize(gamma), [(form + form.T) / 2 >> 0])
     with warnings.catch_warnings(), contextlib.suppress(cvxpy.SolverError):
         warnings.simplefilter("ignore")  # a bound from inaccurate multipliers is a bound
-        problem.solve(solver=solver, **SOLVERS[solver][1])
+        problem.solve(solver=cvxpy.SCS, **TOLERANCE)
     return np.zeros(len(forms)) if T.value is None else np.maximum(T.value, 0.0)
 
 

@@ -35,7 +35,7 @@ class Certificates(Task):
         share: radius of the ball of contexts, of half the length of the range's diagonal.
     """
 
-    code_version: ClassVar[int] = 3
+    code_version: ClassVar[int] = 4
     method: str
     system: str
     radius: float
