@@ -37,7 +37,7 @@ def forecast(
     out: Annotated[Path | None, typer.Option(help="Folder for the results; runs/forecast-MODEL by default.")] = None,
     force: Force = False,
 ) -> None:
-    """Forecast from a state, with no truth beside it. The context is that of the trajectory, unless it is given.
+    """Forecast from a state, with no truth beside it. The context is that of the sample, unless it is given.
 
     \b
     Examples:

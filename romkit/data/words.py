@@ -71,6 +71,8 @@ def _context_in_words(data: xr.Dataset) -> str:
 def _time_in_words(data: xr.Dataset) -> str:
     times = data["time"].values
     unit = _unit(data["time"])
+    if len(times) == 1:
+        return f"{times[0]:g}{unit}, a single one"
     step = even_step(times)
     steps = f"every {step:g}{unit}" if step else "uneven steps"
     return f"{times[0]:g} ... {times[-1]:g}{unit}, {steps}"

@@ -25,6 +25,10 @@ def test_components_in_another_order_are_not_put_into_places_of_others(data):
     assert turned.state.sel(component="u[3]").equals(data.state.sel(component="u[3]"))
 
 
+def test_a_single_time_has_no_steps(data):
+    assert "time          0, a single one" in romkit.data.summary(data.isel(time=[0]))
+
+
 def test_a_grid_that_runs_the_other_way_is_refused(data):
     pod = romkit.fit("pod", data, latent_dim=2)
     turned = romkit.data.fields(data).isel(x=slice(None, None, -1))
