@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -94,11 +95,13 @@ class Traced:
             return results
 
         _hush()
+        options = _options(leaves[0].device)
         try:
-            graph = make_fx(flat)(*leaves)
+            with _asking_the_cpu(options):
+                graph = make_fx(flat)(*leaves)
             for node in graph.graph.nodes:
                 node.meta.clear()  # the compiler works out shapes itself, and takes offence at those of another
-            return torch._inductor.compile(graph, leaves, options=_options(leaves[0].device))
+            return torch._inductor.compile(graph, leaves, options=options)
         except Exception as failure:  # whatever the compiler raises
             raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
 
@@ -155,6 +158,27 @@ def _capturable_algebra() -> Iterator[None]:
         yield
     finally:
         torch.backends.cuda.preferred_linalg_library(before)
+
+
+@contextlib.contextmanager
+def _asking_the_cpu(options: dict[str, object]) -> Iterator[None]:
+    """torch builds programs to find out what a CPU can do, and remembers it: here while there is other work."""
+
+    def ask() -> None:
+        with contextlib.suppress(Exception):  # the compiler asks again
+            from torch._inductor import config, cpu_vec_isa
+
+            with config.patch(options):
+                cpu_vec_isa.valid_vec_isa_list()
+
+    asking = threading.Thread(target=ask)
+    if options:
+        asking.start()
+    try:
+        yield
+    finally:
+        if options:
+            asking.join()
 
 
 def _options(device: torch.device) -> dict[str, object]:
