@@ -12,7 +12,7 @@ from romkit import checks, provenance
 from romkit.bases import Basis, check_size
 from romkit.bases import basis as make_basis
 from romkit.boundary import FilePath, Seed, Seeds, checked
-from romkit.data import check_dataset, context_names, is_declared, needing_velocity
+from romkit.data import check_dataset, check_states, context_names, is_declared, needing_velocity
 from romkit.engine import Engine
 from romkit.engine.devices import Device
 from romkit.errors import DataWarning, InputError, warn
@@ -100,7 +100,7 @@ def fit(
     """
     kind, sizes = method
     watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
-    full, held_out = watch.divided(_said(check_dataset(needing_velocity(data))))
+    full, held_out = watch.divided(_said(_usable(kind, data)))
     numbers = [seed] if seeds is None else seeds
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
     _check_names(kind, settings)
@@ -137,6 +137,13 @@ def _plan(
     plan = preset.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
     _check_optimizer(plan, engine, checkpoint)
     return plan
+
+
+def _usable(kind: type[Projection], data: xr.Dataset) -> xr.Dataset:
+    """The data, checked, with velocities; any will do where nothing is trained."""
+    if kind.trained:
+        return check_dataset(needing_velocity(data))
+    return data.assign(velocity=xr.zeros_like(check_states(data)["state"]))
 
 
 def _said(data: xr.Dataset) -> xr.Dataset:

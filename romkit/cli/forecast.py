@@ -13,6 +13,8 @@ from romkit.errors import InputError
 if TYPE_CHECKING:
     import xarray as xr
 
+    from romkit.integrators import LearnedField
+
 
 @app.command(cls=ContextCommand)
 def forecast(
@@ -58,9 +60,10 @@ def forecast(
     projection = load_a("projection", model) if ensemble is None else ensemble.projection
     names = projection.normalization.signature.context_names
     context = {name: float(sample[name]) for name in context_names(data) if name in names} | context_values(ctx, names)
-    if ensemble is None and dynamics is None:
-        raise InputError("--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors")
-    law = load_a("law", dynamics) if ensemble is None else ensemble.law
+    law = _law(dynamics) if ensemble is None else ensemble.law
+    if law.control_names:
+        fix = "forecast in Python: romkit.forecast(..., control=...)"
+        raise InputError("MODEL", expected="a law without inputs", got=", ".join(law.control_names), fix=fix)
     if dt is None and data.sizes["time"] < 2:
         raise InputError("--dt", expected="an interval for data of a single time", got="none", fix="add --dt 0.1, say")
     dt = float(data["time"].diff("time").mean()) if dt is None else dt
@@ -74,6 +77,12 @@ def forecast(
     print(f"wrote {written(lambda path: save_dataset(run, path), file)}")
     if ensemble is not None:
         print(f"wrote {save_figure(plot_forecast(run), file.with_suffix('.png'))}")
+
+
+def _law(dynamics: str | None) -> "LearnedField":
+    if dynamics is None:
+        raise InputError("--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors")
+    return load_a("law", dynamics)
 
 
 def _sample(data: "xr.Dataset", trajectory: int, at: int) -> "xr.Dataset":

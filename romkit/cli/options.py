@@ -104,6 +104,7 @@ def _system_in_file(path: str, name: str) -> "System":
     import sys
 
     from romkit.systems import SYSTEMS, System
+    from romkit.systems.records import recorded_name
 
     file = existing(path)
     own = f"romkit_system_{file.stem}"  # of its own, since the file may be called like a module of others
@@ -119,8 +120,9 @@ def _system_in_file(path: str, name: str) -> "System":
     checks.one_of("system", name, [*kinds, *made])
     if name in made:
         return made[name]
-    SYSTEMS.setdefault(kinds[name].name, kinds[name])
-    return kinds[name]()
+    kind = kinds[name]
+    SYSTEMS[recorded_name(kind, kind.name)] = kind
+    return kind()
 
 
 def read_data(data: str) -> "xr.Dataset":

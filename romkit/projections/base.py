@@ -38,6 +38,7 @@ class Projection(Hooks, nn.Module, Described):
         normalization: names, units and scaling.
         latent_dim: m.
         idempotent: whether ρ ∘ φ = id, and so P ∘ P = P, holds by construction at every context.
+        trained: whether it is trained; else `initialise` makes it of states alone, and data need no velocities.
         report: what training recorded (recipe, seed, losses, versions), empty before.
 
     Example:
@@ -53,6 +54,7 @@ class Projection(Hooks, nn.Module, Described):
 
     name: ClassVar[str]
     idempotent: ClassVar[bool] = False
+    trained: ClassVar[bool] = True
     latent_dim: int
 
     def __init__(self, normalization: Normalization, config: dict[str, object]):

@@ -60,6 +60,7 @@ class POD(Projection):
 
     name = "pod"
     idempotent = True
+    trained = False
 
     def __init__(self, normalization: Normalization, generator: torch.Generator, *, latent_dim: Count):
         check_chain("latent_dim", (latent_dim, normalization.size), normalization.size)

@@ -68,6 +68,7 @@ class QuadraticManifold(Projection):
 
     name = "quadratic-manifold"
     idempotent = True
+    trained = False
 
     def __init__(
         self,

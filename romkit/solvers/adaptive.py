@@ -8,13 +8,17 @@ from romkit.solvers.embedded import EmbeddedPair
 from romkit.solvers.rest import error_norm, masked, resting, resting_start
 from romkit.types import Field
 
+STOPPING = ("dopri8", "bosh3")
+"""Pairs that are worse between their steps than at the end of each."""
+
 
 class Adaptive(EmbeddedPair):
     """An embedded Runge–Kutta pair with step-size control, by torchdiffeq.
 
     The whole batch shares one step, but the error norm is the worst member's, so the tolerances hold for
     each. A member whose state or derivative leaves the finite range is held where it is, because torchdiffeq
-    would otherwise abort the batch.
+    would otherwise abort the batch. Between steps there is torchdiffeq's interpolation, but "dopri8" and "bosh3", whose
+    interpolation errs by thousands of tolerances, end a step at every output time.
 
     Args:
         method: one of `PAIRS`.
@@ -37,7 +41,8 @@ class Adaptive(EmbeddedPair):
 
     def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
         held, start = resting(field, self.divergence_threshold), resting_start(y0, self.divergence_threshold)
-        control = {"rtol": self.rtol, "atol": self.atol, "options": {"norm": _worst_member}}
+        stops = {"step_t": times[1:]} if self.method in STOPPING else {}
+        control = {"rtol": self.rtol, "atol": self.atol, "options": {"norm": _worst_member} | stops}
         import torchdiffeq  # it brings half of scipy along
 
         try:

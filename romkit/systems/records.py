@@ -29,10 +29,19 @@ def recorded(system: "System", motion: Motion, times: Tensor, contexts: Tensor, 
     )
 
 
+def recorded_name(kind: type["System"], name: str) -> str:
+    """The name of a system in files; with its class behind it where that of another class in `SYSTEMS` is the same."""
+    from romkit.systems.registry import SYSTEMS  # which is of systems
+
+    known = SYSTEMS.get(name, kind)
+    own = (known.__module__, known.__qualname__) == (kind.__module__, kind.__qualname__)
+    return name if own else f"{name} ({kind.__qualname__})"
+
+
 def identity(system: "System") -> dict[str, object]:
     """What identifies a system in a file."""
     return {
-        "system": system.name,
+        "system": recorded_name(type(system), system.name),
         "parameters": dataclasses.asdict(system) if dataclasses.is_dataclass(system) else {},
         "solver": system.simulator or str(system.solver or system.own_solver),
         "dt": system.dt,

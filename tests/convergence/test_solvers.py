@@ -44,6 +44,13 @@ def test_adaptive_meets_its_tolerance_for_every_member(method):
     assert np.allclose(states[:, -1], exact, atol=1e-6)
 
 
+@pytest.mark.parametrize("method", ["dopri5", "dopri8", "bosh3"])
+def test_adaptive_meets_its_tolerance_between_its_steps(method):
+    times = torch.linspace(0, 3, 31, dtype=T64)
+    states = Adaptive(method, rtol=1e-7, atol=1e-7)(lambda t, y: -y, torch.ones(1, 1, dtype=T64), times).states
+    assert (states[0, :, 0] - torch.exp(-times)).abs().max() < 2e-6
+
+
 @pytest.mark.parametrize("solver", [Adaptive, PerMember])
 def test_the_error_follows_the_tolerance(solver):
     """A hundred times smaller tolerances give errors about a hundred times smaller."""

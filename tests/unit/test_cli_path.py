@@ -119,6 +119,28 @@ def test_compare_prints_a_table_and_goes_on_where_it_ended(own):
     assert Path("runs/compare-my/pod+dmd.nc").stat().st_mtime_ns == before
 
 
+def test_a_system_that_is_called_like_one_of_romkit_is_another_one():
+    Path("mine.py").write_text(BURGERS.replace("own-burgers", "lorenz96"))
+    ran("dataset", "mine.py:Burgers", "--nu", "0.1,0.2", "--out", "own.nc")
+    data = open_dataset("own.nc")
+    assert data.system == "lorenz96 (Burgers)"
+    assert romkit.systems.system_of(data).context_names == ("nu",)
+    assert romkit.systems.SYSTEMS["lorenz96"] is romkit.systems.Lorenz96
+
+
+def test_a_forecast_of_a_law_with_inputs_says_where_to_give_them(own):
+    ran("check", own, "--context", "speed", "--out", "data.nc")
+    data = open_dataset("data.nc")
+    shape = (data.sizes["trajectory"], data.sizes["time"], 1)
+    data = data.assign(control=(("trajectory", "time", "input"), np.random.default_rng(0).normal(size=shape)))
+    save_dataset(data, "driven.nc")
+    pod = romkit.fit("pod", data, latent_dim=2)
+    romkit.save(pod, "pod.safetensors")
+    romkit.save(romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data), "law.safetensors")
+    words = ("forecast", "pod.safetensors", "--dynamics", "law.safetensors", "--duration", "1", "--from", "driven.nc")
+    assert "MODEL: expected a law without inputs, got u0; forecast in Python" in refusal(*words)
+
+
 def test_an_earlier_run_is_not_overwritten_without_force(own):
     words = ("fit", "pod", own, "--set", "latent_dim=2")
     ran(*words)

@@ -69,3 +69,12 @@ def test_pairs_are_the_products_of_the_upper_triangle():
 def test_a_regularisation_that_is_none(lorenz_data):
     with pytest.raises(InputError, match=r"regularisation: expected .* got 0"):
         romkit.fit("quadratic-manifold", lorenz_data, latent_dim=2, regularisation=0)
+
+
+@pytest.mark.parametrize("method", ["pod", "quadratic-manifold"])
+def test_what_is_not_trained_needs_no_velocities(method):
+    data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.15, 3.18], duration=0.02)
+    one_time = data.drop_vars("velocity").isel(time=[1])
+    assert romkit.fit(method, one_time, latent_dim=1).latent_dim == 1
+    with pytest.raises(InputError, match="states to differentiate"):
+        romkit.fit("ncae", one_time, latent_dim=1)
