@@ -8,7 +8,7 @@ from torch import Tensor
 from romkit import arrays
 from romkit.bases.base import Basis
 from romkit.bases.decomposition import decompose
-from romkit.bases.streaming import stream
+from romkit.bases.streaming import native, stream
 from romkit.bases.weights import Weight, weigher
 from romkit.boundary import Count, FilePath, Positive, checked
 from romkit.data import DIMS, check_states
@@ -69,6 +69,8 @@ def basis(
         modes, sigma, energy = decompose(x - mean, rank, weigh)
     else:
         mean, (modes, sigma, energy) = stream(data, rank, weigh, chunk, checkpoint, device)
+    if not len(sigma):
+        raise InputError("data", expected="snapshots that differ", got="the same in all of them", fix="give others")
     share = (sigma**2).cumsum(0) / energy
     kept = len(sigma) if tolerance is None else _smallest(share, tolerance, rank)
     if tolerance is None and len(sigma) < rank:
@@ -88,7 +90,7 @@ def _lazy(data: object) -> tuple[int, int]:
 def _snapshots(data: xr.Dataset | np.ndarray | Tensor, device: torch.device | None) -> Tensor:
     """(N, n), float64."""
     if isinstance(data, xr.Dataset):
-        values = check_states(data)["state"].transpose(*DIMS).values
+        values = native(check_states(data)["state"].transpose(*DIMS).values)
         rows = torch.as_tensor(values.reshape(-1, values.shape[-1])).to(device, torch.float64)
         there = rows.isfinite().all(-1)  # the others are missing
         return rows if bool(there.all()) else rows[there]

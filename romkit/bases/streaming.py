@@ -5,6 +5,7 @@ Qᵀ W Y is the square of U σ in X W Q = U R, a pass also gives the singular ve
 Memory is that of a block and of a few matrices of n (r + p) numbers.
 """
 
+import hashlib
 import os
 import time
 from collections.abc import Iterator
@@ -35,6 +36,11 @@ SECONDS = 20.0
 Tensors = dict[str, Tensor]
 
 
+def native(values: np.ndarray) -> np.ndarray:
+    """In the order of bytes of this machine, which torch needs."""
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
 def stream(
     data: xr.Dataset,
     rank: int,
@@ -56,6 +62,8 @@ def stream(
     blocks = _Blocks(data, chunk, device)
     columns = min(rank + OVERSAMPLING, blocks.count, blocks.size)
     identity = {"blocks": len(blocks), "columns": columns, "n": blocks.size, "count": blocks.count}
+    if checkpoint is not None:
+        identity |= {"first": blocks.digest(), "weight": weigh(torch.ones(blocks.size, 1).double()).sum().item()}
     progress = _Progress(checkpoint, identity)
     sums = progress.resumed(device) or _start(blocks, columns, weigh)
     for number in range(progress.begun, PASSES):
@@ -152,12 +160,16 @@ class _Blocks:
     def __len__(self) -> int:
         return len(self.parts)
 
+    def digest(self) -> str:
+        """By which a checkpoint knows the first block."""
+        return hashlib.sha256(self.state.isel(trajectory=0, time=slice(self.chunk)).values.tobytes()).hexdigest()
+
     def since(self, first: int, mean: Tensor) -> Iterator[Tensor]:
         """Deviations from a mean, from a block on. They lie in one place, each until the next is asked for."""
         place = mean.new_empty(min(self.chunk, self.state.sizes["time"]), self.size)
         for k, i in self.parts[first:]:
             block = self.state.isel(trajectory=k, time=slice(i, i + self.chunk)).values
-            x = torch.from_numpy(np.asarray(block)).to(self.device)
+            x = torch.from_numpy(native(np.asarray(block))).to(self.device)
             if not bool(x.sum(dtype=torch.float64).isfinite()):
                 got, fix = f"NaN or infinity in trajectory {k}, times from {i}", "drop those snapshots"
                 raise InputError("data", expected="finite snapshots", got=got, fix=fix)
@@ -167,7 +179,7 @@ class _Blocks:
 class _Progress:
     """Where a call is: pass, block, and what has been summed; in a file, where there is one."""
 
-    def __init__(self, checkpoint: str | os.PathLike | None, identity: dict[str, int]):
+    def __init__(self, checkpoint: str | os.PathLike | None, identity: dict[str, object]):
         self.file = None if checkpoint is None else expanded(checkpoint)
         self.identity, self.saved = identity, time.monotonic()
         self.begun, self.block, self.sums = 0, 0, {}

@@ -111,6 +111,8 @@ class DMD(Estimator):
         U, s, Vh = torch.linalg.svd(known, full_matrices=False)
         keep = slice(self.rank) if self.rank else s > s[0] * len(known) * torch.finfo(s.dtype).eps
         operator = (Vh[keep].mT / s[keep]) @ (U[:, keep].mT @ after)  # (d + 1 + p, d)
+        still = torch.cat([before, after]).abs().amax(0) == 0
+        operator[: len(still)] += torch.diag(still.to(operator))  # what never moves stays
         missed = (after - known @ operator)[:, -m:].norm(dim=0) / (after - before)[:, -m:].norm(dim=0)
         generator = _generator(operator.mT.numpy(), step)[-m:]
         return _coefficients(generator, c.shape[-1]), s[0] / s[-1], missed.nan_to_num(nan=0.0, posinf=0.0)
@@ -148,6 +150,6 @@ def _interval(samples: LatentSamples) -> float:
         fix = "give z (C, T, m) and times (T,), neither joined nor thinned out"
         raise InputError("samples", expected="whole trajectories with their times", got="single ones", fix=fix)
     steps = samples.times.diff()
-    if len(steps) < 1 or not torch.allclose(steps, steps.mean(), rtol=1e-3):
+    if len(steps) < 1 or not torch.allclose(steps, steps.mean(), rtol=1e-3, atol=0):
         raise InputError("times", expected="equally spaced times", got=f"{len(steps)} others", fix="resample the data")
     return steps.mean().item()

@@ -231,6 +231,8 @@ class _Steps(Solver):
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         grid = Grid.between(times, self.settings.dt)
         correction, count = self.rule.correction, grid.count
+        if not grid.count:  # a single time
+            return lambda y, times: y.unsqueeze(0), "torch"
         example = self.rule.begin(times[0], y0, self.rate, grid.h[0].to(times))
         if count >= TRACING_PAYS or engine == "compiled":  # as it is, it cannot be recorded
             correction = traced(correction, times[0], *example)

@@ -170,6 +170,15 @@ class LatentSamples:
         return cls(inputs, rates[-1], c, moved, variables, parameters, source, times, tuple(control_names))
 
 
+def without_rounding(z: Tensor, *rates: Tensor) -> tuple[Tensor, ...]:
+    """Latents (..., C, T, m) that are no more than rounding beside the others are at rest: no law can know them."""
+    mean = z.nanmean((-3, -2), keepdim=True)
+    size = (z - mean).square().nanmean((-3, -2), keepdim=True).sqrt()
+    rests = size <= torch.finfo(torch.float32).eps * torch.hypot(size, mean).amax(-1, keepdim=True)
+    whole = mean.float().to(z)  # of few bits, so that sums of it are exact
+    return torch.where(rests & z.isfinite(), whole, z), *(torch.where(rests, 0.0, rate) for rate in rates)
+
+
 def _known(labels: dict[str, object]) -> dict[str, object]:
     for name in labels:
         checks.one_of("labels", name, ("names", "parameters", "times", "source", "control_names", "drift"))

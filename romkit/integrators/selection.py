@@ -94,11 +94,15 @@ def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
     """(..., C) error of rollouts of a law from the first state of each trajectory: mean over time of the distance.
 
     It is measured in standard deviations of the latent coordinates (root mean square over them), at most `LOST`.
-    Missing samples do not count; a trajectory without a first state has NaN.
+    Missing samples do not count; a trajectory without a first state, where others have one, has NaN.
     """
     m, times = samples.targets.shape[-1], samples.times
     parts = (samples.inputs, samples.context, samples.drift)
     truth, context, drift = (x.double().unflatten(-2, (-1, len(times))) for x in parts)
+    there = truth.isfinite().all(-1).reshape(-1, *truth.shape[-3:-1]).all(0)
+    first = int(there.any(0).int().argmax())
+    truth, context, drift, times = truth[..., first:, :], context[..., first:, :], drift[..., first:, :], times[first:]
+    context, drift = _filled(context), _filled(drift)
     at, drifting = _between(context, times), _between(drift, times)
     moving = not bool((context == context[..., :1, :]).all())
     fixed = None if moving else law.right_hand_side(context[..., 0, :])
@@ -115,6 +119,12 @@ def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
     apart = ((reached[..., :m] - z) / torch.where(deviation > 0, deviation, 1.0)).square().mean(-1).sqrt()
     missing = z.isnan().any(-1) | start.isnan().any(-1, keepdim=True)
     return apart.nan_to_num(nan=LOST).clamp(max=LOST).masked_fill(missing, torch.nan).nanmean(-1)
+
+
+def _filled(values: Tensor) -> Tensor:
+    """Values (..., T, k), in place of missing ones those before."""
+    known = values.isfinite().all(-1) * torch.arange(values.shape[-2])
+    return values.gather(-2, known.cummax(-1).values.unsqueeze(-1).expand_as(values))
 
 
 def _between(values: Tensor, times: Tensor) -> Callable[[Tensor], Tensor]:

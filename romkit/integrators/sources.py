@@ -34,7 +34,7 @@ from romkit.data.matching import check_components, check_grid
 from romkit.errors import InputError
 from romkit.integrators.base import T0, LatentField
 from romkit.integrators.galerkin import Galerkin
-from romkit.integrators.samples import LatentSamples
+from romkit.integrators.samples import LatentSamples, without_rounding
 from romkit.integrators.scaling import Scaling
 from romkit.problem import ConstantPath, Problem
 from romkit.types import OperatorPath, ProjectionOperator
@@ -287,7 +287,7 @@ def _samples(data: xr.Dataset, *values: Tensor, source: str, drift: Tensor | Non
     times, parameters = times_of(data), Scaling.of_context(data)
     context = torch.from_numpy(_parameters(data)).to(values[0])
     labels = {"times": times, "parameters": parameters, "control_names": control_names(data), "drift": drift}
-    return make(*values, context, source=source + discarded, **labels)
+    return make(*without_rounding(*values), context, source=source + discarded, **labels)
 
 
 def _parameters(data: xr.Dataset) -> np.ndarray:

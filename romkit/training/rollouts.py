@@ -117,6 +117,9 @@ class Trajectories(NamedTuple):
         if np.ptp(steps) > UNEVEN * steps.mean():
             fix = "train on snapshots alone (rollouts=None, phase=None), or resample the data"
             raise InputError("data", expected="evenly spaced times for rollouts", got="uneven steps", fix=fix)
+        if not torch.equal(context, context[:, :1].expand_as(context)):
+            fix = "train on snapshots alone (rollouts=None, phase=None)"
+            raise InputError("data", expected="contexts that stay for rollouts", got="one that moves", fix=fix)
         return cls(state, velocity, context[:, 0], float(data["time"][every] - data["time"][0]))
 
 

@@ -55,7 +55,7 @@ def make_paths(samples: LatentSamples) -> Paths:
         fix = "give z (C, T, m) and times (T,), neither joined nor thinned out"
         raise InputError("samples", expected="whole trajectories with their times", got="single ones", fix=fix)
     steps = times.diff()
-    if len(times) < 2 or bool((steps <= 0).any()) or not torch.allclose(steps, steps.mean(), rtol=1e-3):
+    if len(times) < 2 or bool((steps <= 0).any()) or not torch.allclose(steps, steps.mean(), rtol=1e-3, atol=0):
         raise InputError("times", expected="equally spaced times", got=f"{len(times)} others", fix="resample the data")
     parts = (samples.inputs, samples.targets, samples.context, samples.drift)
     stacked = (part if part.ndim == 3 else part.unsqueeze(0) for part in parts)
@@ -71,7 +71,7 @@ def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
         z = paths.complete().states[..., :m].flatten(1, 2)
         speed = _mean((paths.states.diff(dim=2)[..., :m] / paths.dt).square().sum(-1)).sqrt()
         step = z.var(1).sum(-1).sqrt() / speed / STEPS_PER_DEVIATION
-        strides = (step / paths.dt).round().clamp(min=1, max=max(1, longest)).long()
+        strides = (step / paths.dt).nan_to_num(nan=1.0).round().clamp(min=1, max=max(1, longest)).long()
     else:
         strides = torch.full(paths.states.shape[:1], max(1, round(step / paths.dt)))
     if int(strides.max()) > longest:

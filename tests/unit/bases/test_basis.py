@@ -160,3 +160,15 @@ def test_fewer_bits_are_nearly_the_same_modes_and_still_orthonormal(kind, precis
     assert np.abs(again.dual - W @ V).max() <= near * np.abs(W @ V).max()
     size = lambda packed: sum(tensor.nbytes for tensor in packed.values())  # noqa: E731
     assert size(tensors) < 0.75 * size(storage.packed(found)[1])
+
+
+@pytest.mark.parametrize("chunk", [None, 10])
+def test_other_orders_of_bytes_are_the_same_numbers(lorenz_data, chunk):
+    swapped = lorenz_data.assign(state=lorenz_data.state.astype(">f8"))
+    found, known = (romkit.basis(data, rank=2, chunk=chunk) for data in (swapped, lorenz_data))
+    assert torch.equal(found.modes, known.modes)
+
+
+def test_snapshots_that_are_all_the_same_have_no_basis():
+    with pytest.raises(InputError, match="snapshots that differ"):
+        romkit.basis(np.ones((10, 4)), rank=2, tolerance=1e-3)

@@ -104,6 +104,8 @@ def test_a_call_that_is_stopped_five_times_gives_the_same_to_the_bit(tmp_path, m
     for _ in range(5):
         with pytest.raises(Killed):
             romkit.basis(DATA, 10, chunk=20, checkpoint=file)
+    with pytest.raises(InputError, match="one of this very call"):
+        romkit.basis(2 * DATA, 10, chunk=20, checkpoint=file)
     resumed = romkit.basis(DATA, 10, chunk=20, checkpoint=file)
     for name in ("mean", "modes", "singular_values", "energy"):
         assert torch.equal(getattr(resumed, name), getattr(whole, name)), name
@@ -131,7 +133,7 @@ def test_bad_input_is_one_line(tmp_path, monkeypatch):
         ),
         (lambda: romkit.basis(DATA.state.values, 3, chunk=20), "data: expected a dataset with state"),
         (lambda: romkit.basis(DATA, 200, chunk=20), "rank: expected at most 80"),
-        (lambda: romkit.basis(DATA * 0, 1, chunk=20), "rank: expected at most 0, the directions of these snapshots"),
+        (lambda: romkit.basis(DATA * 0, 1, chunk=20), "data: expected snapshots that differ"),
         (lambda: romkit.basis(DATA, 3, chunk=0), "chunk: expected an integer >= 1"),
     ):
         with pytest.raises(InputError, match=message):

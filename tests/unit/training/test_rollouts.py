@@ -172,3 +172,9 @@ def test_a_compiled_step_is_one_graph(lorenz, waves):
     w, c = torch.full((1, 3, 2), 0.1), torch.full((1, 3, 1), 3.15)
     compiled = torch.compile(step, backend="eager", fullgraph=True)  # raises where a check looks at values
     torch.testing.assert_close(compiled(w, c), step(w, c))
+
+
+def test_contexts_that_move_are_refused_before_training(lorenz, waves):
+    moving = waves.assign_coords(F=waves.F + 0.001 * waves.time)
+    with pytest.raises(InputError, match="contexts that stay for rollouts"):
+        romkit.fit("ncae", moving, epochs=1, system=lorenz, rollouts=RolloutTraining(steps=1))
