@@ -29,7 +29,7 @@ def check(
       romkit check my.nc
       romkit check my.nc --context Re,epsilon --state u,v --out my-data.nc
 
-    Without --out nothing is written. Names are those of romkit.data.describe.
+    What --out writes is what `romkit fit` takes. Names are those of romkit.data.describe.
     """  # noqa: D301, typer keeps the lines after \b as they are
     written = target(out, "check", "data.nc", force) if out else None
 

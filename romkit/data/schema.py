@@ -159,12 +159,13 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
         Traceback (most recent call last):
             ...
         romkit.errors.InputError: data: expected a variable 'state', got variables ['u', 'velocity', 'wave_number'];
-        name it: romkit.data.describe(data, state=[...])
+        name it: romkit.data.describe(data, state=[...]), or `romkit check FILE --state ... --out NEW`
     """
     if not isinstance(data, xr.Dataset):
         got, fix = checks.shown(data), "see the guide, 'Your own data'"
         raise InputError("data", expected="an xarray.Dataset", got=got, fix=fix)
-    _check_variable(data, "state", fix="name it: romkit.data.describe(data, state=[...])")
+    fix = "name it: romkit.data.describe(data, state=[...]), or `romkit check FILE --state ... --out NEW`"
+    _check_variable(data, "state", fix=fix)
     _check_times(data)
     whole = complete(data, ("state",))
     if not whole.any(1).all():

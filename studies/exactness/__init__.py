@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from studies.runner import Executor, Sweep, Task
 
 PRESETS = (
-    "smoke", "equal", "half", "double", "short", "long", "longer", "quick", "soap", "chosen", "adam", "cost",
+    "smoke", "equal", "half", "double", "short", "long", "longer", "quick", "soap", "soap-lorenz96", "chosen", "adam", "cost",
     "robustness", "floor", "guarantees", "rollouts", "dynamics",
 )  # fmt: skip
 

@@ -157,6 +157,10 @@ def tasks(preset: str) -> list[Task]:
         return list(GUARANTEES)
     if preset == "quick":
         return [_pendulum(method, preset, QUICK, FRESHER) for method in FOLLOWERS]
+    if preset == "soap-lorenz96":
+        sizes = SIZES["equal"]["lorenz96"].items()
+        given = {method: (*SNAPSHOTS["lorenz96"], *own, ("optimizer", "soap")) for method, own in sizes}
+        return [_lorenz96(method, preset, settings, FRESH) for method, settings in given.items()]
     if preset in OPTIMIZED:
         return [_pendulum(method, preset, settings, LAST) for method, settings in OPTIMIZED[preset].items()]
     if preset == "cost":

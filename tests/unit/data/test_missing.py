@@ -130,7 +130,7 @@ def test_a_trajectory_without_anything_is_refused(whole):
 def test_velocities_are_estimated_and_it_is_said(whole):
     data = whole.drop_vars("velocity")
     with pytest.warns(DataWarning, match=r"velocities are not in the data; estimated by savitzky-golay \(window"):
-        model = romkit.fit("pod", data, latent_dim=2)
+        model = romkit.fit("cae", data, latent_dim=2, epochs=1, verbose=False)
     assert "savitzky-golay" in model.report["data"]["velocity"]
     estimated = with_velocity(data)
     assert np.abs(estimated.velocity - whole.velocity).max() < 1e-3
