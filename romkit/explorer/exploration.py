@@ -129,7 +129,9 @@ class Exploration:
             fix = "take one of it, romkit.projections.unstack(projection)[0]"
             raise InputError("projection", expected="a single one", got="a stack", fix=fix)
         if self.system is None:
-            self.system = system_of(xr.Dataset(attrs={"system": self.projection.normalization.signature.system}))
+            trained_on = self.projection.report.get("data", {})  # with the parameters of the system
+            named = {"system": self.projection.normalization.signature.system}
+            self.system = system_of(xr.Dataset(attrs={**trained_on, **named}))
         if self.system is None:
             fix = "give the system it was trained on"
             raise InputError("system", expected="a full model to compare with", got="none", fix=fix)
@@ -190,12 +192,13 @@ class Exploration:
     def branch(self, name: str, view: View) -> tuple[np.ndarray, np.ndarray]:
         """A bifurcation diagram of the reduced model: values of one parameter, and extremes of a component there.
 
-        The component is the one that moves most in a view, whose other parameters stay, and where orbits start.
+        The component is the one of the full model that moves most in a view, whose other parameters stay and where
+        orbits start.
         Each value (N,) has the local maxima (N,) of its orbit's second half; its largest value, where it has none.
         """
         parameter = next(p for p in self.system.context if p.name == name)
         context = {p.name: float(view.run[p.name].values[0]) for p in self.system.context}
-        component = int(np.nanargmax(np.nanstd(view.orbit.states[SAMPLES // 2 :], axis=0)))
+        component = int(np.nan_to_num(view.truth[SAMPLES // 2 :].std(axis=0)).argmax())
         found = []
         for value in np.linspace(parameter.low, parameter.high, BRANCH):
             x = self._reduced({**context, name: value}, view.run)["state"].values[0, SAMPLES // 2 :, component]

@@ -104,7 +104,8 @@ class SystemThroughBasis(System):
         Source: Halko, Martinsson, Tropp (2011), section 4.3, for lengths by random combinations.
         """
         if "trajectory" not in data.dims:
-            given = {name: ("trajectory", data[name].values.reshape(1)) for name in self.context_names if name in data}
+            named = {name: data[name] for name in self.context_names if name in data}
+            given = {name: (("trajectory", *c.dims), c.values[None]) for name, c in named.items()}
             whole = data.expand_dims("trajectory").assign_coords(given)
             return self.unresolved(whole).isel(trajectory=0)
         with torch.no_grad():

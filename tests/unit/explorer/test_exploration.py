@@ -120,3 +120,15 @@ def test_what_is_compiled_for_every_context_is_the_reduced_model_of_each(make):
         expected, found = exploration._reduced(context, run), compiled.follow(run, exploration.at(context))
         assert found.state.values == pytest.approx(expected.state.values, abs=1e-9)
         assert found.latent.values == pytest.approx(expected.latent.values, abs=1e-9)
+
+
+def test_the_system_has_the_parameters_that_the_data_had():
+    system = romkit.systems.Lorenz96(n=4, transient=0.0, horizon=0.5)
+    pod = romkit.fit("pod", system.dataset(F=[3.14, 3.18], duration=0.5), latent_dim=2)
+    assert Exploration(pod).system == system
+
+
+def test_the_branch_of_a_model_that_diverges_is_one_of_the_full_model(exploration):
+    view = exploration.view({"F": 3.15})
+    lost = view._replace(orbit=view.orbit._replace(states=view.orbit.states * np.nan))
+    assert np.array_equal(exploration.branch("F", lost), exploration.branch("F", view))

@@ -169,6 +169,8 @@ def test_runs_of_reduced_models_have_an_unresolved_share():
     alone = through.unresolved(romkit.forecast(model, **given, system=system))
     assert alone.dims == ("time",)
     assert alone.values[:20] == pytest.approx(share.values[0, :20])
+    moving = romkit.forecast(model, **given | {"F": lambda t: 3.0 + 0 * t}, system=system)
+    assert np.allclose(through.unresolved(moving), alone)
     with pytest.raises(InputError, match="data: expected the context F, got none"):
         through.unresolved(run.drop_vars("F"))
 
