@@ -110,9 +110,8 @@ class DMD(Estimator):
             raise InputError("data", expected="neighbours in time", got="a gap between any two samples", fix=fix)
         U, s, Vh = torch.linalg.svd(known, full_matrices=False)
         keep = slice(self.rank) if self.rank else s > s[0] * len(known) * torch.finfo(s.dtype).eps
-        operator = (Vh[keep].mT / s[keep]) @ (U[:, keep].mT @ after)  # (d + 1 + p, d)
-        still = torch.cat([before, after]).abs().amax(0) == 0
-        operator[: len(still)] += torch.diag(still.to(operator))  # what never moves stays
+        operator = (Vh[keep].mT / s[keep]) @ (U[:, keep].mT @ (after - before))  # (d + 1 + p, d)
+        operator[: w.shape[-1]] += torch.eye(w.shape[-1], dtype=w.dtype)  # what the data do not show to move stays
         missed = (after - known @ operator)[:, -m:].norm(dim=0) / (after - before)[:, -m:].norm(dim=0)
         generator = _generator(operator.mT.numpy(), step)[-m:]
         return _coefficients(generator, c.shape[-1]), s[0] / s[-1], missed.nan_to_num(nan=0.0, posinf=0.0)

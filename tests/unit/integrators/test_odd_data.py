@@ -37,6 +37,13 @@ def test_what_rests_has_a_law(turning, law):
     assert law.fit(pod, rest).latent_dim == 2
 
 
+def test_dmd_of_fewer_singular_values_than_latents_is_a_motion(turning):
+    """Directions that were left out stay; they were multiplied by zero, which no motion does."""
+    pod = romkit.fit("pod", turning, latent_dim=2)
+    law = DMD(rank=1).fit(pod, turning)
+    assert np.abs(np.linalg.eigvals(law.step(0.1)[0])).min() > 0.1
+
+
 @pytest.mark.parametrize("law", [QUICK, DMD()])
 def test_uneven_times_are_uneven_in_any_unit(turning, law):
     uneven = turning.assign_coords(time=1e-10 * turning.time**2)
