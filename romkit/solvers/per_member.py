@@ -48,9 +48,11 @@ class PerMember(EmbeddedPair):
         if len(times) == 1:
             return y0.unsqueeze(0)
         held = resting(field, self.divergence_threshold)
-        term = torchode.ODETerm(lambda t, y: held(t[0], y.reshape(y0.shape)).reshape(y.shape), with_stats=False)
+        term = torchode.ODETerm(
+            lambda t, y: held(times[0] + t[0], y.reshape(y0.shape)).reshape(y.shape), with_stats=False
+        )
         control = torchode.IntegralController(self.atol, self.rtol, term=term, norm=error_norm).to(y0.device)
-        states = torchode.solve_ivp(term, rows, times, method=self.method, controller=control).ys
+        states = torchode.solve_ivp(term, rows, times - times[0], method=self.method, controller=control).ys
         return masked(field, y0, times, states.movedim(1, 0).reshape(len(times), *y0.shape), self.divergence_threshold)
 
 

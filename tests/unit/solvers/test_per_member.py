@@ -116,3 +116,9 @@ def test_without_torchode_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchode", None)
     with pytest.raises(InputError, match=r"romkit\[torchode\]"):
         PerMember()(blow_up, torch.ones(2, 1, dtype=T64), TIMES)
+
+
+def test_late_times_cost_no_accuracy_in_single_precision():
+    times = torch.linspace(1e6, 1e6 + 1, 5)
+    states = PerMember()(lambda t, y: -y, torch.ones(2, 1), times).states
+    torch.testing.assert_close(states[0, :, 0], torch.exp(times[0] - times), rtol=0, atol=1e-5)
