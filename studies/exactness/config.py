@@ -98,6 +98,13 @@ OPTIMIZED: dict[str, dict[str, Settings]] = {
 }
 """Trainings of the same length on the pendulum by SOAP and Adam, with sizes as before and chosen anew."""
 
+OPTIMIZER = ("optimizer", "soap")
+TURNED = {
+    "soap-lorenz96": (SNAPSHOTS["lorenz96"], FRESH, ("flow", "film-ae", "ncae")),
+    "soap-lorenz96-long": (STEADY, FRESHER, ("flow", "film-ae")),
+}
+"""Trainings by SOAP on Lorenz96, else as by Adam: seeds, sizes, rates and lengths."""
+
 
 GUARANTEES = (
     Certificates("ncae", "lorenz96", math.inf, contexts=10, pairs=100_000),
@@ -157,10 +164,10 @@ def tasks(preset: str) -> list[Task]:
         return list(GUARANTEES)
     if preset == "quick":
         return [_pendulum(method, preset, QUICK, FRESHER) for method in FOLLOWERS]
-    if preset == "soap-lorenz96":
-        sizes = SIZES["equal"]["lorenz96"].items()
-        given = {method: (*SNAPSHOTS["lorenz96"], *own, ("optimizer", "soap")) for method, own in sizes}
-        return [_lorenz96(method, preset, settings, FRESH) for method, settings in given.items()]
+    if preset in TURNED:
+        settings, seeds, methods = TURNED[preset]
+        sizes = SIZES["equal"]["lorenz96"]
+        return [_lorenz96(method, preset, (*settings, *sizes[method], OPTIMIZER), seeds) for method in methods]
     if preset in OPTIMIZED:
         return [_pendulum(method, preset, settings, LAST) for method, settings in OPTIMIZED[preset].items()]
     if preset == "cost":

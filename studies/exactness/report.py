@@ -21,7 +21,7 @@ RESTS = ("position_rest", "velocity_rest")
 RACES = {preset: f"size {preset}" for preset in ("smoke", "equal", "half", "double")}
 RACES |= {"short": "size equal, 60 epochs", "long": "size equal, 400 epochs", "longer": "size equal, 2000 epochs"}
 RACES |= {"quick": "size equal, 650 epochs", "soap": "size equal, 650 epochs, SOAP"}
-RACES["soap-lorenz96"] = "size equal, SOAP"
+RACES |= {"soap-lorenz96": "size equal, SOAP", "soap-lorenz96-long": "size equal, 400 epochs, SOAP"}
 RACES |= {"chosen": "sizes chosen anew, 650 epochs, SOAP", "adam": "sizes chosen anew, 650 epochs, Adam"}
 EQUAL = ("equal", "short", "long", "longer", "quick")
 """Races at size equal, by the length of training."""
