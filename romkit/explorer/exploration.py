@@ -30,6 +30,9 @@ SAMPLES = 200
 BRANCH = 41
 """Contexts of the bifurcation diagram."""
 
+LINES, MARGIN = 9, 0.1
+"""Of the manifold's grid each way, and how far it goes beyond the orbit, as a share of that."""
+
 REMEMBERED = 8
 """Runs of the full model that need not be made again."""
 
@@ -42,6 +45,8 @@ class Orbit(NamedTuple):
         states: (T, n), scaled by the deviations of the training data.
         latent: (T, m).
         portrait: (T, 2) the orbit in the leading directions of the full model's last one.
+        manifold: (L, K, 2) grid lines of the manifold about the orbit, in these directions: of the plane of the first
+            two latent coordinates, with the others at their means.
 
     Example:
         >>> import romkit
@@ -57,6 +62,7 @@ class Orbit(NamedTuple):
     states: np.ndarray
     latent: np.ndarray
     portrait: np.ndarray
+    manifold: np.ndarray
 
 
 class View(NamedTuple):
@@ -171,7 +177,7 @@ class Exploration:
         scale = reduced["state_std"].values
         full = run["state"].values[0] / scale
         directions = _leading(full)
-        orbit = _orbit(reduced, directions)
+        orbit = self._orbit(context, reduced, directions)
         return View(
             run=run,
             orbit=orbit,
@@ -187,7 +193,7 @@ class Exploration:
 
     def orbit(self, context: Mapping[str, float], view: View) -> Orbit:
         """The reduced model alone, from where the full one of a view starts: at once, however slow that is."""
-        return _orbit(self._reduced(context, view.run), view.directions)
+        return self._orbit(context, self._reduced(context, view.run), view.directions)
 
     def branch(self, name: str, view: View) -> tuple[np.ndarray, np.ndarray]:
         """A bifurcation diagram of the reduced model: values of one parameter, and extremes of a component there.
@@ -216,6 +222,14 @@ class Exploration:
         given = {"dynamics": self.dynamics, "system": self.system, "solver": solver, "engine": self.engine}
         return follow(self.projection, there, **given)
 
+    def _orbit(self, context: Mapping[str, float], reduced: xr.Dataset, directions: np.ndarray) -> Orbit:
+        scale, latent = reduced["state_std"].values, reduced["latent"].values[0]
+        states = reduced["state"].values[0] / scale
+        with torch.no_grad():
+            lines = self.double(self.at(context)[0]).decode(torch.from_numpy(_grid(latent))).numpy()
+        manifold = lines @ (directions / scale[:, None])
+        return Orbit(reduced["time"].values, states, latent, states @ directions, manifold)
+
     def _simulate(self, context: tuple[float, ...], engine: str | None = None) -> xr.Dataset:
         named = dict(zip(self.system.context_names, context, strict=True))
         given = {"duration": self.duration, "dt": self.duration / SAMPLES, "context": named}
@@ -243,9 +257,17 @@ class Exploration:
         return torch.tensor([[context[name] for name in self.system.context_names]], dtype=torch.float64)
 
 
-def _orbit(reduced: xr.Dataset, directions: np.ndarray) -> Orbit:
-    states = reduced["state"].values[0] / reduced["state_std"].values
-    return Orbit(reduced["time"].values, states, reduced["latent"].values[0], states @ directions)
+def _grid(latent: np.ndarray) -> np.ndarray:
+    """(L, K, m) lines of a grid over the first two of the latent coordinates (T, m) of an orbit."""
+    found = latent[np.isfinite(latent).all(axis=1)]
+    low, high = found[:, :2].min(axis=0), found[:, :2].max(axis=0)
+    ways = [
+        np.linspace(a, b, LINES) for a, b in zip(low - MARGIN * (high - low), high + MARGIN * (high - low), strict=True)
+    ]
+    grid = np.stack(np.meshgrid(*ways, indexing="ij"), axis=-1).reshape(LINES, -1, len(ways))
+    lines = np.concatenate([grid, grid.swapaxes(0, 1)]) if len(ways) == 2 else grid.swapaxes(0, 1)
+    rest = np.broadcast_to(found[:, 2:].mean(axis=0), (*lines.shape[:2], latent.shape[1] - len(ways)))
+    return np.concatenate([lines, rest], axis=-1)
 
 
 def _leading(states: np.ndarray) -> np.ndarray:

@@ -57,7 +57,7 @@ class Page:
             )  # Bokeh's own, because Panel's wait for a while before they say that they were moved
             for p in exploration.system.context
         }
-        self.reduced, self.compared = ColumnDataSource(), ColumnDataSource()
+        self.reduced, self.compared, self.manifold = (ColumnDataSource() for _ in range(3))
         self.fields = {name: ColumnDataSource() for name in ("truth", "reduced")}
         self.branch, self.here = ColumnDataSource(), ColumnDataSource()
         self.facts = pn.pane.Markdown("", width=260)
@@ -118,8 +118,9 @@ class Page:
         certified = (self.radius, self.button, self.certificate)
         left = pn.Column(title, *self.sliders.values(), self.compare, self.facts, *certified, width=290)
         plots = pn.FlexBox(
-            self._portrait(), self._curves("NRMSE", ("error", "projected"), log=True), self._field("truth"),
-            self._field("reduced"), self._curves("lag, time units", ("lag",)), self._diagram(),
+            self._portrait(), self._latent(), self._field("truth"), self._field("reduced"),
+            self._curves("NRMSE", ("error", "projected"), log=True), self._curves("lag, time units", ("lag",)),
+            self._diagram(),
             styles={"flex": "1 1 400px"},
         )  # fmt: skip
         return pn.FlexBox(left, plots)  # one below the other on narrow screens
@@ -153,7 +154,9 @@ class Page:
         )
 
     def _show_orbit(self, orbit: Orbit) -> None:
-        self.reduced.data = {"x": orbit.portrait[:, 0], "y": orbit.portrait[:, 1]}
+        z = np.pad(orbit.latent, ((0, 0), (0, 1)))  # there may be one coordinate alone
+        self.reduced.data = {"x": orbit.portrait[:, 0], "y": orbit.portrait[:, 1], "z0": z[:, 0], "z1": z[:, 1]}
+        self.manifold.data = {"xs": list(orbit.manifold[..., 0]), "ys": list(orbit.manifold[..., 1])}
         self._show_field("reduced", orbit.time, orbit.states)
         self.here.data = {"value": [next(iter(self.context.values()))]}
 
@@ -177,10 +180,16 @@ class Page:
         self.branch.data = {"value": values, "extreme": extremes}
 
     def _portrait(self) -> figure:
-        plot = _figure("orbit in two leading directions", "direction 1", "direction 2")
+        plot = _figure("orbit and manifold in two leading directions", "direction 1", "direction 2")
+        plot.multi_line("xs", "ys", source=self.manifold, color=FLOOR, line_alpha=0.3, legend_label="manifold")
         plot.line("x", "y", source=self.compared, color=TRUTH, legend_label="full model")
         plot.line("x", "y", source=self.reduced, color=REDUCED, legend_label="reduced model")
         return _legend_above(plot)
+
+    def _latent(self) -> figure:
+        plot = _figure("latent orbit", "latent coordinate 0", "latent coordinate 1")
+        plot.line("z0", "z1", source=self.reduced, color=REDUCED)
+        return plot
 
     def _curves(self, label: str, names: tuple[str, ...], *, log: bool = False) -> figure:
         plot = _figure(label, "time", label, y_axis_type="log" if log else "linear")

@@ -102,6 +102,20 @@ def _behind_a_basis():
     return Exploration(romkit.fit("quadratic-manifold", data, basis=6, latent_dim=3), system, duration=1.0)
 
 
+def test_the_lines_are_on_the_manifold_and_about_the_orbit(exploration):
+    from romkit.explorer.exploration import _grid
+
+    view = exploration.view({"F": 3.15})
+    z = _grid(view.orbit.latent)
+    P = exploration.double(exploration.at({"F": 3.15})[0])
+    states = P.decode(torch.from_numpy(z)).detach()
+    assert torch.allclose(P(states), states, atol=1e-9)
+    scale = exploration.double.normalization.state_std.numpy()
+    assert np.allclose(view.orbit.manifold, (states.numpy() / scale) @ view.directions)
+    assert (z.min(axis=(0, 1)) < view.orbit.latent.min(axis=0)).all()
+    assert (z.max(axis=(0, 1)) > view.orbit.latent.max(axis=0)).all()
+
+
 @pytest.mark.parametrize(
     "make",
     [
