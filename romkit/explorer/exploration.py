@@ -30,8 +30,11 @@ SAMPLES = 200
 BRANCH = 41
 """Contexts of the bifurcation diagram."""
 
-LINES, MARGIN = 9, 0.1
+POINTS, MARGIN = 9, 0.1
 """Of the manifold's grid each way, and how far it goes beyond the orbit, as a share of that."""
+
+SHOWN = 400
+"""Components that a picture of a field has at most."""
 
 REMEMBERED = 8
 """Runs of the full model that need not be made again."""
@@ -42,7 +45,8 @@ class Orbit(NamedTuple):
 
     Attributes:
         time: (T,).
-        states: (T, n), scaled by the deviations of the training data.
+        states: (T, r) components evenly spread over all, at most `SHOWN`, scaled by the deviations of the training
+            data.
         latent: (T, m).
         portrait: (T, 2) the orbit in the leading directions of the full model's last one.
         manifold: (L, K, 2) grid lines of the manifold about the orbit, in these directions: of the plane of the first
@@ -71,7 +75,7 @@ class View(NamedTuple):
     Attributes:
         run: of the full model.
         orbit: of the reduced model, which starts where that does.
-        truth: (T, n) states of the full model, scaled as those of the orbit.
+        truth: (T, n) states of the full model, scaled.
         directions: (n, 2) those that vary most in it.
         portrait: (T, 2) its orbit in them.
         error, projected: (T,) NRMSE of the reduced model and of the projection alone.
@@ -186,7 +190,7 @@ class Exploration:
             portrait=full @ directions,
             error=errors["nrmse"].values[0],
             projected=np.sqrt(np.square(projected[0].numpy() / scale - full).mean(-1)),
-            lag=_lag(full, orbit.states, run["time"].values),
+            lag=_lag(full, reduced["state"].values[0] / scale, run["time"].values),
             idempotency=float(idempotency),
             valid_time=float(errors["valid_time"][0]),
         )
@@ -223,12 +227,15 @@ class Exploration:
         return follow(self.projection, there, **given)
 
     def _orbit(self, context: Mapping[str, float], reduced: xr.Dataset, directions: np.ndarray) -> Orbit:
-        scale, latent = reduced["state_std"].values, reduced["latent"].values[0]
-        states = reduced["state"].values[0] / scale
+        scale, states, latent = reduced["state_std"].values, reduced["state"].values[0], reduced["latent"].values[0]
+        every = slice(None, None, stride(len(scale)))
         with torch.no_grad():
-            lines = self.double(self.at(context)[0]).decode(torch.from_numpy(_grid(latent))).numpy()
-        manifold = lines @ (directions / scale[:, None])
-        return Orbit(reduced["time"].values, states, latent, states @ directions, manifold)
+            points = self.double(self.at(context)[0]).decode(torch.from_numpy(_grid(latent))).numpy()
+        seen = directions / scale[:, None]
+        shown = states[:, every] / scale[every]
+        lines = points @ seen
+        across = lines.swapaxes(0, 1) if len(lines) > 1 else lines[:0]
+        return Orbit(reduced["time"].values, shown, latent, states @ seen, np.concatenate([lines, across]))
 
     def _simulate(self, context: tuple[float, ...], engine: str | None = None) -> xr.Dataset:
         named = dict(zip(self.system.context_names, context, strict=True))
@@ -257,17 +264,20 @@ class Exploration:
         return torch.tensor([[context[name] for name in self.system.context_names]], dtype=torch.float64)
 
 
+def stride(size: int) -> int:
+    """Between the components that are shown."""
+    return -(-size // SHOWN)
+
+
 def _grid(latent: np.ndarray) -> np.ndarray:
-    """(L, K, m) lines of a grid over the first two of the latent coordinates (T, m) of an orbit."""
+    """(K, K, m) points over the first two of the latent coordinates (T, m) of an orbit; (1, K, 1) of one."""
     found = latent[np.isfinite(latent).all(axis=1)]
     low, high = found[:, :2].min(axis=0), found[:, :2].max(axis=0)
-    ways = [
-        np.linspace(a, b, LINES) for a, b in zip(low - MARGIN * (high - low), high + MARGIN * (high - low), strict=True)
-    ]
-    grid = np.stack(np.meshgrid(*ways, indexing="ij"), axis=-1).reshape(LINES, -1, len(ways))
-    lines = np.concatenate([grid, grid.swapaxes(0, 1)]) if len(ways) == 2 else grid.swapaxes(0, 1)
-    rest = np.broadcast_to(found[:, 2:].mean(axis=0), (*lines.shape[:2], latent.shape[1] - len(ways)))
-    return np.concatenate([lines, rest], axis=-1)
+    low, high = low - MARGIN * (high - low), high + MARGIN * (high - low)
+    ways = [np.linspace(*ends, POINTS) for ends in zip(low, high, strict=True)]
+    first = np.stack(np.meshgrid(*ways), axis=-1).reshape(-1, POINTS, len(ways))
+    rest = np.broadcast_to(found[:, 2:].mean(axis=0), (*first.shape[:2], latent.shape[1] - len(ways)))
+    return np.concatenate([first, rest], axis=-1)
 
 
 def _leading(states: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from bokeh.plotting import figure
 
 from romkit.certificates import certify
 from romkit.errors import RomkitError
-from romkit.explorer.exploration import Exploration, Orbit, View
+from romkit.explorer.exploration import Exploration, Orbit, View, stride
 from romkit.explorer.own_data import OwnData
 from romkit.projections import Projection
 from romkit.systems import System
@@ -25,9 +25,6 @@ PROMPT = 0.1
 
 PATIENCE = 5.0
 """Seconds of a view from which on the full model waits for a button, and does not follow a slider that is let go."""
-
-ROWS = 400
-"""Components that a picture of a field has at most."""
 
 NEAR = 0.02
 """Radius of the ball of a certificate, in deviations of the whole state."""
@@ -142,7 +139,7 @@ class Page:
 
     def _show(self, view: View) -> None:
         self._show_orbit(view.orbit)
-        self._show_field("truth", view.run["time"].values, view.truth)
+        self._show_field("truth", view.orbit.time, view.truth[:, :: stride(len(view.directions))])
         self.compared.data = {
             "time": view.orbit.time, "x": view.portrait[:, 0], "y": view.portrait[:, 1],
             "error": view.error, "projected": view.projected, "lag": view.lag,
@@ -161,10 +158,9 @@ class Page:
         self.here.data = {"value": [next(iter(self.context.values()))]}
 
     def _show_field(self, name: str, times: np.ndarray, states: np.ndarray) -> None:
-        rows = states.T[:: -(-states.shape[1] // ROWS)]
         self.fields[name].data = {
-            "image": [rows.astype(np.float32)], "x": [times[0]], "y": [0],
-            "width": [times[-1] - times[0]], "height": [states.shape[1]],
+            "image": [states.T.astype(np.float32)], "x": [times[0]], "y": [0],
+            "width": [times[-1] - times[0]], "height": [len(self.view.directions)],
         }  # fmt: skip
 
     def _clear(self) -> None:

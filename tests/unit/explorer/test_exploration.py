@@ -111,7 +111,8 @@ def test_the_lines_are_on_the_manifold_and_about_the_orbit(exploration):
     states = P.decode(torch.from_numpy(z)).detach()
     assert torch.allclose(P(states), states, atol=1e-9)
     scale = exploration.double.normalization.state_std.numpy()
-    assert np.allclose(view.orbit.manifold, (states.numpy() / scale) @ view.directions)
+    lines = (states.numpy() / scale) @ view.directions
+    assert np.allclose(view.orbit.manifold, np.concatenate([lines, lines.swapaxes(0, 1)]))
     assert (z.min(axis=(0, 1)) < view.orbit.latent.min(axis=0)).all()
     assert (z.max(axis=(0, 1)) > view.orbit.latent.max(axis=0)).all()
 
