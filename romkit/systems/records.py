@@ -33,8 +33,8 @@ def recorded_name(kind: type["System"], name: str) -> str:
     """The name of a system in files; with its class behind it where that of another class in `SYSTEMS` is the same."""
     from romkit.systems.registry import SYSTEMS  # which is of systems
 
-    known = SYSTEMS.get(name, kind)
-    own = (known.__module__, known.__qualname__) == (kind.__module__, kind.__qualname__)
+    known = SYSTEMS.get(name, kind)  # anything that makes it, where a user has put it there
+    own = not isinstance(known, type) or (known.__module__, known.__qualname__) == (kind.__module__, kind.__qualname__)
     return name if own else f"{name} ({kind.__qualname__})"
 
 

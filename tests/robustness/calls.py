@@ -136,7 +136,7 @@ CALLS = {
     "projections.MovingPath": lambda: dict(vars(moving())),
     "projections.MovingPath.relative": lambda: {"rate": torch.ones(5, 4)},
     "projections.Normalization.denormalise_tangent": lambda: {"w": torch.ones(5, 4)},
-    "projections.Projection.behind": lambda: {"normalization": behind()},
+    "projections.Projection.behind": lambda: {"normalization": behind(rank=4)},
     "projections.Projection.forward": lambda: {"F": 3.15},
     "projections.Signature": lambda: {
         "system": "a",
@@ -293,8 +293,8 @@ def linear() -> integrators.LinearModel:
 
 
 @functools.cache
-def behind() -> projections.BasisNormalization:
-    return romkit.fit("cae", world()["data"], basis=world()["subspace"], layers=(1, 2), epochs=1).normalization
+def behind(rank: int = 2) -> projections.BasisNormalization:
+    return romkit.fit("cae", world()["data"], basis=rank, layers=(1, rank), epochs=1).normalization
 
 
 @functools.cache
