@@ -57,8 +57,8 @@ class AnyContext:
         return self.system.problem(ConstantPath(self.projection.operator(context)), context)
 
     def _start(self, truth: xr.Dataset, context: Tensor) -> Tensor:
-        problem = self._problem(context)
-        parts = tuple(trajectories(truth, name)[:, 0] for name in ("state", "velocity")[: problem.order])
+        problem, first = self._problem(context), truth.isel(time=slice(0, 1))
+        parts = tuple(trajectories(first, name)[:, 0] for name in ("state", "velocity")[: problem.order])
         if self.basis is not None:
             parts = (self.basis.encode(parts[0]), *map(self.basis.encode_tangent, parts[1:]))
         with torch.no_grad():
