@@ -16,6 +16,9 @@ from studies.runner import Task
 TITLES = {"lorenz96": "Lorenz96", "pendulum": "Pendulum"}
 """Systems by name."""
 
+DATA = {plan.system: plan.data for plan in (LORENZ96, PENDULUM)}
+"""What a system's models are trained and tested on, by its name."""
+
 FRESH = tuple(range(20, 30))
 """Seeds of the results; sizes and settings were chosen with the seeds 100 and 101, on validation contexts."""
 
@@ -39,13 +42,6 @@ STEADY: Settings = (("epochs", 400), ("batch_size", 256), ("clip", 0.1))
 
 QUICK: Settings = (("epochs", 650), ("every", 4), ("schedule", "cosine"), ("learning_rate", 3e-2))
 """Longer training on the pendulum: that of the paper study, romkit's preset with a cosine."""
-
-LENGTHS = {
-    "short": ((("epochs", 60), ("batch_size", 256)), FRESHEST),
-    "long": (STEADY, FRESHER),
-    "longer": ((("epochs", 2000), *STEADY[1:]), FRESHEST),
-}
-"""Shorter and longer trainings on Lorenz96, and their seeds."""
 
 NCAE = (("embedding", (4, 4, 4)), ("layers", (4, 8, 12, 15, 16, 16)))
 SIZES: dict[str, dict[str, dict[str, Settings]]] = {
@@ -87,23 +83,40 @@ SHALLOWER: Settings = (("encoder", (16, 20, 15, 4)), ("decoder", (4, 15, 20, 16)
 DEEPER: Settings = (("latent_dim", 4), ("units", (19, 18, 19, 18, 19)), ("embedding", (4, 8, 4)))
 """Of the flow on the pendulum: five couplings, narrower than the three of its preset."""
 
-SOAP: Settings = (*QUICK, ("optimizer", "soap"))
 SLOWER: Settings = (*QUICK[:-1], ("learning_rate", 1e-2))
 """The rate that is better for the NcAE with Adam: with 0.03, two seeds of three stay far off."""
 
-OPTIMIZED: dict[str, dict[str, Settings]] = {
-    "chosen": {"film-ae": (*SHALLOWER, *SOAP), "flow": (*DEEPER, *SOAP)},
-    "soap": {"film-ae": SOAP, "ncae": (*NCAE, *SOAP)},
-    "adam": {"film-ae": (*SHALLOWER, *QUICK), "flow": (*DEEPER, *QUICK), "ncae": (*NCAE, *SLOWER)},
-}
-"""Trainings of the same length on the pendulum by SOAP and Adam, with sizes as before and chosen anew."""
+SOAP: Settings = (("optimizer", "soap"),)
+SHORT: Settings = (("epochs", 60), ("batch_size", 256))
+LONGER: Settings = (("epochs", 2000), *STEADY[1:])
+REFINED: Settings = (("preset", "dynamics"), *STEADY, ("rollouts.every", 1))
+TURNED, STEADILY_TURNED, QUICKLY_TURNED = ((*settings, *SOAP) for settings in (SNAPSHOTS["lorenz96"], STEADY, QUICK))
 
-OPTIMIZER = ("optimizer", "soap")
-TURNED = {
-    "soap-lorenz96": (SNAPSHOTS["lorenz96"], FRESH, ("flow", "film-ae", "ncae")),
-    "soap-lorenz96-long": (STEADY, FRESHER, ("flow", "film-ae")),
+TRAININGS: dict[str, tuple[str, tuple[int, ...], dict[str, Settings]]] = {
+    "short": ("lorenz96", FRESHEST, {"film-ae": SHORT, "flow": SHORT}),
+    "long": ("lorenz96", FRESHER, {"film-ae": STEADY, "flow": STEADY}),
+    "longer": ("lorenz96", FRESHEST, {"film-ae": LONGER, "flow": LONGER}),
+    "dynamics": ("lorenz96", FRESHER, {"flow": REFINED, "film-ae": REFINED}),
+    "soap-lorenz96": (
+        "lorenz96",
+        FRESH,
+        {"flow": TURNED, "film-ae": TURNED, "ncae": (*SNAPSHOTS["lorenz96"], *MATCHED, *SOAP)},
+    ),
+    "soap-lorenz96-long": ("lorenz96", FRESHER, {"flow": STEADILY_TURNED, "film-ae": STEADILY_TURNED}),
+    "quick": ("pendulum", FRESHER, {"flow": QUICK, "film-ae": QUICK}),
+    "soap": ("pendulum", LAST, {"film-ae": QUICKLY_TURNED, "ncae": (*NCAE, *QUICKLY_TURNED)}),
+    "chosen": (
+        "pendulum",
+        LAST,
+        {"film-ae": (*SHALLOWER, *QUICKLY_TURNED), "flow": (*DEEPER, *QUICKLY_TURNED)},
+    ),
+    "adam": (
+        "pendulum",
+        LAST,
+        {"film-ae": (*SHALLOWER, *QUICK), "flow": (*DEEPER, *QUICK), "ncae": (*NCAE, *SLOWER)},
+    ),
 }
-"""Trainings by SOAP on Lorenz96, else as by Adam: seeds, sizes, rates and lengths."""
+"""Trainings of one system, of other lengths, optimizers or sizes than those of `SIZES`: their seeds and settings."""
 
 
 GUARANTEES = (
@@ -146,30 +159,17 @@ FLOORS = (
 )
 """How accurate two latent coordinates can be at all."""
 
-REFINED: Settings = (("preset", "dynamics"), *STEADY, ("rollouts.every", 1))
-"""The preset `dynamics`, for Lorenz96."""
-
 
 def tasks(preset: str) -> list[Task]:
     """What a preset computes."""
     if preset == "floor":
         return list(FLOORS)
-    if preset in LENGTHS:
-        settings, seeds = LENGTHS[preset]
-        return [_lorenz96(method, preset, settings, seeds) for method in ("film-ae", "flow")]
     if preset == "dynamics":
-        models = [_lorenz96(method, "dynamics", REFINED, FRESHER).model for method in ("flow", "film-ae")]
-        return [_followed(model, *way) for model in models for way in FOLLOWED["lorenz96"]]
+        return [_followed(race.model, *way) for race in _trainings(preset) for way in FOLLOWED["lorenz96"]]
+    if preset in TRAININGS:
+        return _trainings(preset)
     if preset == "guarantees":
         return list(GUARANTEES)
-    if preset == "quick":
-        return [_pendulum(method, preset, QUICK, FRESHER) for method in FOLLOWERS]
-    if preset in TURNED:
-        settings, seeds, methods = TURNED[preset]
-        sizes = SIZES["equal"]["lorenz96"]
-        return [_lorenz96(method, preset, (*settings, *sizes[method], OPTIMIZER), seeds) for method in methods]
-    if preset in OPTIMIZED:
-        return [_pendulum(method, preset, settings, LAST) for method, settings in OPTIMIZED[preset].items()]
     if preset == "cost":
         return [Cost(race.model, TIMED) for race in tasks("equal")]
     if preset == "robustness":
@@ -187,20 +187,16 @@ def tasks(preset: str) -> list[Task]:
             Energy(True, 2e-3, steps=20, every=2),
             Cost(races[1].model, epochs=1, engine="torch"),
         ]
-    plans = {plan.system: plan for plan in (LORENZ96, PENDULUM)}
     return [
-        Race(Model(system, method, preset, FRESH, plans[system].data, (*SNAPSHOTS[system], *sizes)))
+        Race(Model(system, method, preset, FRESH, DATA[system], (*SNAPSHOTS[system], *sizes)))
         for system, methods in SIZES[preset].items()
         for method, sizes in methods.items()
     ]
 
 
-def _lorenz96(method: str, training: str, settings: Settings, seeds: tuple[int, ...]) -> Race:
-    return Race(Model("lorenz96", method, training, seeds, LORENZ96.data, settings))
-
-
-def _pendulum(method: str, training: str, settings: Settings, seeds: tuple[int, ...]) -> Race:
-    return Race(Model("pendulum", method, training, seeds, PENDULUM.data, settings))
+def _trainings(preset: str) -> list[Race]:
+    system, seeds, methods = TRAININGS[preset]
+    return [Race(Model(system, method, preset, seeds, DATA[system], own)) for method, own in methods.items()]
 
 
 def _followed(model: Model, plan: Plan, dynamics: str, settings: Settings) -> Drift:
