@@ -203,8 +203,8 @@ class Exploration:
         """A bifurcation diagram of the reduced model: values of one parameter, and extremes of a component there.
 
         The component is the one of the full model that moves most in a view, whose other parameters stay and where
-        orbits start.
-        Each value (N,) has the local maxima (N,) of its orbit's second half; its largest value, where it has none.
+        orbits start. Each value (N,) has the local maxima (N,) of its orbit's second half, or its largest value, where
+        it has none.
         """
         parameter = next(p for p in self.system.context if p.name == name)
         context = {p.name: float(view.run[p.name].values[0]) for p in self.system.context}

@@ -112,10 +112,8 @@ class Normalization(Hooks, nn.Module):
         states = states if there.all() else states[there]
         normalization = cls(signature_of(data))
         units = normalization.signature.state_units
-        exactly = {
-            "axis": 0,
-            "dtype": np.float64,
-        }  # sums of many float32 lose all digits of a spread about a large mean
+        # sums of many numbers in single precision lose all digits of a spread about a large mean
+        exactly = {"axis": 0, "dtype": np.float64}
         normalization.state_shift = _float(states.mean(**exactly))
         normalization.state_std = _float(_nonzero(states.std(**exactly)))
         normalization.state_scale = _float(_nonzero(_scale_per_unit(states, _groups(units, layout_of(data)))))
