@@ -211,13 +211,13 @@ class System(Hooks, abc.ABC):
         """Integrate from a state at `times[0]` with the system's own solver.
 
         Args:
-            parts: (x,), or (q, q̇) of a mechanical system, each (..., n), float64, with the leading axes of the context.
-            context: (..., p), or a function of t that gives it.
+            parts: (x,), or (q, q̇) of a mechanical system, each (..., n), computed with in float64.
+            context: (..., p), or a function of t that gives it; leading axes match those of the parts from the left.
             times: (T,) increasing output times.
             engine: "auto", "torch" or "compiled" (see `romkit.engine`).
             label: what the progress bar says.
         """
-        context = starting(parts, context, self.order, self.state_size, self.context_names)
+        parts, context = starting(parts, context, self.order, self.state_size, self.context_names)
         with torch.inference_mode():
             motion = self._simulate(parts, context, times, engine, label)
         warn_of_divergence(motion, parts, times, f"{label} of {self.name}", self.context_names, context)

@@ -47,16 +47,21 @@ class Motion(NamedTuple):
 
 def starting(
     parts: Parts, context: Tensor | ContextFunction, order: int, size: int, names: Sequence[str]
-) -> Tensor | ContextFunction:
-    """The context (..., p) of a motion, with all leading axes of the states, if these can start with it."""
+) -> tuple[Parts, Tensor | ContextFunction]:
+    """The start and the context (..., p) of a motion in float64, each with all leading axes of both, if they fit."""
     arrays.parts("parts", parts, order, size)
+    parts = tuple(part.double() for part in parts)
     if callable(context):
-        return context
-    found = one_context(context, names)
+        return parts, context
+    found = one_context(context, names).double()
     for part in parts:
         arrays.fits("parts", part.shape[:-1], found.shape[:-1], "the contexts")
-    found = align(found, parts[0])
-    return found.expand(*torch.broadcast_shapes(found.shape[:-1], *(part.shape[:-1] for part in parts)), -1)
+    rows = [*parts, found]
+    axes = max(each.ndim for each in rows)
+    rows = [align(each, each.new_empty((1,) * axes)) for each in rows]
+    lead = torch.broadcast_shapes(*(each.shape[:-1] for each in rows))
+    *parts, found = (each.expand(*lead, -1) for each in rows)
+    return tuple(parts), found
 
 
 def warn_of_divergence(

@@ -87,6 +87,17 @@ def test_many_states_of_each_context_and_one_state_alone(system, data):
         assert torch.allclose(alone.state, together.state[i, j], atol=1e-12)
 
 
+def test_one_state_at_many_contexts_and_states_in_single_precision(system, data):
+    """Either may have fewer axes than the other, or another precision; it is simulated in float64."""
+    c = torch.from_numpy(np.stack([data[name].values for name in system.context_names], axis=-1))
+    names, times = ("state", "velocity")[: system.order], torch.tensor([0.0, system.dt], dtype=torch.float64)
+    parts = tuple(torch.from_numpy(data[name].values[0, 0]).float() for name in names)
+    one = system.simulate(parts, c, times).state
+    several = system.simulate(tuple(part.double().expand(2, -1) for part in parts), c, times).state
+    assert one.dtype == torch.float64
+    assert torch.equal(one, several)
+
+
 def test_float32_and_leading_axes(system, data):
     f = system.field(**{p.name: p.low for p in system.context})
     x = torch.from_numpy(data.state.values[0, :6]).float().reshape(2, 3, -1)
