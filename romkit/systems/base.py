@@ -211,17 +211,17 @@ class System(Hooks, abc.ABC):
         """Integrate from a state at `times[0]` with the system's own solver.
 
         Args:
-            parts: (x,), or (q, q̇) of a mechanical system, each (..., n), computed with in float64.
+            parts: (x,), or (q, q̇) of a mechanical system, each (..., n); the motion has their precision.
             context: (..., p), or a function of t that gives it; leading axes match those of the parts from the left.
             times: (T,) increasing output times.
             engine: "auto", "torch" or "compiled" (see `romkit.engine`).
             label: what the progress bar says.
         """
-        parts, context = starting(parts, context, self.order, self.state_size, self.context_names)
+        begin, context = starting(parts, context, self.order, self.state_size, self.context_names)
         with torch.inference_mode():
-            motion = self._simulate(parts, context, times, engine, label)
-        warn_of_divergence(motion, parts, times, f"{label} of {self.name}", self.context_names, context)
-        return motion
+            motion = self._simulate(begin, context, times, engine, label)
+        warn_of_divergence(motion, begin, times, f"{label} of {self.name}", self.context_names, context)
+        return motion.to(parts[0].dtype)
 
     @checked
     def using(self, solver: Solver) -> Self:

@@ -44,6 +44,10 @@ class Motion(NamedTuple):
     status: Codes
     cost: dict[str, object]
 
+    def to(self, precision: torch.dtype) -> "Motion":
+        """The same numbers in another precision."""
+        return Motion(*(part if part is None else part.to(precision) for part in self[:3]), *self[3:])
+
 
 def starting(
     parts: Parts, context: Tensor | ContextFunction, order: int, size: int, names: Sequence[str]
