@@ -19,6 +19,9 @@ from romkit.progress import track
 CLIP = 1.0
 """Largest norm of a field's gradient."""
 
+AT_REST = 1e-30
+"""Unit of the rate of a latent that never moves, so that it stays where it is, whatever the unit of time."""
+
 TEST_BATCH = 1024
 """Samples, or segments, by which the errors of a fitted field are measured."""
 
@@ -115,8 +118,8 @@ def _initial_field(
     return NeuralODEModel(
         layers=layers,
         shift=shift,
-        scale=_nonzero(scale),
-        rate=_nonzero(rate),
+        scale=torch.where(scale > 0, scale, 1.0),
+        rate=torch.where(rate > 0, rate, AT_REST),
         context=samples.parameters,
         order=samples.order,
         source=samples.source,
@@ -125,10 +128,6 @@ def _initial_field(
         velocity_error=unknown,
         trajectory_error=unknown,
     )
-
-
-def _nonzero(scale: Tensor) -> Tensor:
-    return torch.where(scale > 0, scale, 1.0)
 
 
 def _random_layer(S: int, inputs: int, outputs: int, draw: torch.Generator, like: Tensor) -> tuple[Tensor, Tensor]:

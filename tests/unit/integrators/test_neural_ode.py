@@ -32,6 +32,15 @@ def test_it_learns_a_linear_field(fitted):
     assert (g(z) - zdot).square().mean().sqrt() < 0.05 * zdot.square().mean().sqrt()
 
 
+def test_what_never_moves_stays_in_any_unit_of_time():
+    z, zdot = (torch.cat([x, 0 * x[..., :1]], dim=-1) for x in spirals(1.3))
+    field = NeuralODE(hidden=(8,), segment=4, regression_steps=5, shooting_steps=5)
+    law = field.fit_samples(z + 1, 1e-6 * zdot, times=1e6 * TIMES)
+    assert law.right_hand_side(z.new_zeros(0))(z + 1)[..., 2].abs().max() < 1e-20
+    assert law.velocity_error.isfinite()
+    assert law.trajectory_error.isfinite()
+
+
 def test_it_is_deterministic(fitted):
     again = SETTINGS.fit_samples(*spirals(1.3), times=TIMES)
     z, _ = spirals(1.3)
