@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import sympy
 
 ROUNDING = 1e-12
-"""Terms below this share of the largest one are what is left of terms that cancel when brackets are multiplied out."""
+"""Terms below this share of the largest one, where the data are, are what is left of terms that cancel when brackets
+are multiplied out."""
 
 
 def equations(basis: Basis, coefficients: Tensor, order: int) -> "list[sympy.Eq]":
@@ -34,10 +35,10 @@ def equations(basis: Basis, coefficients: Tensor, order: int) -> "list[sympy.Eq]
     theta = [a * b for a, b in itertools.product(latent, context)]
     columns = coefficients.T.tolist()
     scales = basis.variables.scale.tolist()[: len(columns)]
-    found = []
+    sizes, found = _sizes(basis.variables) | _sizes(basis.context), []
     for name, column, scale in zip(basis.variables.names, columns, scales, strict=False):
         total = sum((scale * value * term for value, term in zip(column, theta, strict=True) if value), sympy.S.Zero)
-        found.append(sympy.Eq(sympy.Symbol(name + "'" * order), _expanded(total), evaluate=False))
+        found.append(sympy.Eq(sympy.Symbol(name + "'" * order), _expanded(total, sizes), evaluate=False))
     return found
 
 
@@ -95,10 +96,22 @@ def _physical(scaling: Scaling) -> "list[sympy.Expr]":
             for name, shift, scale in rows]  # fmt: skip
 
 
-def _expanded(expression: "sympy.Expr") -> "sympy.Expr":
+def _sizes(scaling: Scaling) -> "dict[sympy.Symbol, float]":
+    """How large each variable is in the data."""
+    import sympy
+
+    rows = zip(scaling.names, scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
+    return {sympy.Symbol(name): abs(shift) + scale for name, shift, scale in rows}
+
+
+def _expanded(expression: "sympy.Expr", sizes: "dict[sympy.Symbol, float]") -> "sympy.Expr":
     parts = expression.expand().as_coefficients_dict()
-    largest = max(map(abs, parts.values()), default=0)
-    return sum((value * term for term, value in parts.items() if abs(value) > ROUNDING * largest), 0 * expression)
+    large = {
+        term: abs(value) * math.prod(sizes.get(x, 1.0) ** power for x, power in term.as_powers_dict().items())
+        for term, value in parts.items()
+    }
+    largest = max(large.values(), default=0)
+    return sum((value * term for term, value in parts.items() if large[term] > ROUNDING * largest), 0 * expression)
 
 
 def _rounded(expression: "sympy.Expr", digits: int) -> "sympy.Expr":

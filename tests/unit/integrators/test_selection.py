@@ -131,6 +131,14 @@ def test_sympy_and_the_law_agree_on_any_terms():
         assert np.allclose(values, law.predict(z, c[:, :1])[:, k].numpy(), atol=1e-9)
 
 
+def test_terms_with_small_coefficients_count_where_latents_are_large():
+    """In pascal, the coefficient of z³ is 10⁻¹⁵ of that of 1."""
+    y = torch.linspace(-2, 2, 100, dtype=torch.float64).unsqueeze(-1)
+    law = SINDy(degree=3).fit_samples(LatentSamples.first_order(1e5 + 2e4 * y, 2e4 * (y - y**3)).scaled())
+    found = law.to_sympy()[0].rhs.subs({"z0": 1.3e5})
+    assert float(found) == pytest.approx(2e4 * (1.5 - 1.5**3), rel=1e-3)
+
+
 def test_second_order_and_linear_laws_print_too():
     z, v = torch.randn(2, 60, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     law = SINDy(degree=1).fit_samples(LatentSamples.second_order(z, v, -4 * z - 0.5 * v).scaled())
