@@ -7,11 +7,8 @@ from torch import Tensor
 from romkit.boundary import Mask, checked
 from romkit.errors import InputError
 
-TOLERANCE, LARGEST = 1e-6, 1e-3
-"""Deviation of a step from the mean one, relative to it, of times that count as even; and where they were rounded."""
-
-SINGLE = float(np.finfo(np.float32).eps)
-"""Rounding of times that were in single precision once."""
+EVEN = 1e-3
+"""Largest deviation of a step from the mean one, relative to it, of times that count as even: some were rounded."""
 
 
 @checked
@@ -30,8 +27,7 @@ def even_step(times: np.ndarray) -> float | None:
     if len(steps) == 0:
         return None
     mean = float(steps.mean())
-    allowed = TOLERANCE * mean + min(SINGLE * float(np.abs(times).max()), LARGEST * mean)
-    return mean if mean > 0 and np.abs(steps - mean).max() <= allowed else None
+    return mean if mean > 0 and np.abs(steps - mean).max() <= EVEN * mean else None
 
 
 @checked

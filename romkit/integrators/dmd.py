@@ -11,7 +11,7 @@ from torch import Tensor
 from romkit.boundary import Count, Positive, checked
 from romkit.errors import InputError
 from romkit.integrators.estimator import Estimator
-from romkit.integrators.samples import LatentSamples
+from romkit.integrators.samples import LatentSamples, interval
 from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.estimator import equation
 from romkit.integrators.sindy.library import Polynomial
@@ -84,7 +84,7 @@ class DMD(Estimator):
     rank: Count | None = None
 
     def _fit(self, samples: LatentSamples, seed: int) -> LinearModel:
-        step = _interval(samples)
+        step = interval(samples)
         basis = Basis(Polynomial(1), Polynomial(1), samples.variables, samples.parameters)
         lead, m = samples.targets.shape[:-2], samples.targets.shape[-1]
         w, drift = basis.scaled(samples.inputs, samples.drift)
@@ -142,13 +142,3 @@ def _coefficients(generator: Tensor, p: int) -> Tensor:
     table[0] = generator[:, d:].mT
     table[1:, 0] = generator[:, :d].mT
     return table.flatten(0, 1)
-
-
-def _interval(samples: LatentSamples) -> float:
-    if samples.times is None:
-        fix = "give z (C, T, m) and times (T,), neither joined nor thinned out"
-        raise InputError("samples", expected="whole trajectories with their times", got="single ones", fix=fix)
-    steps = samples.times.diff()
-    if len(steps) < 1 or not torch.allclose(steps, steps.mean(), rtol=1e-3, atol=0):
-        raise InputError("times", expected="equally spaced times", got=f"{len(steps)} others", fix="resample the data")
-    return steps.mean().item()

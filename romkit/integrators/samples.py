@@ -9,6 +9,7 @@ from torch import Tensor
 
 from romkit import arrays, checks
 from romkit.boundary import Mask, checked
+from romkit.data import even_step
 from romkit.errors import InputError
 from romkit.integrators.scaling import Scaling
 
@@ -177,6 +178,31 @@ def without_rounding(z: Tensor, *rates: Tensor) -> tuple[Tensor, ...]:
     rests = size <= torch.finfo(torch.float32).eps * torch.hypot(size, mean).amax(-1, keepdim=True)
     whole = mean.float().to(z)  # of few bits, so that sums of it are exact
     return torch.where(rests & z.isfinite(), whole, z), *(torch.where(rests, 0.0, rate) for rate in rates)
+
+
+def trajectory_times(samples: LatentSamples) -> Tensor:
+    """(T,) the times of samples that are whole trajectories.
+
+    Raises:
+        InputError: they are not.
+    """
+    if samples.times is None:
+        fix = "give z (C, T, m) and times (T,), neither joined nor thinned out"
+        raise InputError("samples", expected="whole trajectories with their times", got="single ones", fix=fix)
+    return samples.times
+
+
+def interval(samples: LatentSamples) -> float:
+    """The time between two samples of a trajectory.
+
+    Raises:
+        InputError: no trajectories, or uneven times.
+    """
+    times = trajectory_times(samples)
+    dt = even_step(times.numpy())
+    if dt is None:
+        raise InputError("times", expected="equally spaced times", got=f"{len(times)} others", fix="resample the data")
+    return dt
 
 
 def _known(labels: dict[str, object]) -> dict[str, object]:

@@ -13,7 +13,7 @@ from torch import Tensor
 from romkit import checks
 from romkit.errors import FitWarning, InputError
 from romkit.integrators.base import LearnedField, default_solver
-from romkit.integrators.samples import LatentSamples
+from romkit.integrators.samples import LatentSamples, trajectory_times
 
 if TYPE_CHECKING:
     from romkit.integrators.estimator import Estimator
@@ -69,10 +69,7 @@ def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentS
         InputError: single samples, or a share that leaves nothing on one side.
     """
     share = checks.share("validation", validation)
-    if samples.times is None:
-        fix = "give z (C, T, m) and times (T,), or the settings themselves"
-        raise InputError("samples", expected="whole trajectories with their times", got="single ones", fix=fix)
-    T = len(samples.times)
+    T = len(trajectory_times(samples))
     number = len(samples) // T
     if number == 1:
         cut = round((1 - share) * T)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from romkit.errors import InputError
 from romkit.integrators.neural_ode.model import NeuralODEModel
-from romkit.integrators.samples import LatentSamples
+from romkit.integrators.samples import LatentSamples, interval
 from romkit.solvers import odeint
 
 STEPS_PER_DEVIATION = 8
@@ -50,16 +50,10 @@ def make_paths(samples: LatentSamples) -> Paths:
     if samples.inputs.ndim > 3:
         got = f"a stack of shape {tuple(samples.inputs.shape[:-2])}"
         raise InputError("samples", expected="one problem or a stack of them", got=got, fix="flatten the stack")
-    times = samples.times
-    if times is None:
-        fix = "give z (C, T, m) and times (T,), neither joined nor thinned out"
-        raise InputError("samples", expected="whole trajectories with their times", got="single ones", fix=fix)
-    steps = times.diff()
-    if len(times) < 2 or bool((steps <= 0).any()) or not torch.allclose(steps, steps.mean(), rtol=1e-3, atol=0):
-        raise InputError("times", expected="equally spaced times", got=f"{len(times)} others", fix="resample the data")
+    dt = interval(samples)
     parts = (samples.inputs, samples.targets, samples.context, samples.drift)
     stacked = (part if part.ndim == 3 else part.unsqueeze(0) for part in parts)
-    return Paths(*(part.unflatten(1, (-1, len(times))) for part in stacked), steps.mean().item())
+    return Paths(*(part.unflatten(1, (-1, len(samples.times))) for part in stacked), dt)
 
 
 def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:

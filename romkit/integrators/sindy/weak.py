@@ -10,7 +10,7 @@ from torch import Tensor
 
 from romkit.boundary import Count, Positive, checked
 from romkit.errors import InputError
-from romkit.integrators.samples import LatentSamples
+from romkit.integrators.samples import LatentSamples, trajectory_times
 from romkit.integrators.sindy.estimator import SINDy
 from romkit.integrators.sindy.regression import Design
 
@@ -59,7 +59,7 @@ class WeakSINDy(SINDy):
 
     def _design(self, samples: LatentSamples) -> Design:
         basis = self._basis(samples)
-        times = _times(samples)
+        times = trajectory_times(samples)
         spans = spread_windows(times, self.width or default_width(samples), self.windows)
         within, across = weak_weights(times, spans, self.smoothness)
         z, drift = basis.scaled(samples.inputs, samples.drift)
@@ -142,7 +142,7 @@ def default_width(samples: LatentSamples) -> float:
     At most a quarter of a trajectory. Read from the distance of samples that are some time apart, which noise
     changes little.
     """
-    times = _times(samples)
+    times = trajectory_times(samples)
     m = samples.targets.shape[-1]
     z = samples.inputs[..., :m].double().unflatten(-2, (-1, len(times)))
     mean = z.nanmean((-3, -2), keepdim=True)
@@ -158,10 +158,3 @@ def default_width(samples: LatentSamples) -> float:
 def _moved(z: Tensor, lag: int) -> Tensor:
     """Mean squared distance of samples of z (C, T, m) that are `lag` steps apart."""
     return (z[:, lag:] - z[:, :-lag]).square().sum(-1).nanmean()
-
-
-def _times(samples: LatentSamples) -> Tensor:
-    if samples.times is None:
-        fix = "give z (C, T, m) and times (T,), neither joined nor thinned out"
-        raise InputError("samples", expected="whole trajectories with their times", got="single ones", fix=fix)
-    return samples.times
