@@ -125,7 +125,7 @@ class _Windows:
         self.data = Trajectories.from_dataset(data, plan.every, like=objective.component_weights)
         self.count, self.samples = self.data.state.shape[:2]
         flat = FlatParameters(_copies(objective.projection, self.count))
-        self.start, self.advance = latent_steps(flat, system, plan.dynamics, self.data.h, compiled=compiled)
+        self.start, self.advance = latent_steps(flat, system, plan.dynamics, self.data, compiled=compiled)
 
     def length(self, progress: float) -> int:
         """Steps of the windows at `progress` in [0, 1) of the refinement."""

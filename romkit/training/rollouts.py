@@ -13,14 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
-import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor, nn
 
 from romkit import checks
 from romkit.boundary import Count, Positive, Share, checked
-from romkit.data import whole_trajectories
+from romkit.data import even_step, whole_trajectories
 from romkit.engine.fast_path import compile_anew
 from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, LatentField
@@ -45,10 +44,8 @@ GROWTH = 0.5
 """Share of the refinement after which windows have their full length."""
 
 BOUND = 20.0
-"""Latent coordinates, of order one, are kept within this, so that a bad trajectory gives a finite loss."""
-
-UNEVEN = 0.01
-"""Largest difference between steps of the data, relative to the mean one, that counts as rounding."""
+"""Latent coordinates, of order one, are kept within this, so that a bad trajectory gives a finite loss; and rates of a
+mechanical system within so many times those of the data."""
 
 FIELDS = tuple(name for name, dynamics in DYNAMICS.items() if issubclass(dynamics, LatentField))
 FieldName = Annotated[str, checks.named(FIELDS)]
@@ -113,14 +110,14 @@ class Trajectories(NamedTuple):
             expected, got = f"one that leaves more than {FIRST_LENGTH} samples", f"one that leaves {state.shape[1]}"
             fix = "choose a smaller one, or simulate longer trajectories, dataset(duration=...)"
             raise InputError("rollouts.every", expected=expected, got=got, fix=fix)
-        steps = data["time"].diff("time").values
-        if np.ptp(steps) > UNEVEN * steps.mean():
+        step = even_step(data["time"].values[::every])
+        if step is None:
             fix = "train on snapshots alone (rollouts=None, phase=None), or resample the data"
             raise InputError("data", expected="evenly spaced times for rollouts", got="uneven steps", fix=fix)
         if not torch.equal(context, context[:, :1].expand_as(context)):
             fix = "train on snapshots alone (rollouts=None, phase=None)"
             raise InputError("data", expected="contexts that stay for rollouts", got="one that moves", fix=fix)
-        return cls(state, velocity, context[:, 0], float(data["time"][every] - data["time"][0]))
+        return cls(state, velocity, context[:, 0], step)
 
 
 class Windows(NamedTuple):
@@ -135,18 +132,20 @@ class Windows(NamedTuple):
 
 
 class Advance(nn.Module):
-    """One RK4 step of the latent state."""
+    """One RK4 step of length h of the latent state, whose rates are of the order of `speed`."""
 
-    def __init__(self, projection: Projection, system: System, dynamics: LatentField, h: float):
+    def __init__(self, projection: Projection, system: System, dynamics: LatentField, h: float, speed: float = 1.0):
         super().__init__()
-        self.projection, self.system, self.dynamics, self.h = projection, system, dynamics, h
+        self.projection, self.system, self.dynamics, self.h, self.speed = projection, system, dynamics, h, speed
 
     def forward(self, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Latent state (S, B, k) after a step, and its decoded state (S, B, n)."""
         P = self.projection.operator(c)
         problem = self.system.problem(ConstantPath(P), c)
-        w = rk4_step(self.dynamics.field(problem), w.new_zeros(()), w, self.h).clamp(-BOUND, BOUND)
-        return w, P.decode(problem.split(w)[0])
+        w = rk4_step(self.dynamics.field(problem), w.new_zeros(()), w, self.h)
+        bounds = (BOUND, BOUND * self.speed)
+        z, *rates = (part.clamp(-most, most) for part, most in zip(problem.split(w), bounds, strict=False))
+        return problem.join(z, *rates), P.decode(z)
 
 
 class Start(nn.Module):
@@ -162,11 +161,12 @@ class Start(nn.Module):
 
 
 def latent_steps(
-    flat: FlatParameters, system: System, dynamics: str, h: float, *, compiled: bool
+    flat: FlatParameters, system: System, dynamics: str, data: Trajectories, *, compiled: bool
 ) -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]:
     """`Start` and `Advance` of dynamics, by their name, as functions of all parameters (S, P) of a stack."""
-    followed = DYNAMICS[dynamics]()
-    advance = flat.function(Advance(flat.stacked, system, followed, h))
+    followed, scale = DYNAMICS[dynamics](), flat.stacked.normalization.state_scale
+    speed = (data.velocity / scale.to(data.velocity)).square().mean().sqrt().item()
+    advance = flat.function(Advance(flat.stacked, system, followed, data.h, speed))
     start = flat.function(Start(flat.stacked, system, followed))
     return start, compile_anew(advance, next(flat.stacked.parameters()).device) if compiled else advance
 
@@ -200,7 +200,7 @@ def refine(
     stacked = objective.projection
     trajectories = Trajectories.from_dataset(data, plan.every, like=rows.y)
     flat = FlatParameters(stacked)
-    start, advance = latent_steps(flat, system, plan.dynamics, trajectories.h, compiled=compiled)
+    start, advance = latent_steps(flat, system, plan.dynamics, trajectories, compiled=compiled)
     component_weights = plan.weight * objective.component_weights / stacked.normalization.state_scale**2
     loss = _loss(flat.function(objective), start, advance, component_weights)
     optimizer, schedule = Adam(clip=CLIP), Cosine(warmup=0.05)

@@ -1,19 +1,22 @@
 """Training that knows the dynamics: refinement by rollouts, their timing, and the term with the field."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
 import romkit
 from romkit.errors import InputError
-from romkit.integrators import PetrovGalerkin
+from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.metrics import nrmse
 from romkit.problem import ConstantPath
 from romkit.projections import stack, unstack
 from romkit.solvers import RK4
+from romkit.systems import MechanicalSystem
 from romkit.training import LatentVelocity, PhaseFit, Reconstruction, RolloutTraining
 from romkit.training.loss import Objective
-from romkit.training.rollouts import Advance
+from romkit.training.rollouts import Advance, Trajectories
 
 ROLLOUTS = {"rollouts.steps": 6, "rollouts.length": 12, "rollouts.batch": 4, "engine": "torch"}
 
@@ -67,6 +70,38 @@ def test_mechanical_systems_are_refined_on_their_tangent_bundle(dynamics):
     model = romkit.fit("ncae", data, epochs=1, **ROLLOUTS, **{"rollouts.dynamics": dynamics, "rollouts.every": 5})
     assert not model.report["rollout_diverged"]
     assert np.isfinite(model.report["rollout_losses"]).all()
+
+
+class Springs(MechanicalSystem):
+    """q̈ = -(1000 / s)² q: rates are a thousand times as large as coordinates."""
+
+    name, state_names, state_units, dt, duration, horizon = "springs", ("a", "b"), ("m", "m"), 1e-4, 1e-2, 1e-2
+
+    def acceleration(self, t, q, v, c):
+        return -1e6 * q
+
+    def initial_state(self, contexts, rng):
+        return contexts.new_tensor([[1.0, 2.0]])
+
+
+def test_fast_rates_are_followed_and_not_cut_off():
+    data = Springs().dataset()
+    projection = stack([romkit.fit("pod", data, latent_dim=1).double()])
+    x, none = torch.tensor([[[1.0, 2.0]]], dtype=torch.float64), torch.zeros(1, 1, 0, dtype=torch.float64)
+    P = projection.operator(none)
+    w = torch.cat(P.encode_jvp(x, 0 * x), dim=-1)
+    step = Advance(projection, Springs(), Galerkin(), 1e-4, speed=1000.0)
+    for _ in range(15):
+        w, _ = step(w, none)
+    q, v = P.decode_jvp(*w.chunk(2, dim=-1))
+    torch.testing.assert_close(q, math.cos(1.5) * x, rtol=1e-3, atol=0)
+    torch.testing.assert_close(v, -1000 * math.sin(1.5) * x, rtol=1e-3, atol=0)
+
+
+def test_the_step_is_the_mean_one_of_times_in_single_precision(waves):
+    late = waves.assign_coords(time=(100 + waves.time).astype("f4"))
+    found = Trajectories.from_dataset(late, 10, like=torch.zeros(1))
+    assert found.h == pytest.approx(0.1, rel=5e-6)
 
 
 def test_windows_grow_and_never_exceed_the_trajectories():
