@@ -4,13 +4,17 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from romkit.errors import InputError
 from romkit.systems.cylinder_wake.discretisation import Discretisation
 
 NEWTON = 20
 """Iterations at most; six are usual."""
 
 REYNOLDS_STEP = 40.0
-"""The steady state is continued in steps of this Reynolds number, which Newton's method follows."""
+"""The steady state is continued in steps of this Reynolds number, which Newton's method follows, or in halves of it."""
+
+SMALLEST_STEP, LOST = 2.0, 10.0
+"""Steps that are no longer halved, and a change of velocities in m/s from which Newton's method does not come back."""
 
 
 def rate(flow: Discretisation, u: np.ndarray, viscosity: float) -> np.ndarray:
@@ -25,17 +29,36 @@ def stokes(flow: Discretisation) -> np.ndarray:
 
 
 def steady(flow: Discretisation, viscosity: float) -> np.ndarray:
-    """(n,) the steady flow, stable or not, by Newton's method; continued from large viscosities where it is far."""
-    u, targets = stokes(flow), np.arange(REYNOLDS_STEP, 0.1 / viscosity, REYNOLDS_STEP)
-    for each in [*(0.1 / targets), viscosity]:
-        for _ in range(NEWTON):
-            residual = flow.convection(u, u) + each * (flow.stiffness @ u)
-            factors = flow.saddle(flow.linearised_convection(u) + each * flow.stiffness)
-            step = flow.solve(factors, -residual, -(flow.divergence @ u))
-            u = u + step
-            if np.abs(step).max() < 1e-11:
-                break
+    """(n,) the steady flow, stable or not, by Newton's method; continued from large viscosities where it is far.
+
+    Raises:
+        InputError: Newton's method does not find it.
+    """
+    u, reached, step, target = stokes(flow), 0.0, REYNOLDS_STEP, 0.1 / viscosity
+    while reached < target:
+        reynolds = min(reached + step, target)
+        found = _newton(flow, u, viscosity if reynolds == target else 0.1 / reynolds)
+        if found is not None:
+            u, reached = found, reynolds
+        elif (step := step / 2) < SMALLEST_STEP:
+            expected, fix = "a steady flow that Newton's method finds", "lower it, or take a finer mesh"
+            raise InputError("Re", expected=expected, got=f"none beyond Re = {reached:g}", fix=fix)
     return u
+
+
+def _newton(flow: Discretisation, u: np.ndarray, viscosity: float) -> np.ndarray | None:
+    """(n,) the steady flow near u; None where it is not found."""
+    for _ in range(NEWTON):
+        residual = flow.convection(u, u) + viscosity * (flow.stiffness @ u)
+        factors = flow.saddle(flow.linearised_convection(u) + viscosity * flow.stiffness)
+        step = flow.solve(factors, -residual, -(flow.divergence @ u))
+        u = u + step
+        size = np.abs(step).max()
+        if size < 1e-11:
+            return u
+        if not size < LOST:
+            break
+    return None
 
 
 def integrate(

@@ -152,8 +152,12 @@ class CylinderWake(System):
 
     @checked
     def steady(self, reynolds: Reynolds) -> np.ndarray:
-        """(n,) the steady flow, stable or not."""
-        return _steady(self.mesh, reynolds)
+        """(n,) the steady flow, stable or not.
+
+        Raises:
+            InputError: Newton's method does not find it: at Reynolds numbers far beyond those of training.
+        """
+        return _steady(self.mesh, reynolds).copy()
 
     def _solve(
         self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str

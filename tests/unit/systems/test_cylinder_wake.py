@@ -7,6 +7,7 @@ import torch
 import romkit
 from romkit.errors import InputError
 from romkit.systems import CylinderWake
+from romkit.systems.cylinder_wake import flow
 from romkit.systems.cylinder_wake.discretisation import MESHES, discretisation
 from romkit.systems.cylinder_wake.flow import integrate, rate
 from romkit.testing.systems import field, metric, names, terms
@@ -49,6 +50,14 @@ def test_steady_flow_solves_the_equations_and_stays():
     assert np.abs(rate(FLOW, u, 0.1 / 90)).max() < 1e-9
     *_, end = integrate(FLOW, u, 0.1 / 90, np.linspace(0, 0.05, 3), 0.001)
     assert np.abs(end - u).max() < 1e-9
+
+
+def test_a_steady_flow_is_found_or_refused_and_that_of_the_next_caller_is_his_own(monkeypatch):
+    SYSTEM.steady(90.0)[:] = 0.0
+    assert SYSTEM.steady(90.0).max() > 1.0
+    monkeypatch.setattr(flow, "NEWTON", 2)
+    with pytest.raises(InputError, match="Re: expected a steady flow that Newton's method finds, got none beyond"):
+        flow.steady(FLOW, 0.1 / 400)
 
 
 def test_the_steps_converge_at_order_two():
