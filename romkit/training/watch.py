@@ -58,7 +58,8 @@ class Watch:
         validation: share of the trajectories that is held out, by context (`romkit.data.split`), or a dataset of them.
             The report has the loss there after every epoch, and the parameters that are kept are the best ones.
         patience: epochs without a better loss on held-out data after which training ends; None for never.
-        callback: called with an `Epoch` after every epoch; training ends when it returns True.
+        callback: called with an `Epoch` after every epoch; training ends when it returns True, of Python, NumPy or
+            torch: `lambda epoch: epoch.losses < 1e-3` ends it when all seeds are below.
         verbose: whether there are bars. What happens is logged in any case, as "romkit.training" at level INFO.
 
     Raises:
@@ -106,11 +107,16 @@ class Watch:
             held_out = "" if epoch.validation is None else f", validation {epoch.validation.median().item():.4g}"
             loss = epoch.losses.median().item()
             log.info("epoch %d of %d: loss %.4g%s", epoch.number + 1, epoch.epochs, loss, held_out)
-        asked = self.callback is not None and self.callback(epoch) is True
+        asked = self.callback is not None and _yes(self.callback(epoch))
         tired = exhausted(self.patience, epoch.number, best)
         if tired:
             log.info("no better validation loss for %d epochs: training ends", self.patience)
         return asked or tired
+
+
+def _yes(answer: object) -> bool:
+    """Whether an answer is True; other values that count as true are none, since not every callback means to answer."""
+    return answer is True or (str(getattr(answer, "dtype", "")).endswith("bool") and bool(answer.all()))
 
 
 NAMES = tuple(each.name for each in fields(Watch))

@@ -49,6 +49,12 @@ def test_watching_changes_nothing_but_what_is_kept():
     assert "validation_losses" not in plain.report
 
 
+@pytest.mark.parametrize("answer", [True, np.True_, torch.tensor([True, True])])
+def test_a_callback_ends_training_by_the_true_of_any_library(answer):
+    several = romkit.fit("ncae", waves(SPEEDS), epochs=3, seeds=range(2), callback=lambda epoch: answer, **SMALL)
+    assert len(several.report["seeds"][0]["losses"]) == 1
+
+
 def test_a_run_that_had_ended_stays_as_it_was(tmp_path):
     early = {"validation": 0.2, "patience": 1, "epochs": 500, "learning_rate": 0.3, "checkpoint": tmp_path}
     first, again = (romkit.fit("ncae", waves(SPEEDS), **early, **SMALL) for _ in range(2))
