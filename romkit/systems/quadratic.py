@@ -54,18 +54,20 @@ class Projected:
         self.constant = [image[0] for image in images]
         self.linear = [image[1] for image in images]
         self.quadratic = [image[2] for image in images]
+        r, k = basis.rank, there[1].shape[-1]
+        self.zero = [basis.mean.new_zeros(shape) for shape in ((k,), (r, k), (r * (r + 1) // 2, k))]
 
     def at(self, c: Tensor) -> Quadratic:
         """The field at contexts (..., p), in their precision."""
-        parts = ((self.constant, 1), (self.linear, 2), (self.quadratic, 2))
-        return Quadratic(*(self._sum(tensors, rank, c) for tensors, rank in parts))
+        parts = zip((self.constant, self.linear, self.quadratic), self.zero, strict=True)
+        return Quadratic(*(self._sum(tensors, zero.to(c), c) for tensors, zero in parts))
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading axes."""
         return self.at(c)(y)
 
-    def _sum(self, tensors: list[Tensor | None], rank: int, c: Tensor) -> Tensor:
-        """Σ θₖ(c) Tₖ; without the axes of the context where no coefficient depends on it."""
+    def _sum(self, tensors: list[Tensor | None], zero: Tensor, c: Tensor) -> Tensor:
+        """Σ θₖ(c) Tₖ; without the axes of the context where no coefficient depends on it, zero where there is no Tₖ."""
         total = None
         for tensor, coefficient in zip(tensors, self.coefficients, strict=True):
             if tensor is None:
@@ -73,9 +75,9 @@ class Projected:
             part = tensor.to(c)
             if coefficient is not None:
                 theta = coefficient(c)
-                part = theta.reshape(*theta.shape[:-1], *(1,) * rank) * part
+                part = theta.reshape(*theta.shape[:-1], *(1,) * zero.ndim) * part
             total = part if total is None else total + part
-        return total
+        return zero if total is None else total
 
 
 def packed(full: Tensor) -> Tensor:

@@ -52,6 +52,7 @@ class SystemThroughBasis(System):
         self.name, self.context, self.time_units = f"{full.name}-through-basis", full.context, full.time_units
         self.context_may_move, self.solver = full.context_may_move, full.solver
         self.dt, self.duration, self.horizon = full.dt, full.duration, full.horizon
+        self.step = None if full.simulator else full.step  # RK4's, by which coordinates are integrated too
 
     @property
     def state_names(self) -> list[str]:

@@ -62,6 +62,30 @@ def test_the_projected_field_is_that_of_the_full_model(system):
     assert torch.allclose(moving, full, rtol=0, atol=1e-10)
 
 
+class Decaying(System):
+    """ẋ = -k x, linear: at the fastest rate, steps of dt are unstable."""
+
+    name, state_names, state_units = "decaying", ("a", "b", "c"), ("1",) * 3
+    dt, step, duration, horizon = 0.1, 0.002, 1.0, 1.0
+    rates = torch.tensor([1.0, 2.0, 40.0], dtype=torch.float64)
+
+    def rhs(self, t, x, c):
+        return -self.rates.to(x) * x
+
+    def terms(self):
+        return (Term(1, lambda x: -self.rates * x),)
+
+    def initial_state(self, contexts, rng):
+        return contexts.new_ones(len(contexts), 3)
+
+
+def test_a_linear_system_is_seen_through_a_basis_and_keeps_its_step():
+    system = Decaying()
+    basis = Basis(torch.eye(3, dtype=torch.float64), mean=torch.full((3,), 0.5, dtype=torch.float64))
+    full, seen = (romkit.simulate(each).state.values[0] for each in (system, system.through(basis)))
+    assert np.allclose(basis.decode(torch.from_numpy(seen)), full, rtol=0, atol=1e-9)
+
+
 def test_the_contract_of_systems_holds_for_both():
     system = Weighted(duration=0.05)
     check_system(system)
