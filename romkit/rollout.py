@@ -45,7 +45,8 @@ def rollout(
             seen through a basis, all states are coordinates in it, and the truth is that of its modes.
         projection: trained on such data; a stack of seeds gives a `seed` dimension.
         duration: of the simulation, in the system's time units; `system.horizon` by default.
-        initial_state: (n,) or (trajectories, n) in physical units; by default where the system's datasets begin.
+        initial_state: (n,) or (trajectories, n) in physical units, each at a context of its own or all at a single one;
+            by default where the system's datasets begin.
         initial_velocity: the same for mechanical systems; at rest by default.
         dynamics: how the latent state moves; by default as in the rollouts that the projection was trained with
             (preset "dynamics"), and `Galerkin()` for one that was not.
@@ -88,6 +89,7 @@ def rollout(
         projection = projection if system.basis is None else projection.of_coordinates()
         truth = simulate(system, **simulation, engine=engine, context=values)
         contexts = Contexts.of(system.context_names, values, torch.from_numpy(truth["time"].values.copy()))
+        contexts = contexts.expanded(truth.sizes["trajectory"])
     given = {"dynamics": dynamics, "system": system, "solver": solver, "engine": engine, "device": device}
     reduced = follow(projection, truth, **given, contexts=contexts)
     run = _assemble(truth, reduced, _projected(projection, truth, reduced))

@@ -15,6 +15,9 @@ from romkit.solvers import Solver
 from romkit.systems import System
 
 
+NAMES = ("initial_state", "initial_velocity")
+
+
 @checked
 def simulate(
     system: System,
@@ -33,7 +36,8 @@ def simulate(
     Args:
         system: the full-order model.
         duration: length of the run in the system's time units; `system.horizon` by default.
-        initial_state: (n,) or (trajectories, n) in physical units; by default where the system's datasets begin.
+        initial_state: (n,) or (trajectories, n) in physical units, each at a context of its own or all at a single one;
+            by default where the system's datasets begin.
         initial_velocity: the same for mechanical systems; at rest by default.
         dt: interval of the output; `system.dt` by default.
         solver: in place of the system's own, `romkit.solvers.SciPy("BDF")` for a stiff one.
@@ -66,22 +70,28 @@ def simulate(
         moving = ", ".join(contexts.moving)
         fix = "give a constant context; a mechanical system whose parameters move needs the forces that move them"
         raise InputError(moving, expected=f"numbers for {system.name}", got="a function of time", fix=fix)
-    parts = _start(system, contexts.initial, initial_state, initial_velocity)
+    given = _given(system, dict(zip(NAMES, (initial_state, initial_velocity), strict=True)))
+    if len(contexts.initial) == 1:
+        contexts = contexts.expanded(max([1, *(len(value) for value in given.values() if value.ndim == 2)]))
+    parts = _start(system, contexts.initial, given)
     with torch.no_grad():
         motion = system.simulate(parts, contexts.path or contexts.initial, times, engine=engine)
     attrs = motion.cost | {"device": provenance.device_name("cpu")}
     return system.record(motion, times, contexts.over_time, attrs)
 
 
-def _start(system: System, contexts: Tensor, state: object, velocity: object) -> Parts:
-    """The state, or state and velocity, that all trajectories start from, each (C, n)."""
-    given = {"initial_state": state, "initial_velocity": velocity}
-    names = list(given)[: system.order]
-    for name, value in given.items():
-        if value is not None and name not in names:
+def _given(system: System, values: dict[str, object]) -> dict[str, Tensor]:
+    """What the user gave of state and velocity, by name."""
+    given = {name: value for name, value in values.items() if value is not None}
+    for name in given:
+        if name not in NAMES[: system.order]:
             raise InputError(name, expected="nothing", got="a value", fix=f"{system.name} is first order; drop it")
-    own = dict(zip(names, system.start(contexts) if state is None else system.at_rest(contexts), strict=True))
+    return {name: arrays.finite(name, in_order(name, value, system.state_names)) for name, value in given.items()}
+
+
+def _start(system: System, contexts: Tensor, given: dict[str, Tensor]) -> Parts:
+    """The state, or state and velocity, that all trajectories start from, each (C, n)."""
+    own = system.at_rest(contexts) if "initial_state" in given else system.start(contexts)
     size, number = system.state_size, len(contexts)
-    given = {name: in_order(name, given[name], system.state_names) for name in names if given[name] is not None}
-    own |= {name: arrays.states(name, value, size, number) for name, value in given.items()}
-    return tuple(own.values())
+    found = {name: arrays.states(name, value, size, number) for name, value in given.items()}
+    return tuple(found.get(name, part) for name, part in zip(NAMES, own, strict=False))

@@ -259,6 +259,16 @@ def test_trajectories_in_another_order_are_refused():
         romkit.score(truth, reduced.isel(trajectory=[1, 0]))
 
 
+@pytest.mark.parametrize("F", [3.15, lambda t: 3.15 + 0.1 * t])
+def test_several_states_at_one_context_are_as_many_trajectories(lorenz, projection, lorenz_data, F):
+    states = lorenz_data.state.values[:3, 0]
+    run = romkit.rollout(lorenz, projection, initial_state=states, F=F, duration=0.1)
+    assert run.sizes["trajectory"] == 3
+    alone = romkit.rollout(lorenz, projection, initial_state=states[2], F=F, duration=0.1)
+    for name in ("truth", "rom"):
+        np.testing.assert_allclose(run[name][2], alone[name], rtol=0, atol=1e-12)
+
+
 def test_starts_and_contexts_that_do_not_go_together_are_named(lorenz, projection, lorenz_data):
     given = {"duration": 0.1, "dt": 0.05, "system": lorenz}
     start = lorenz_data.state.isel(trajectory=0)
