@@ -14,7 +14,6 @@ from romkit.problem import Parts
 from romkit.solvers import Solver
 from romkit.systems import System
 
-
 NAMES = ("initial_state", "initial_velocity")
 
 
