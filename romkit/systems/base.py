@@ -24,7 +24,7 @@ from romkit.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.solvers import RK4, Solution, Solver
 from romkit.systems.axes import Columns, Context, ContextRows, Phases, Recorded, States
 from romkit.systems.binding import bound, weighing
-from romkit.systems.motion import LARGEST, Motion, at_each_time, starting, warn_of_divergence
+from romkit.systems.motion import LARGEST, Motion, at_each_time, rounded, starting, warn_of_divergence
 from romkit.systems.quadratic import Quadratic
 from romkit.systems.records import identity, recorded
 from romkit.systems.splits import contexts_of
@@ -221,7 +221,7 @@ class System(Hooks, abc.ABC):
         with torch.inference_mode():
             motion = self._simulate(begin, context, times, engine, label)
         warn_of_divergence(motion, begin, times, f"{label} of {self.name}", self.context_names, context)
-        return motion.to(parts[0].dtype)
+        return rounded(motion, parts[0].dtype)
 
     @checked
     def using(self, solver: Solver) -> Self:

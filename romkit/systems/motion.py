@@ -44,10 +44,6 @@ class Motion(NamedTuple):
     status: Codes
     cost: dict[str, object]
 
-    def to(self, precision: torch.dtype) -> "Motion":
-        """The same numbers in another precision."""
-        return Motion(*(part if part is None else part.to(precision) for part in self[:3]), *self[3:])
-
 
 def starting(
     parts: Parts, context: Tensor | ContextFunction, order: int, size: int, names: Sequence[str]
@@ -66,6 +62,11 @@ def starting(
     lead = torch.broadcast_shapes(*(each.shape[:-1] for each in rows))
     *parts, found = (each.expand(*lead, -1) for each in rows)
     return tuple(parts), found
+
+
+def rounded(motion: Motion, precision: torch.dtype) -> Motion:
+    """The same numbers in another precision."""
+    return Motion(*(part if part is None else part.to(precision) for part in motion[:3]), *motion[3:])
 
 
 def warn_of_divergence(
