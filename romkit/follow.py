@@ -11,6 +11,7 @@ from romkit.data.matching import check_grid, matched
 from romkit.engine import Engine
 from romkit.engine.devices import Device
 from romkit.errors import InputError
+from romkit.integrators import LatentDynamics, LearnedField, Reencoded
 from romkit.projections import Projection
 from romkit.reduced import Dynamics, ReducedModel, check_match
 from romkit.solvers import Solver
@@ -64,7 +65,8 @@ def follow(
     signature = projection.normalization.signature
     data = matched("data", data, signature.context_names, signature.state_names)
     check_grid(data, signature.fields)
-    system = system_of(data) if system is None else system
+    if system is None and not _is_law(dynamics):
+        system = system_of(data)
     if system is not None:
         check_match(system, projection)
     control = control_of(by_name(data, getattr(dynamics, "control_names", ())))
@@ -76,6 +78,11 @@ def follow(
         _check_starts(parts)
     times = times_of(data)
     return model.follow(model.start(times[0], parts), times, solver=solver, engine=engine)
+
+
+def _is_law(dynamics: LatentDynamics | None) -> bool:
+    """Whether it looks at nothing of the full model, which the data may name although they lack its context, say."""
+    return isinstance(dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics, LearnedField)
 
 
 def _check_starts(parts: tuple[Tensor, ...]) -> None:
