@@ -13,7 +13,7 @@ from romkit import checks
 from romkit.boundary import FilePath, Part, checked
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
 from romkit.ensemble.calibration import Calibration
-from romkit.errors import FileError, InputError
+from romkit.errors import DivergenceWarning, FileError, InputError, warn
 from romkit.files import expanded, make_folder
 from romkit.follow import follow
 from romkit.forecast import forecast
@@ -81,8 +81,8 @@ class Ensemble:
             **options: `solver` and `engine` of `romkit.follow`.
 
         Returns:
-            `state`, the mean of the members; `spread`, their standard deviation; `lower` and `upper`; `lost`, the share
-            of members that diverged; distances from what was trained on, the means.
+            `state`, the mean of the members; `spread`, their standard deviation, NaN where one is left; `lower` and
+            `upper`; `lost`, the share of members that diverged; distances from what was trained on, the means.
         """
         for name in options:
             checks.one_of("options", name, ("solver", "engine"))
@@ -155,7 +155,9 @@ class Ensemble:
     def _calibrated(self, data: xr.Dataset, members: np.ndarray | None) -> "Ensemble":
         """By trajectories of which each is followed by members (B, C) that have not seen it; None for all."""
         run = self._reduced(data, members)
-        error = trajectories(data, "state").numpy() - run["state"].values
+        truth = trajectories(data, "state").numpy()
+        error = truth - run["state"].values
+        _warn_of_lost(np.isnan(error) & np.isfinite(truth))
         parts = (run["time"].values, error, run["spread"].values, run["state_std"].values.astype("float64"))
         return replace(self, calibration=Calibration.of(*parts))
 
@@ -189,6 +191,14 @@ class Ensemble:
         return NormalDist().inv_cdf((1 + level) / 2) if self.calibration is None else self.calibration.factor(level)
 
 
+def _warn_of_lost(lost: np.ndarray) -> None:
+    """Say what share of the values (V, T, n) intervals know nothing of, since no member reached them."""
+    if lost.any():
+        said = f"{lost.any((1, 2)).sum()} of {len(lost)} trajectories are lost, {lost.mean():.0%} of their values"
+        fix = "shorten them, or take another law; reliability counts them as missed"
+        warn(f"forecasts of {said}: intervals are calibrated on the others; {fix}", DivergenceWarning)
+
+
 def _summary(run: xr.Dataset, members: np.ndarray | None) -> xr.Dataset:
     """Mean and spread over the finite ones of some members (B, C), all by default."""
     state = run["state"].transpose("seed", *DIMS)
@@ -205,6 +215,6 @@ def _summary(run: xr.Dataset, members: np.ndarray | None) -> xr.Dataset:
     lost = (run["status"] != 0).mean("seed").assign_attrs(units="1", long_name="share of the members that diverged")
     return found.assign(
         state=(DIMS, mean, {"units": units, "long_name": f"mean of {state.sizes['seed']} members"}),
-        spread=(DIMS, np.nan_to_num(spread), {"units": units, "long_name": "standard deviation of the members"}),
+        spread=(DIMS, spread, {"units": units, "long_name": "standard deviation of the members"}),
         lost=lost,
     )

@@ -128,4 +128,4 @@ def _smooth(values: np.ndarray) -> np.ndarray:
 
 
 def _scale(spread: np.ndarray, growth: np.ndarray, profile: np.ndarray) -> np.ndarray:
-    return np.hypot(spread, growth[:, None] * profile)
+    return np.hypot(np.nan_to_num(spread), growth[:, None] * profile)  # growth alone where one member is left

@@ -11,7 +11,7 @@ import xarray as xr
 import romkit
 from romkit.ensemble import Calibration
 from romkit.ensemble.bootstrap import stacked
-from romkit.errors import ExtrapolationWarning, FileError, InputError
+from romkit.errors import DivergenceWarning, ExtrapolationWarning, FileError, InputError
 from romkit.integrators import DMD, NeuralODE, OperatorInference, SINDy
 
 TIMES = np.linspace(0, 8, 81)
@@ -82,6 +82,29 @@ def test_the_mean_and_the_spread_are_those_of_the_members(ensemble, held_out):
     band = ensemble.follow(held_out)
     assert np.allclose(band.state, np.mean(members, 0), atol=1e-8)
     assert np.allclose(band.spread, np.std(members, 0, ddof=1), atol=1e-8)
+
+
+def test_members_that_are_lost_make_no_interval_narrow(ensemble, held_out):
+    """One that is left agrees with itself; where none is, the calibration says that it knows nothing."""
+    wild = ensemble.law.coefficients.clone()
+    wild[1:] = 1e3
+    alone = replace(ensemble, law=replace(ensemble.law, coefficients=wild))
+    bare, band = (each.follow(held_out).isel(time=-1) for each in (replace(alone, calibration=None), alone))
+    assert float(band.lost.min()) == pytest.approx(0.9)
+    assert np.isfinite(band.state).all()
+    assert np.isnan(bare.upper).all()
+    assert (band.upper > band.lower).all()
+    none = replace(alone, law=replace(alone.law, coefficients=torch.full_like(wild, 1e3)))
+    with pytest.warns(DivergenceWarning, match=r"forecasts of 12 of 12 trajectories are lost, \d+% of their values"):
+        none.calibrated(held_out)
+
+
+def test_data_that_name_a_system_but_lack_its_context_have_laws():
+    data = romkit.systems.Lorenz96(n=8, transient=0.0, duration=0.5).dataset(F=[3.14, 3.16, 3.18]).drop_vars("F")
+    pod = romkit.fit("pod", data, latent_dim=2)
+    assert len(romkit.bootstrap(pod, DMD(), data, members=3)) == 3
+    with pytest.raises(InputError, match="projection: expected one of 'lorenz96', with context parameters F"):
+        romkit.follow(pod, data)
 
 
 def test_parts_of_the_trajectories_give_the_same(ensemble, held_out, monkeypatch):
