@@ -194,7 +194,7 @@ class System(Hooks, abc.ABC):
         parts = self._initial_parts(contexts, rng)
         if self.transient == 0:
             return parts
-        span = torch.linspace(0, self.transient, 101, dtype=parts[0].dtype)
+        span = torch.linspace(-self.transient, 0, 101, dtype=parts[0].dtype)  # datasets begin at 0
         motion = self.simulate(parts, contexts, span, label="transient")
         return (motion.state[..., -1, :], motion.velocity[..., -1, :])[: self.order]
 

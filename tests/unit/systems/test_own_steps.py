@@ -62,6 +62,19 @@ def test_an_implicit_solver_takes_what_is_stiff(method):
     assert Stiff().using(solver).dataset(k=k).attrs["solver"] == str(solver)
 
 
+@dataclass(frozen=True)
+class Forced(Stiff):
+    """The same, after a transient."""
+
+    transient: float = 10.3
+
+
+def test_a_transient_ends_where_the_clock_of_the_dataset_begins():
+    data = Forced(step=0.01).dataset(k=2.0)
+    t = data.time.values
+    assert np.abs(data.state.values[0, :, 0] - (4 * np.cos(t) + 2 * np.sin(t)) / 5).max() < 1e-6
+
+
 def test_states_of_large_units_are_not_lost():
     start = [2e7, 1e5]  # pascal
     data = romkit.simulate(Stiff(), k=1.0, initial_state=start)
