@@ -159,6 +159,8 @@ class Run:
             "seeds": list(seeds),
             "data": digest(rows),
         }
+        if any(term.needs_field for term in self.plan.loss):
+            identity["system"] = str({k: v for k, v in self.system.provenance().items() if k != "versions"})
         if (held_out := self._held_out(stacked)) is not None:
             identity["held_out"] = digest(held_out)
         return Checkpoint(folder / f"{stacked.name}-seeds-{seeds[0]}-{seeds[-1]}.safetensors", identity)

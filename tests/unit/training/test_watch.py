@@ -9,7 +9,7 @@ import torch
 
 import romkit
 from romkit.data import split
-from romkit.errors import InputError
+from romkit.errors import FileError, InputError
 from romkit.projections import unstack
 from romkit.training import Epoch, Recipe
 from romkit.training.loss import Objective
@@ -53,6 +53,16 @@ def test_watching_changes_nothing_but_what_is_kept():
 def test_a_callback_ends_training_by_the_true_of_any_library(answer):
     several = romkit.fit("ncae", waves(SPEEDS), epochs=3, seeds=range(2), callback=lambda epoch: answer, **SMALL)
     assert len(several.report["seeds"][0]["losses"]) == 1
+
+
+def test_a_run_with_another_system_in_its_loss_does_not_resume(lorenz_data, tmp_path):
+    class Other(romkit.systems.Lorenz96):
+        name = "other"
+
+    given = {"epochs": 1, "latent_weight": 1.0, "checkpoint": tmp_path, "engine": "torch"}
+    romkit.fit("ncae", lorenz_data, **given)
+    with pytest.raises(FileError, match="belongs to a run with other settings"):
+        romkit.fit("ncae", lorenz_data, **given, system=Other())
 
 
 def test_a_run_that_had_ended_stays_as_it_was(tmp_path):
