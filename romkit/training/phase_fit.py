@@ -47,8 +47,8 @@ RENEW = 3
 DAMPING = 1e-2
 """Smallest μ, relative to the mean of the diagonal of H."""
 
-OUTLIER = 0.5
-"""Largest |τ|, in time units, of a window that takes part."""
+OUTLIER = 1.25
+"""Largest |τ| of a window that takes part, in times in which the state moves by one standard deviation."""
 
 
 @checked
@@ -124,6 +124,8 @@ class _Windows:
     def __init__(self, objective: Objective, data: xr.Dataset, system: System, plan: PhaseFit, compiled: bool):
         self.data = Trajectories.from_dataset(data, plan.every, like=objective.component_weights)
         self.count, self.samples = self.data.state.shape[:2]
+        x, v = self.data.state, self.data.velocity
+        self.unit = (x.var((0, 1), correction=0).sum() / v.square().mean((0, 1)).sum()).sqrt()  # of time
         flat = FlatParameters(_copies(objective.projection, self.count))
         self.start, self.advance = latent_steps(flat, system, plan.dynamics, self.data, compiled=compiled)
 
@@ -144,13 +146,13 @@ class _Windows:
             tau = self.ahead(theta, along)
         gradient = torch.autograd.grad(tau.sum(), theta)[0]
         tau = tau.detach()
-        return tau.double(), gradient.double(), _usable(tau) & gradient.isfinite().all(1)
+        return tau.double(), gradient.double(), _usable(tau / self.unit) & gradient.isfinite().all(1)
 
     def lost(self, theta: Tensor, along: Tensor, usable: Tensor) -> bool:
         """Whether a window that was usable is so no more."""
         with torch.enable_grad():  # as in `timing`: without, the latent step would be compiled once more
             tau = self.ahead(theta.repeat(self.count, 1).requires_grad_(), along).detach()
-        return bool((usable & ~_usable(tau)).any())
+        return bool((usable & ~_usable(tau / self.unit)).any())
 
     def ahead(self, theta: Tensor, along: Tensor) -> Tensor:
         """τ (C,) of a model per window, theta (C, P)."""

@@ -183,6 +183,21 @@ def test_gauss_newton_sets_the_timing_right_and_keeps_the_reconstruction(lorenz,
     assert loss(after) < 1.3 * loss(before)
 
 
+class Slow(romkit.systems.Lorenz96):
+    """Lorenz96 in a unit of time that is a millionth of its own."""
+
+    def rhs(self, t, x, c):
+        return super().rhs(t, x, c) / 1e6
+
+
+def test_the_timing_is_refined_in_any_unit_of_time():
+    slow = romkit.systems.Lorenz96(n=8, transient=2.0).dataset(F=[3.14, 3.17], duration=2.0)
+    slow = slow.assign(velocity=slow.velocity / 1e6).assign_coords(time=1e6 * slow.time)
+    settings = {"layers": (2, 4, 8), "epochs": 5, "engine": "torch", "system": Slow(n=8), "velocity_weight": 1e12}
+    model = romkit.fit("cae", slow, **settings, phase=PhaseFit(steps=1, weight=1e-10, every=10))
+    assert np.isfinite(model.report["phase_errors"]).all()
+
+
 def test_a_step_of_timing_that_loses_a_window_is_not_taken(lorenz, waves, monkeypatch):
     """Windows are usable where τ and its gradient are measured, and one is no more wherever a step would lead."""
     settings = {"seed": 0, "epochs": 2, "engine": "torch", "system": lorenz}
