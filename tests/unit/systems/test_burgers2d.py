@@ -73,6 +73,15 @@ def test_the_tensors_are_exact_at_contexts_in_and_around_the_range():
     assert torch.allclose(through.field(c)(T0, y), full, rtol=0, atol=1e-10)
 
 
+def test_the_tensors_know_contexts_far_from_the_range():
+    """Without growth, say: those of NaN were trajectories that are lost from the start."""
+    system = Burgers2D(cells=8)
+    through = system.through(romkit.basis(romkit.simulate(system, mu1=[4.3, 5.4], mu2=0.02, duration=1.0), rank=6))
+    c, y = torch.tensor([[4.5, 0.0], [4.5, 0.05]], dtype=torch.float64), torch.zeros(2, 6, dtype=torch.float64)
+    full = through.basis.encode_tangent(system.field(c)(T0, through.basis.decode(y)))
+    torch.testing.assert_close(through.field(c)(T0, y), full, rtol=1e-5, atol=1e-6)
+
+
 def test_published_contexts():
     system = Burgers2D()
     assert system.state_size == 20_000 == len(system.state_names)
