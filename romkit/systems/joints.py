@@ -37,7 +37,7 @@ class Joints(NamedTuple):
         """Those of a compiled model.
 
         Raises:
-            InputError: none.
+            InputError: none, or two of one name, as a joint q1 and the second one without a name have.
         """
         if model.njnt == 0:
             raise InputError("model", expected="one joint or more", got="none", fix="add joints to the file")
@@ -50,6 +50,9 @@ class Joints(NamedTuple):
             plain[0].extend(range(q, q + straight))
             plain[1].extend(range(v, v + straight))
             turns += [(q + straight, v + straight)] if kind in (BALL, FREE) else []
+        if twice := {name for name in names if names.count(name) > 1}:
+            got, fix = f"{', '.join(sorted(twice))} twice", "give every joint a name of its own"
+            raise InputError("model", expected="joints whose names differ", got=got, fix=fix)
         return cls(tuple(names), tuple(units), plain, turns)
 
     def normalised(self, q: np.ndarray) -> np.ndarray:

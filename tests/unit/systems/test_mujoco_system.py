@@ -213,6 +213,10 @@ def test_what_cannot_be_used_is_one_line(tmp_path):
     free = '<mujoco><worldbody><body><freejoint/><geom size="0.1"/></body></worldbody></mujoco>'
     with pytest.raises(InputError, match="start: expected quaternions"):
         MuJoCo(written(tmp_path, free), context={}, start=[0] * 7)
+    second = '<body><joint/><geom size="0.1"/></body>'
+    twice = f'<mujoco><worldbody><body><joint name="q1"/><geom size="0.1"/>{second}</body></worldbody></mujoco>'
+    with pytest.raises(InputError, match="model: expected joints whose names differ, got q1 twice"):
+        MuJoCo(written(tmp_path, twice), context={})
     with pytest.raises(InputError, match="model: expected one joint or more"):
         MuJoCo(written(tmp_path, "<mujoco><worldbody/></mujoco>"), context={})
     with pytest.raises(FileError, match="is no MJCF"):
