@@ -59,6 +59,10 @@ class Domain:
         parts = [torch.cdist(part, known).amin(-1) for part in rows.split(ROWS, dim=-2)]
         return (torch.cat(parts, dim=-1) / self.reach.unsqueeze(-1)).reshape(z.shape[:-1])
 
+    def repeated(self, number: int) -> "Domain":
+        """That of a stack of this many laws, or stacks of laws, of the same samples."""
+        return Domain(*(part.expand(number, *part.shape) for part in (self.points, self.scale, self.reach)))
+
     def __getitem__(self, index: int) -> "Domain":
         """That of one law of a stack."""
         return replace(self, points=self.points[index], scale=self.scale[index], reach=self.reach[index])

@@ -67,6 +67,7 @@ class SINDyEnsemble:
             converged=self.members.converged.all(0),
             residual=self.members.residual.amax(0),
             source=f"median of {self.members.source}",
+            domain=None if self.members.domain is None else self.members.domain[0],
         )
 
     def __len__(self) -> int:

@@ -9,6 +9,7 @@ from torch import Tensor
 from romkit import checks
 from romkit.boundary import Count, Natural, NotNegative, Seed, checked
 from romkit.errors import FitWarning, InputError, warn
+from romkit.integrators.domain import Domain
 from romkit.integrators.estimator import Estimator
 from romkit.integrators.samples import LatentSamples
 from romkit.integrators.sindy.basis import Basis
@@ -102,9 +103,8 @@ class SINDy(Estimator):
         found = regress(design, grams, self, draw.sample_weights())
         basis = replace(design.basis, variables=design.basis.variables.repeated(models))
         members = equation(SINDyModel, samples, basis, found, models)
-        return SINDyEnsemble(
-            replace(members, source=f"{models} bootstrap samples of {blocks} blocks: {samples.source}")
-        )
+        source = f"{models} bootstrap samples of {blocks} blocks: {samples.source}"
+        return SINDyEnsemble(replace(members, source=source, domain=Domain.of(samples).repeated(models)))
 
     def _design(self, samples: LatentSamples) -> Design:
         return design_of(samples, self._basis(samples))

@@ -135,6 +135,8 @@ def test_inclusion_probabilities_of_an_ensemble(lorenz63):
     assert float(ensemble.inclusion[true].min()) > 0.95
     assert float(ensemble.inclusion[~true].mean()) < 0.5
     median = ensemble.median(inclusion=0.9)
+    far = torch.tensor([0.0, 0.0, 500.0], dtype=torch.float64)
+    assert float(median.domain.distance(far)) == float(ensemble.members[3].domain.distance(far)) > 1
     assert torch.equal(median.support & true, true)
     again = SINDy(degree=2, threshold=0.3).fit_ensemble(noisy, models=50, seed=1)
     assert torch.equal(again.members.coefficients, ensemble.members.coefficients)
