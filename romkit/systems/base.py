@@ -218,7 +218,7 @@ class System(Hooks, abc.ABC):
             label: what the progress bar says.
         """
         begin, context = starting(parts, context, self.order, self.state_size, self.context_names)
-        with torch.inference_mode():
+        with torch.no_grad():
             motion = self._simulate(begin, context, times, engine, label)
         warn_of_divergence(motion, begin, times, f"{label} of {self.name}", self.context_names, context)
         return rounded(motion, parts[0].dtype)

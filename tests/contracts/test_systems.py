@@ -97,6 +97,18 @@ def test_one_state_at_many_contexts_and_states_in_single_precision(system, data)
     assert torch.equal(one, several.float())
 
 
+def test_what_was_simulated_has_gradients(system, data):
+    """Constants that a field keeps, and states, are those of autograd too."""
+    c = torch.from_numpy(np.stack([data[name].values[:1] for name in system.context_names], axis=-1))
+    names = ("state", "velocity")[: system.order]
+    parts = tuple(torch.from_numpy(data[name].values[:1, 0]) for name in names)
+    state = system.simulate(parts, c, torch.tensor([0.0, system.dt], dtype=torch.float64)).state[:, -1]
+    x = state.clone().requires_grad_()
+    rate = system.field(c)(torch.zeros(()), x, *parts[1:])
+    (rate * state).sum().backward()
+    assert x.grad.isfinite().all()
+
+
 def test_float32_and_leading_axes(system, data):
     f = system.field(**{p.name: p.low for p in system.context})
     x = torch.from_numpy(data.state.values[0, :6]).float().reshape(2, 3, -1)
