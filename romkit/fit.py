@@ -204,6 +204,10 @@ def _system_for(
         expected = f"one with {len(signature.state_names)} components and the context of the data"
         got, fix = f"{system.name} with {system.state_size} and {system.context_names}", "pass the one of the data"
         raise InputError("system", expected=expected, got=got, fix=fix)
+    own, given = tuple(system.state_names), signature.state_names
+    if own != given and sorted(own) == sorted(given):
+        expected, fix = f"components in the order {own[0]} ... {own[-1]}, as {system.name}", "data.sel(component=[...])"
+        raise InputError("data", expected=expected, got=f"{given[0]} ... {given[-1]}", fix=fix)
     for term in plan.loss:
         if term.needs_field and system.order != 1:
             fix = "leave it out of the loss; rollouts take mechanical systems as well"

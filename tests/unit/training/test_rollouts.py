@@ -159,6 +159,8 @@ def test_what_a_loss_with_the_field_refuses(lorenz, waves):
         romkit.fit("ncae", waves.assign_attrs(system="mine"), **ROLLOUTS)
     with pytest.raises(InputError, match=r"rollouts\.every: expected one that leaves"):
         romkit.fit("ncae", waves, epochs=1, system=lorenz, **{**ROLLOUTS, "rollouts.every": 100})
+    with pytest.raises(InputError, match=r"data: expected components in the order x0 \.\.\. x35, as lorenz96, got x35"):
+        romkit.fit("ncae", waves.isel(component=slice(None, None, -1)), system=lorenz, **ROLLOUTS)
     uneven = waves.assign_coords(time=waves.time**1.1)
     with pytest.raises(InputError, match="data: expected evenly spaced times for rollouts"):
         romkit.fit("ncae", uneven, epochs=1, system=lorenz, callback=lambda epoch: 1 / 0, **ROLLOUTS)  # at once
