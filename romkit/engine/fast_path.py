@@ -1,11 +1,14 @@
 """The fast path of a function of tensors: compiled by torch, and on a GPU also captured as one CUDA graph."""
 
 import contextlib
+import gc
 import logging
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+from unittest import mock
 
 import torch
 from torch import Tensor
@@ -25,6 +28,9 @@ QUICK_START = {
     "realize_opcount_threshold": 5,  # stores what takes more operations, for they are else repeated at every use
 }
 """What makes torch compile a step for a CPU in a third of its time, into code that is as fast or faster."""
+
+_lock = threading.Lock()
+"""Held while functions of torch's compiler are replaced, for a moment and for the whole process."""
 
 WARM_UP = 3
 """Runs before the capture, in which torch compiles the step and its libraries allocate their workspaces."""
@@ -95,13 +101,10 @@ class Traced:
             return results
 
         _hush()
-        options = _options(leaves[0].device)
+        build = _built_for_cpu if _options(leaves[0].device) else _built
         try:
-            with _asking_the_cpu(options):
-                graph = make_fx(flat)(*leaves)
-            for node in graph.graph.nodes:
-                node.meta.clear()  # the compiler works out shapes itself, and takes offence at those of another
-            return torch._inductor.compile(graph, leaves, options=options)
+            with _no_collector():
+                return build(flat, leaves)
         except Exception as failure:  # whatever the compiler raises
             raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
 
@@ -160,25 +163,82 @@ def _capturable_algebra() -> Iterator[None]:
         torch.backends.cuda.preferred_linalg_library(before)
 
 
+def _built(function: Callable[..., list[Tensor]], leaves: list[Tensor]) -> Callable[..., Sequence[Tensor]]:
+    graph = make_fx(function)(*leaves)
+    for node in graph.graph.nodes:
+        node.meta.clear()  # the compiler works out shapes itself, and takes offence at those of another
+    return torch._inductor.compile(graph, leaves)
+
+
+def _built_for_cpu(function: Callable[..., list[Tensor]], leaves: list[Tensor]) -> Callable[..., Sequence[Tensor]]:
+    """The same without the compiler's front, which would trace all operations twice more.
+
+    A second process with the same operations and constants takes the code from the cache, for shapes are known.
+    """
+    from torch._guards import TracingContext, tracing
+    from torch._inductor import compile_fx, config, decomposition
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
+    from torch.fx.passes.fake_tensor_prop import FakeTensorProp
+
+    fakes = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True)
+    shapes = [fakes.from_tensor(leaf) for leaf in leaves]
+    with _lock, config.patch(QUICK_START), _plain_vectors(), _side_by_side(), tracing(TracingContext(fakes)):
+        graph = make_fx(function, decomposition.select_decomp_table())(*leaves)
+        if any(_writes(node) for node in graph.graph.nodes):
+            graph = make_fx(torch.func.functionalize(graph))(*leaves)  # what is compiled has no order but its arguments
+        graph.graph.eliminate_dead_code()
+        FakeTensorProp(graph, fakes).propagate_dont_convert_inputs(*shapes)
+        run = compile_fx.compile_fx_inner(graph, shapes, cpp_wrapper=True, is_inference=True)
+    return lambda *leaves: run(list(leaves))
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
 @contextlib.contextmanager
-def _asking_the_cpu(options: dict[str, object]) -> Iterator[None]:
-    """torch builds programs to find out what a CPU can do, and remembers it: here while there is other work."""
-
-    def ask() -> None:
-        with contextlib.suppress(Exception):  # the compiler asks again
-            from torch._inductor import config, cpu_vec_isa
-
-            with config.patch(options):
-                cpu_vec_isa.valid_vec_isa_list()
-
-    asking = threading.Thread(target=ask)
-    if options:
-        asking.start()
+def _no_collector() -> Iterator[None]:
+    """Python's collector of garbage would walk a growing graph again and again, a tenth of the time, and find none."""
+    enabled = gc.isenabled()
+    gc.disable()
     try:
         yield
     finally:
-        if options:
-            asking.join()
+        if enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _plain_vectors() -> Iterator[None]:
+    """torch builds six programs to learn how a CPU multiplies integers and half precision: there are none here."""
+    from torch._inductor import cpu_vec_isa
+
+    class AVX512(cpu_vec_isa.VecAVX512):
+        __bool__ = cpu_vec_isa.VecISA.__bool__
+
+    units = [AVX512(), cpu_vec_isa.VecAVX2()]
+    if not torch.cpu._is_avx512_supported():  # then it builds none
+        yield
+        return
+    with mock.patch.object(cpu_vec_isa, "valid_vec_isa_list", return_value=units):
+        yield
+
+
+@contextlib.contextmanager
+def _side_by_side() -> Iterator[None]:
+    """torch compiles the file of the kernels after that of their calls: here both at once."""
+    from torch._inductor import codecache
+
+    build = codecache._worker_compile_cpp
+
+    def build_all(lock: str, builders: Sequence[object]) -> None:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda k: build(f"{lock}.{k}", builders[k : k + 1]), range(len(builders) - 1)))
+        build(lock, builders)  # links them
+
+    with mock.patch.object(codecache, "_worker_compile_cpp", build_all):
+        yield
 
 
 def _options(device: torch.device) -> dict[str, object]:

@@ -1,10 +1,12 @@
 """The CUDA graph of a training step, where there is a GPU, and what happens where compiling fails."""
 
+import gc
+
 import pytest
 import torch
 
 import romkit
-from romkit.engine.fast_path import compile_anew
+from romkit.engine.fast_path import Traced, compile_anew
 
 CPU = torch.device("cpu")
 
@@ -55,12 +57,33 @@ def test_where_the_compiler_fails_training_goes_on_without(lorenz_data, monkeypa
     eager = romkit.fit("cae", lorenz_data, **settings, engine="torch")
     torch_compile = torch.compile
     monkeypatch.setattr(torch, "compile", lambda step, **more: torch_compile(step, **more, backend=broken))
-    monkeypatch.setattr(torch._inductor, "compile", broken)
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx_inner", broken)
     with pytest.warns(RuntimeWarning, match="without compiling.*no compiler"):
         fallen = romkit.fit("cae", lorenz_data, **settings, engine="compiled")
     assert not fallen.report["seeds"][0]["compiled"]
     for one, other in zip(eager.parameters(), fallen.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_operations_that_write_are_compiled_in_order():
+    constant = torch.arange(3.0)
+
+    def step(x, pair):
+        y = x * constant
+        first = y.sin()
+        y[..., 0] = 2.0
+        y[..., 1:].add_(first[..., :2])
+        return (y, first), pair[1]
+
+    compiled = Traced(step)
+    for seed in range(2):
+        x = torch.randn(4, 3, generator=torch.Generator().manual_seed(seed))
+        (y, first), passed = compiled(x, (x, x + 1))
+        expected = step(x, (x, x + 1))
+        assert torch.allclose(y, expected[0][0])
+        assert torch.allclose(first, expected[0][1])
+        assert torch.equal(passed, x + 1)
+    assert gc.isenabled()
 
 
 @pytest.mark.gpu
