@@ -150,6 +150,16 @@ def widths(argument: str, value: object) -> tuple[int, ...]:
     raise InputError(argument, expected="one or more positive integers", got=shown(value), fix=fix)
 
 
+def layered(argument: str, value: object) -> tuple[tuple[int, ...], ...]:
+    """`value` as a tuple of tuples of positive integers, of which one of one may be the integer alone."""
+    several = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    found = tuple(_integers(each if isinstance(each, Sequence) else (each,)) for each in several)
+    if found and all(found):
+        return found
+    fix = f"give {argument}=(32, 32), or ((32, 32), (16, 16)), say"
+    raise InputError(argument, expected="positive integers, or tuples of them", got=shown(value), fix=fix)
+
+
 def path(argument: str, value: object) -> str | os.PathLike:
     """`value`, if a file or folder can have this name."""
     if isinstance(value, str | os.PathLike):

@@ -14,7 +14,7 @@ _LORENZ_AE = {"encoder": (36, 24, 12, 2), "decoder": (2, 12, 24, 36)}
 _LORENZ_NCAE = {"layers": (2, 18, 36), "embedding": (1, 2, 2, 2)}
 _PENDULUM_AE = {"encoder": (16, 16, 16, 8, 4), "decoder": (4, 8, 16, 16, 16)}
 _LORENZ_FLOW = {"latent_dim": 2, "units": (21, 21, 21), "embedding": (1, 8, 4), "bandwidth": 10.0}
-_PENDULUM_FLOW = {"latent_dim": 4, "units": (31, 31, 31), "embedding": (4, 8, 4)}
+_PENDULUM_FLOW = {"latent_dim": 4, "units": ((32, 32),), "embedding": (4, 8, 4)}
 _PENDULUM_NCAE = {"layers": (4, 8, 12, 14, 16), "embedding": (4, 4, 4)}
 
 SIZES: dict[str, dict[str, dict[str, object]]] = {

@@ -12,8 +12,9 @@ from romkit.errors import InputError
 from romkit.projections import AE, ContextAE, ContextCAE, FilmAE, Flow, Projection
 from romkit.projections.activations import ReLU, SiLU, inverse_pair
 from romkit.projections.constrained import Constrained
-from romkit.projections.flow import Conditioner, Rotation
+from romkit.projections.flow import Conditioner
 from romkit.projections.hypernetwork import Embedding, FixedBias, FixedSlope, Linear, ModulatedBias, ModulatedSlope
+from romkit.projections.unconstrained import FilmHead
 
 
 class Network(abc.ABC):
@@ -62,6 +63,10 @@ class Network(abc.ABC):
         for layer in embedding.layers[:-1]:
             s = self._pointwise(SiLU(), self._linear(layer, s))
         return self._linear(embedding.layers[-1], s)
+
+    def _scaled_and_shifted(self, film: FilmHead, x: Signal, by: Signal) -> Signal:
+        gamma = self._linear(film.gamma, by)
+        return self._product(x, gamma._replace(value=1 + gamma.value)).plus(self._linear(film.beta, by))
 
     def _product(self, x: Signal, factor: Signal) -> Signal:
         ranges = self.trace.over(factor), self.trace.over(x)
@@ -133,10 +138,7 @@ class Plain(Network):
         super().__init__(model, trace)
         film = isinstance(model, FilmAE)
         self.activation = SiLU() if film else ReLU()
-        heads = (model.encoder_film, model.decoder_film) if film else ((), ())
-        self.films = [
-            [(self._linear(h.gamma, self.context), self._linear(h.beta, self.context)) for h in part] for part in heads
-        ]
+        self.films = (model.encoder_film, model.decoder_film) if film else ((), ())
 
     def encode(self, y: Signal) -> Signal:
         return self._layers(self.model.encoder, self.films[0], y)
@@ -144,14 +146,14 @@ class Plain(Network):
     def decode(self, z: Signal) -> Signal:
         return self._layers(self.model.decoder, self.films[1], z)
 
-    def _layers(self, layers: nn.ModuleList, films: Sequence[Sequence[Signal]], x: Signal) -> Signal:
+    def _layers(self, layers: nn.ModuleList, films: Sequence[FilmHead], x: Signal) -> Signal:
         for k, layer in enumerate(layers):
             x = self._linear(layer, x)
             if k == len(layers) - 1:  # the last layer is affine
                 return x
             x = self._pointwise(self.activation, x)
-            for gamma, beta in films[k : k + 1]:
-                x = self._product(x, gamma._replace(value=1 + gamma.value)).plus(beta)
+            for film in films[k : k + 1]:
+                x = self._scaled_and_shifted(film, x, self.context)
         return x
 
 
@@ -162,7 +164,7 @@ class Chain(Network):
         super().__init__(model, trace)
         self.signal, self.m = self._embedding(model.embedding), model.latent_dim
         eye = torch.eye(len(self.shift), dtype=torch.float64)
-        self.rotation = Rotation(model.reflectors)(eye).mT
+        self.rotation = model.rotation(eye).mT
 
     def encode(self, y: Signal) -> Signal:
         w = y.through(self.rotation.mT)
@@ -184,7 +186,10 @@ class Chain(Network):
         """x after the k-th coupling (sign 1), or before it (sign -1), by the other part y."""
         network: Conditioner = self.model.couplings[k]
         inner = self._linear(network.inner, y).plus(self.signal.through(network.signal.mT))
-        out = self._linear(network.outer, self._pointwise(SiLU(), inner))
+        h = self._pointwise(SiLU(), inner)
+        for film, layer in zip(network.films, network.hidden, strict=True):
+            h = self._pointwise(SiLU(), self._linear(layer, self._scaled_and_shifted(film, h, self.signal)))
+        out = self._linear(network.outer, h)
         eye = torch.eye(len(out.value), dtype=torch.float64)
         if k % 2 == 0:
             return x.plus(out.through(sign * eye))

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from itertools import cycle
+from itertools import cycle, pairwise
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from romkit.boundary import Count, Positive, Sizes, Widths, checked
+from romkit.boundary import Count, Layered, Positive, Sizes, checked
 from romkit.broadcast import align, matmul
 from romkit.errors import InputError
 from romkit.projections.activations import SiLU
@@ -19,8 +19,12 @@ from romkit.projections.networks import DecoderStep, run, run_jet, run_jvp
 from romkit.projections.normalization import Normalization
 from romkit.projections.pod import leading_modes
 from romkit.projections.sizes import check_embedding
-from romkit.projections.unconstrained import Affine, Pointwise
+from romkit.projections.unconstrained import Affine, FilmHead, Pointwise
 from romkit.types import Dual, Jet
+
+TURNING = 0.3
+"""How fast the rotation follows its gradient, beside the networks: at their own rate it now and then loses its way to
+coordinates over which the manifold folds, before the networks can tell."""
 
 
 class Shift(NamedTuple):
@@ -151,18 +155,25 @@ class Couplings(EncoderDecoder):
 
 
 class Conditioner(nn.Module):
-    """The network of a coupling: one layer of SiLU units, whose biases follow the signal s; zero at the start."""
+    """The network of a coupling: layers of SiLU units that follow the signal s; zero at the start.
 
-    def __init__(self, inputs: int, units: int, outputs: int, signal: int, generator: torch.Generator):
+    s moves the biases of the first layer, and scales and shifts what goes from one layer to the next.
+    """
+
+    def __init__(self, inputs: int, units: Sequence[int], outputs: int, signal: int, generator: torch.Generator):
         super().__init__()
-        self.inner = Linear(inputs, units, generator)
-        self.signal = nn.Parameter(uniform((signal, units), 1 / math.sqrt(signal), generator))
-        self.outer = Linear(units, outputs, generator, scale=0.0)
+        self.inner = Linear(inputs, units[0], generator)
+        self.signal = nn.Parameter(uniform((signal, units[0]), 1 / math.sqrt(signal), generator))
+        self.films = nn.ModuleList(FilmHead(signal, width, generator) for width in units[:-1])
+        self.hidden = nn.ModuleList(Linear(*pair, generator, scale=math.sqrt(3)) for pair in pairwise(units))
+        self.outer = Linear(units[-1], outputs, generator, scale=0.0)
 
     def forward(self, signal: Tensor) -> list[DecoderStep]:
         bias = matmul(signal, self.signal)
-        inner = Affine(self.inner.weight, bias + align(self.inner.bias, bias))
-        return [inner, Pointwise(SiLU()), Affine(self.outer.weight, self.outer.bias)]
+        steps = [Affine(self.inner.weight, bias + align(self.inner.bias, bias)), Pointwise(SiLU())]
+        for film, layer in zip(self.films, self.hidden, strict=True):
+            steps += [film(signal), Affine(layer.weight, layer.bias), Pointwise(SiLU())]
+        return [*steps, Affine(self.outer.weight, self.outer.bias)]
 
 
 @checked
@@ -173,10 +184,14 @@ class Flow(Projection):
     other components by these and these by the others. Only those that move the latent components scale: a scale of the
     others would multiply zeros in the first coupling and is not needed in the last. Exact at every context.
 
+    With one coupling the manifold is a graph over m linear coordinates, which the encoder reads off: it needs no
+    network of its own, and its Lipschitz constant is one in normalised coordinates. The rotation is then trained as
+    well, since the leading modes need not be the coordinates over which the graph bends least.
+
     Args:
         latent_dim: m.
-        units: hidden units of each coupling's network, from the latent side to the state; an odd number of couplings.
-            One is a graph over the modes, with a linear encoder.
+        units: hidden units of each coupling's network, from the latent side to the state, of an odd number of
+            couplings: (24, 16, 24) for three with one layer each, ((32, 32),) for one with two layers.
         embedding, bandwidth: of the signal that the context sends to the networks, as for `NcAE`.
 
     Source: Dinh, Sohl-Dickstein, Bengio (2017), Density estimation using Real NVP, for the couplings.
@@ -201,34 +216,43 @@ class Flow(Projection):
         generator: torch.Generator,
         *,
         latent_dim: Count,
-        units: Widths,
+        units: Layered,
         embedding: Sizes,
         bandwidth: Positive = 1.0,
     ):
         if len(units) % 2 == 0:
-            expected, fix = "an odd number of integers", "give units=(24, 16, 24), say"
+            expected, fix = "an odd number of couplings", "give units=(24, 16, 24), say"
             raise InputError("units", expected=expected, got=repr(units), fix=fix)
         n = normalization.size
         if latent_dim >= n:
             fix = "couplings move components beside the latent ones"
             raise InputError("latent_dim", expected=f"less than n = {n}", got=latent_dim, fix=fix)
         check_embedding(embedding, normalization)
-        config = {"latent_dim": latent_dim, "units": list(units), "embedding": list(embedding), "bandwidth": bandwidth}
+        sizes = {"units": [list(layers) for layers in units], "embedding": list(embedding)}
+        config = {"latent_dim": latent_dim, **sizes, "bandwidth": bandwidth}
         super().__init__(normalization, config)
         self.latent_dim = latent_dim
         self.reflectors = nn.Parameter(uniform((n, latent_dim), 1.0, generator), requires_grad=False)
+        self.turn = nn.Parameter(torch.zeros(n, latent_dim)) if len(units) == 1 else None
         self.embedding = Embedding(embedding, generator, bandwidth=bandwidth)
-        sizes, others = [], n - latent_dim
-        for k, width in enumerate(units):
-            inputs, outputs = (latent_dim, others) if k % 2 == 0 else (others, 2 * latent_dim)
-            sizes.append((inputs, width, outputs))
-        self.couplings = nn.ModuleList(Conditioner(*size, embedding[-1], generator) for size in sizes)
+        ends = cycle([(latent_dim, n - latent_dim), (n - latent_dim, 2 * latent_dim)])
+        self.couplings = nn.ModuleList(
+            Conditioner(inputs, layers, outputs, embedding[-1], generator)
+            for layers, (inputs, outputs) in zip(units, ends, strict=False)
+        )
 
     def at(self, c: Tensor) -> Couplings:
         signal = self.embedding(c)
         kinds = cycle((Shift, ScaleAndShift))
         chain = [kind(network(signal)) for kind, network in zip(kinds, self.couplings, strict=False)]
-        return Couplings(Rotation(self.reflectors), chain, self.normalization.size, self.latent_dim)
+        return Couplings(self.rotation, chain, self.normalization.size, self.latent_dim)
+
+    @property
+    def rotation(self) -> Rotation:
+        """From the coordinates that couplings move to those of the state."""
+        if self.turn is None:
+            return Rotation(self.reflectors)
+        return Rotation(self.reflectors + TURNING * self.turn)
 
     def initialise(self, y: Tensor) -> None:
         """Turns the leading modes of the snapshots y (N, n) into the first coordinates."""

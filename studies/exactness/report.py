@@ -19,11 +19,9 @@ from studies.runner.archive import read
 
 RESTS = ("position_rest", "velocity_rest")
 RACES = {preset: f"size {preset}" for preset in ("smoke", "equal", "half", "double")}
-RACES |= {"short": "size equal, 60 epochs", "long": "size equal, 400 epochs", "longer": "size equal, 2000 epochs"}
-RACES |= {"quick": "size equal, 650 epochs", "soap": "size equal, 650 epochs, SOAP"}
-RACES |= {"soap-lorenz96": "size equal, SOAP", "soap-lorenz96-long": "size equal, 400 epochs, SOAP"}
-RACES |= {"chosen": "sizes chosen anew, 650 epochs, SOAP", "adam": "sizes chosen anew, 650 epochs, Adam"}
-EQUAL = ("equal", "short", "long", "longer", "quick")
+RACES |= {"paper": "the paper's sizes of FiLM+AE", "bent": "encoders that are networks"}
+RACES |= {"long": "size equal, 400 epochs", "adam": "size equal, by Adam"}
+EQUAL = ("equal", "long")
 """Races at size equal, by the length of training."""
 BELOW = 0.012
 """So far below the change of wave number, in F, waves still decay in the data: these are on no surface."""

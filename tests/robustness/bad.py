@@ -79,6 +79,7 @@ NEVER: dict[object, dict[str, object]] = {
     boundary.Seed: NUMBERS | SIGN | {"1.5": 1.5, "2^70": 2**70},
     boundary.Sizes: TEXT | {"1": 1, "empty": (), "0": (0, 4), "negative": (-1, 4), "floats": (2.5, 4), "nan": NAN},
     boundary.Widths: TEXT | {"1": 1, "empty": (), "0": (0,), "negative": (-1,), "floats": (2.5,), "nan": NAN},
+    boundary.Layered: TEXT | {"1": 1, "empty": (), "0": (0,), "an empty layer": ((),), "floats": ((2.5,),), "nan": NAN},
     boundary.FilePath: {"3": 3, "empty": "", "NUL": "a\0b", "long": "x" * 5000, "a list": ["a"], "nan": NAN},
     boundary.Times: TENSORS
     | {"empty": [], "NaN": [0.0, NAN], "falling": [1.0, 0.0], "equal": [0.0, 0.0], "2-D": [[0.0, 1.0]], "1": 1.0},

@@ -39,7 +39,7 @@ def single(method, shape):
     """A small model, and a state and a context that are nothing special."""
     model = make(method, shape)
     if method == "flow":
-        sizes = {"latent_dim": shape[0], "units": (5, 4, 5), "embedding": (shape[2], 4, 4)}
+        sizes = {"latent_dim": shape[0], "units": (5, (4, 3), 5), "embedding": (shape[2], 4, 4)}
         model = Flow(model.normalization, torch.Generator().manual_seed(shape[3]), **sizes)
         for parameter in model.couplings.parameters():
             parameter.data += 0.3 * torch.sin(torch.arange(float(parameter.numel()))).reshape(parameter.shape)

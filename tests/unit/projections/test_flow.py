@@ -8,7 +8,7 @@ from romkit.errors import InputError
 from romkit.projections import Flow, unstack
 from romkit.projections.flow import Rotation
 from romkit.projections.pod import leading_modes
-from romkit.testing import check_dynamics
+from romkit.testing import check_dynamics, check_projection
 
 
 def test_a_rotation_is_orthogonal_and_the_product_of_its_reflections():
@@ -21,7 +21,7 @@ def test_a_rotation_is_orthogonal_and_the_product_of_its_reflections():
     assert torch.allclose(Rotation(u).inverse(eye), Q, atol=1e-14)
 
 
-@pytest.mark.parametrize("units", [(5,), (5, 4, 5)])
+@pytest.mark.parametrize("units", [(5,), ((5, 4),), (5, 4, 5), ((5, 4), 3, (6, 5, 4))])
 def test_before_training_it_is_the_projection_onto_the_leading_modes(lorenz_data, units):
     flow = romkit.fit("flow", lorenz_data, epochs=1, learning_rate=1e-12, units=units, latent_dim=2).double()
     pod = romkit.fit("pod", lorenz_data, latent_dim=2).double()
@@ -48,6 +48,28 @@ def test_latent_dynamics_move_on_it(lorenz_data):
     check_dynamics(romkit.integrators.Galerkin(), romkit.fit("flow", lorenz_data, epochs=1))
 
 
+def a_graph(data, **settings):
+    return romkit.fit("flow", data, latent_dim=2, units=((6, 5),), **settings).double()
+
+
+def test_one_coupling_is_a_graph_over_coordinates_that_the_encoder_reads_off(lorenz_data):
+    flow = a_graph(lorenz_data, epochs=2)
+    check_projection(flow)
+    x, v = torch.randn(2, 7, 36, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    P, elsewhere = flow(F=3.15), flow(F=3.18)
+    assert torch.allclose(P.encode(x + v) - P.encode(x), P.encode_jvp(x, v).tangent, atol=1e-12)
+    assert torch.equal(P.encode(x), elsewhere.encode(x))
+    assert not torch.allclose(P(x), elsewhere(x))
+
+
+def test_the_coordinates_of_a_graph_are_trained_and_stay_orthonormal(lorenz_data):
+    flow = a_graph(lorenz_data, epochs=2)
+    eye = torch.eye(36, dtype=torch.float64)
+    Q, start = flow.rotation(eye), Rotation(flow.reflectors)(eye)
+    assert torch.allclose(Q.T @ Q, eye, atol=1e-12)
+    assert not torch.allclose(Q, start, atol=1e-4)
+
+
 def test_it_learns_more_of_the_waves_than_any_subspace(lorenz_data):
     flow, pod = romkit.fit("flow", lorenz_data, epochs=60), romkit.fit("pod", lorenz_data, latent_dim=2)
     x = torch.from_numpy(lorenz_data.state.values).float()
@@ -55,7 +77,9 @@ def test_it_learns_more_of_the_waves_than_any_subspace(lorenz_data):
     assert errors[0] < 0.2 * errors[1]
 
 
-@pytest.mark.parametrize("units", [(8, 8), (), (8, 0, 8), (8, 2.5, 8)])
+@pytest.mark.parametrize("units", [(8, 8), (), (8, 0, 8), (8, 2.5, 8), ((8, 0), 8, 8), ((), 8, 8), "888"])
 def test_the_number_of_couplings_is_odd(lorenz_data, units):
-    with pytest.raises(InputError, match=r"units: expected (an odd number of integers|one or more positive integers)"):
+    with pytest.raises(
+        InputError, match=r"units: expected (an odd number of couplings|positive integers, or tuples of them)"
+    ):
         romkit.fit(Flow, lorenz_data, latent_dim=2, units=units, epochs=1)
