@@ -30,6 +30,9 @@ UNSEEN = tuple(range(120, 130))
 
 SEEDS = {"lorenz96": FRESH, "pendulum": UNSEEN}
 
+FOLLOWERS = ("flow", "film-ae")
+"""Methods that are followed, and trained by Adam too."""
+
 SOAP: Settings = (("optimizer", "soap"),)
 SHORT: Settings = (("epochs", 150), ("batch_size", 256))
 STEADY: Settings = (("epochs", 400), ("batch_size", 256), ("clip", 0.1))
@@ -107,8 +110,8 @@ OTHERS: dict[str, list[tuple[str, tuple[int, ...], dict[str, Settings]]]] = {
     "bent": [("pendulum", UNSEEN, {method: _trained("pendulum", method, own) for method, own in BENT.items()})],
     "long": [("lorenz96", FRESHER, dict.fromkeys(("film-ae", "flow"), (*STEADY, *SOAP)))],
     "adam": [
-        (system, SEEDS[system], {method: (*SNAPSHOTS[system], *own, *BY_ADAM) for method, own in methods.items()})
-        for system, methods in SIZES["equal"].items()
+        (system, SEEDS[system], {m: (*_trained(system, m, SIZES["equal"][system][m]), *BY_ADAM) for m in FOLLOWERS})
+        for system in TITLES
     ],
     "dynamics": [("lorenz96", FRESHER, {"flow": REFINED, "film-ae": REFINED})],
 }
@@ -139,9 +142,6 @@ FOLLOWED = {
     "pendulum": ((PENDULUM, "galerkin", (("dt", 0.0025),)),),
 }
 """Latent dynamics by which models of the race are followed as far as those of the drift study."""
-
-FOLLOWERS = ("flow", "film-ae")
-"""Methods of the race that are followed."""
 
 
 HARDEST = 3.133 + 0.06 * 4 / 9
