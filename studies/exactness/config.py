@@ -55,15 +55,18 @@ NCAE = (("embedding", (4, 4, 4)), ("layers", (4, 8, 12, 15, 16, 16)))
 STRAIGHT: Settings = (("encoder", (16, 4)), ("decoder", (4, 30, 30, 16)))
 """Of FiLM+AE on the pendulum: an encoder without hidden layers."""
 
+SLENDER: Settings = (("encoder", (36, 13, 2)), ("decoder", (2, 24, 30, 36)))
+"""Of FiLM+AE on Lorenz96: an encoder with one small hidden layer."""
+
 SIZES: dict[str, dict[str, dict[str, Settings]]] = {
     "equal": {
-        "lorenz96": {"flow": (), "film-ae": (), "ncae": MATCHED},
+        "lorenz96": {"flow": (), "film-ae": SLENDER, "ncae": MATCHED},
         "pendulum": {"flow": (), "film-ae": STRAIGHT, "ncae": NCAE},
     },
     "half": {
         "lorenz96": {
             "flow": (*WAVES, ("units", (10, 10, 10))),
-            "film-ae": (("encoder", (36, 13, 8, 2)), ("decoder", (2, 8, 13, 36))),
+            "film-ae": (("encoder", (36, 7, 2)), ("decoder", (2, 12, 18, 36))),
             "ncae": (("layers", (2, 10, 36)), *MATCHED[1:]),
         },
         "pendulum": {
@@ -75,7 +78,7 @@ SIZES: dict[str, dict[str, dict[str, Settings]]] = {
     "double": {
         "lorenz96": {
             "flow": (*WAVES, ("units", (43, 43, 43))),
-            "film-ae": (("encoder", (36, 40, 23, 2)), ("decoder", (2, 23, 40, 36))),
+            "film-ae": (("encoder", (36, 27, 2)), ("decoder", (2, 38, 51, 36))),
             "ncae": (("layers", (2, 12, 28, 36)), *MATCHED[1:]),
         },
         "pendulum": {
@@ -93,9 +96,6 @@ BENT: dict[str, Settings] = {
 }
 """The best on the pendulum, at their best rate, of those with encoders that are networks."""
 
-PAPER: dict[str, Settings] = {"film-ae": ()}
-"""FiLM+AE with the sizes of the paper."""
-
 
 def _trained(system: str, method: str, *settings: Settings) -> Settings:
     """Training on snapshots by SOAP, and then what is different."""
@@ -106,9 +106,12 @@ REFINED: Settings = (("preset", "dynamics"), *STEADY, ("rollouts.every", 1))
 BY_ADAM: Settings = (("optimizer", "adam"),)
 
 OTHERS: dict[str, list[tuple[str, tuple[int, ...], dict[str, Settings]]]] = {
-    "paper": [("pendulum", UNSEEN, {method: _trained("pendulum", method, own) for method, own in PAPER.items()})],
+    "paper": [
+        ("lorenz96", FRESHER, dict.fromkeys(FOLLOWERS, (*STEADY, *SOAP))),
+        ("pendulum", UNSEEN, {method: _trained("pendulum", method) for method in FOLLOWERS}),
+    ],
     "bent": [("pendulum", UNSEEN, {method: _trained("pendulum", method, own) for method, own in BENT.items()})],
-    "long": [("lorenz96", FRESHER, dict.fromkeys(("film-ae", "flow"), (*STEADY, *SOAP)))],
+    "long": [("lorenz96", FRESHER, {"flow": (*STEADY, *SOAP), "film-ae": (*STEADY, *SOAP, *SLENDER)})],
     "adam": [
         (system, SEEDS[system], {m: (*_trained(system, m, SIZES["equal"][system][m]), *BY_ADAM) for m in FOLLOWERS})
         for system in TITLES

@@ -19,7 +19,7 @@ from studies.runner.archive import read
 
 RESTS = ("position_rest", "velocity_rest")
 RACES = {preset: f"size {preset}" for preset in ("smoke", "equal", "half", "double")}
-RACES |= {"paper": "the paper's sizes of FiLM+AE", "bent": "encoders that are networks"}
+RACES |= {"paper": "FiLM+AE's sizes of the paper", "bent": "encoders that are networks"}
 RACES |= {"long": "size equal, 400 epochs", "adam": "size equal, by Adam"}
 EQUAL = ("equal", "long")
 """Races at size equal, by the length of training."""
