@@ -124,7 +124,7 @@ _FLOW_PENDULUM = replace(
     _NCAE_PENDULUM,
     method="flow",
     seeds=range(3),
-    settings={"epochs": 400, "every": 1, "schedule": "cosine", "learning_rate": 1e-2},
+    settings={"epochs": 650, "every": 1, "schedule": "cosine", "learning_rate": 1e-2, "optimizer": "soap"},
     truths=_runs(3.0, 0.0025),
 )
 _FLOW_RINGS = Model(
