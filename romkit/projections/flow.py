@@ -228,8 +228,8 @@ class Flow(Projection):
             fix = "couplings move components beside the latent ones"
             raise InputError("latent_dim", expected=f"less than n = {n}", got=latent_dim, fix=fix)
         check_embedding(embedding, normalization)
-        sizes = {"units": [list(layers) for layers in units], "embedding": list(embedding)}
-        config = {"latent_dim": latent_dim, **sizes, "bandwidth": bandwidth}
+        sizes = [layers[0] if len(layers) == 1 else list(layers) for layers in units]
+        config = {"latent_dim": latent_dim, "units": sizes, "embedding": list(embedding), "bandwidth": bandwidth}
         super().__init__(normalization, config)
         self.latent_dim = latent_dim
         self.reflectors = nn.Parameter(uniform((n, latent_dim), 1.0, generator), requires_grad=False)
