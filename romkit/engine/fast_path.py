@@ -101,10 +101,10 @@ class Traced:
             return results
 
         _hush()
-        build = _built_for_cpu if _options(leaves[0].device) else _built
+        options = _options(leaves[0].device)
         try:
             with _no_collector():
-                return build(flat, leaves)
+                return _built_soon(flat, leaves) if options else _built(flat, leaves, options)
         except Exception as failure:  # whatever the compiler raises
             raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
 
@@ -163,14 +163,26 @@ def _capturable_algebra() -> Iterator[None]:
         torch.backends.cuda.preferred_linalg_library(before)
 
 
-def _built(function: Callable[..., list[Tensor]], leaves: list[Tensor]) -> Callable[..., Sequence[Tensor]]:
+def _built_soon(function: Callable[..., list[Tensor]], leaves: list[Tensor]) -> Callable[..., Sequence[Tensor]]:
+    """Behind the compiler's front, or through it where torch is another inside than it is expected here."""
+    try:
+        return _built_behind_the_front(function, leaves)
+    except (ImportError, AttributeError, TypeError):
+        return _built(function, leaves, QUICK_START)
+
+
+def _built(
+    function: Callable[..., list[Tensor]], leaves: list[Tensor], options: dict[str, object]
+) -> Callable[..., Sequence[Tensor]]:
     graph = make_fx(function)(*leaves)
     for node in graph.graph.nodes:
         node.meta.clear()  # the compiler works out shapes itself, and takes offence at those of another
-    return torch._inductor.compile(graph, leaves)
+    return torch._inductor.compile(graph, leaves, options=options)
 
 
-def _built_for_cpu(function: Callable[..., list[Tensor]], leaves: list[Tensor]) -> Callable[..., Sequence[Tensor]]:
+def _built_behind_the_front(
+    function: Callable[..., list[Tensor]], leaves: list[Tensor]
+) -> Callable[..., Sequence[Tensor]]:
     """The same without the compiler's front, which would trace all operations twice more.
 
     A second process with the same operations and constants takes the code from the cache, for shapes are known.

@@ -65,6 +65,14 @@ def test_where_the_compiler_fails_training_goes_on_without(lorenz_data, monkeypa
         assert torch.equal(one, other)
 
 
+def test_a_torch_that_is_another_inside_compiles_too(monkeypatch):
+    monkeypatch.delattr("torch._inductor.cpu_vec_isa.VecAVX512")
+    x = torch.linspace(-1, 1, 5)
+    step = Traced(lambda x: (x.sin() + 1,))
+    assert torch.allclose(step(x)[0], x.sin() + 1, atol=1e-6)
+    assert step.compiled
+
+
 def test_operations_that_write_are_compiled_in_order():
     constant = torch.arange(3.0)
 
