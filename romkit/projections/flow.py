@@ -194,7 +194,8 @@ class Flow(Projection):
             couplings: (24, 16, 24) for three with one layer each, ((32, 32),) for one with two layers.
         embedding, bandwidth: of the signal that the context sends to the networks, as for `NcAE`.
 
-    Source: Dinh, Sohl-Dickstein, Bengio (2017), Density estimation using Real NVP, for the couplings.
+    Source: Dinh, Sohl-Dickstein, Bengio (2017), Density estimation using Real NVP, for the couplings; Barnett, Farhat,
+    Maday (2023), Neural-network-augmented projection-based model order reduction, for graphs, there over fixed modes.
 
     Example:
         >>> import torch

@@ -28,11 +28,11 @@ CACHE_ROWS = 10_000
 """Rows (seeds x batch size) of a step that still fit the cache of a CPU core."""
 
 LONG_RUN = 10_000_000
-"""Rows (steps x seeds x batch size) from which compiling the step pays for the 20 to 30 s that it takes with Adam.
+"""Rows (steps x seeds x batch size) from which compiling the step pays for the ten seconds that it takes with Adam.
 
-By benchmarks/training/RESULTS.md a row takes an NcAE 4 us less on Lorenz96 and 9 us less on the pendulum, so 23 s are
-back after 5 million rows and 30 s after 3 million; twice that and more is sure to pay. The number decides alone, never
-a clock: compiled and eager training differ by rounding, and a seed must mean the same everywhere.
+By benchmarks/training/RESULTS.md a row takes an NcAE 4 us less on Lorenz96 and 9 us less on the pendulum, so ten
+seconds are back after one to three million rows; with slower compilers, too, this many are sure to pay. The number
+decides alone, never a clock: compiled and eager training differ by rounding, and a seed must mean the same everywhere.
 """
 
 LONG_RUN_ON_GPU = 3000

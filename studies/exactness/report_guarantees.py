@@ -41,9 +41,9 @@ def _bound(run: xr.Dataset, which: str) -> list[str]:
 
 def _moved(run: xr.Dataset, which: str) -> list[str]:
     row = run.sel(map=which)
-    if not np.isfinite(row.context_upper).all():
-        return []
     ratio = row.context_upper / row.context_lower
+    if not np.isfinite(ratio).all():  # all states, or a map that no context moves
+        return []
     numbers = (row.radius.max(), run.attrs["context_radius"], row.context_upper.median(), row.context_upper.max())
     quotients = [f"{float(x):.2f}" for x in (ratio.median(), ratio.max())]
     return [*_certified(run, which), *(f"{float(x):.3g}" for x in numbers), *quotients]
