@@ -34,12 +34,11 @@ FOLLOWERS = ("flow", "film-ae")
 """Methods that are followed, and trained by Adam too."""
 
 SOAP: Settings = (("optimizer", "soap"),)
-SHORT: Settings = (("epochs", 150), ("batch_size", 256))
 STEADY: Settings = (("epochs", 400), ("batch_size", 256), ("clip", 0.1))
 """Of longer trainings on Lorenz96: gradients so short that no step throws a seed far back."""
 
 SNAPSHOTS: dict[str, Settings] = {
-    "lorenz96": SHORT,
+    "lorenz96": (("epochs", 150), ("batch_size", 256)),
     "pendulum": (("epochs", 650), ("every", 4), ("schedule", "cosine"), ("learning_rate", 1e-2)),
 }
 """Training on snapshots, the same for all methods but for `RATES`."""
