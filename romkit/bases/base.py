@@ -154,7 +154,8 @@ class Basis(Display):
             offset = self.mean.numpy() if name == "state" else 0.0
             blocks = [(block - offset) @ self.dual.numpy() for block in _trajectories(data[name])]
             variables[name] = (DIMS, np.stack(blocks), data[name].attrs)
-        variables |= {name: data[name] for name in ("control",) if name in data}
+        if "control" in data:
+            variables["control"] = data["control"]
         dropped = [name for name, coordinate in data.coords.items() if "component" in coordinate.dims]
         projected = xr.Dataset(variables, data.drop_vars(dropped).coords)
         projected["component"] = [f"y{k}" for k in range(self.rank)]
