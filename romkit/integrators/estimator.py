@@ -12,7 +12,7 @@ from romkit.errors import InputError
 from romkit.integrators.base import LearnedField
 from romkit.integrators.domain import Domain
 from romkit.integrators.samples import LatentSamples
-from romkit.integrators.selection import choose
+from romkit.integrators.selection import HELD_OUT, choose
 from romkit.integrators.sources import ProjectionFamily, differentiated_samples, encoded_samples
 
 
@@ -38,7 +38,7 @@ class Estimator(abc.ABC):
         *,
         seed: Seed = 0,
         select: Mapping[str, Sequence[object]] | None = None,
-        validation: Part = 0.25,
+        validation: Part | None = None,
     ) -> LearnedField:
         """The law of a projection on a dataset, of second order where that has a variable `acceleration`.
 
@@ -49,10 +49,12 @@ class Estimator(abc.ABC):
             seed: of whatever is random in the fit, the same for all laws of a stack.
             select: settings to choose by rollouts of held-out trajectories, and the values to choose from:
                 `{"threshold": (0.01, 0.03, 0.1), "degree": (2, 3)}`. `source` of the law says which were taken.
-            validation: share of the trajectories that is held out for this choice; the law is then fitted to all.
+            validation: share of the trajectories that is held out for this choice, by default a quarter; the law is
+                then fitted to all.
 
         Raises:
-            InputError: data of another shape than the projection's, or times that cannot be used.
+            InputError: data of another shape than the projection's, times that cannot be used, or `validation` with
+                nothing to choose.
         """
         samples = self.samples(projection, data).scaled()
         return self.fit_samples(samples, seed=seed, select=select, validation=validation)
@@ -73,7 +75,7 @@ class Estimator(abc.ABC):
         *,
         seed: Seed = 0,
         select: Mapping[str, Sequence[object]] | None = None,
-        validation: Part = 0.25,
+        validation: Part | None = None,
         **labels: object,
     ) -> LearnedField:
         """The law of samples, scaled only if they are (`LatentSamples.scaled`).
@@ -96,7 +98,11 @@ class Estimator(abc.ABC):
             fix = "drop it: LatentSamples have their own"
             raise InputError(", ".join(given), expected="nothing beside samples", got="a value", fix=fix)
         if select is not None:
-            return choose(self, samples, select, validation, seed)
+            return choose(self, samples, select, HELD_OUT if validation is None else validation, seed)
+        if validation is not None:
+            own = hasattr(self, "validation")  # by which it chooses what no select names
+            fix = f"give it to {type(self).__name__}" if own else "name what to choose by it, or drop it"
+            raise InputError("validation", expected="select beside it", got=validation, fix=fix)
         return replace(self._fit(samples, seed), domain=Domain.of(samples))
 
     @abc.abstractmethod

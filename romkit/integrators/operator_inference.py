@@ -11,7 +11,7 @@ from romkit.boundary import Count, Natural, NotNegative, Part, checked
 from romkit.errors import InputError
 from romkit.integrators.estimator import Estimator
 from romkit.integrators.samples import LatentSamples
-from romkit.integrators.selection import choose
+from romkit.integrators.selection import HELD_OUT, choose
 from romkit.integrators.sindy.basis import Basis
 from romkit.integrators.sindy.estimator import design_of, equation
 from romkit.integrators.sindy.library import Polynomial
@@ -63,7 +63,7 @@ class OperatorInference(Estimator):
     degree: Count = 2
     context_degree: Natural = 1
     regularization: NotNegative | tuple[NotNegative, ...] | None = None
-    validation: Part = 0.25
+    validation: Part = HELD_OUT
 
     CANDIDATES: ClassVar[tuple[tuple[float, ...], tuple[float, ...]]] = (
         (1e-6, 1e-4, 1e-2),

@@ -18,6 +18,9 @@ from romkit.integrators.samples import LatentSamples, trajectory_times
 if TYPE_CHECKING:
     from romkit.integrators.estimator import Estimator
 
+HELD_OUT = 0.25
+"""Share of the trajectories by which settings are chosen, where none is given."""
+
 LOST = 2.0
 """Largest error that counts, in standard deviations: two signals that have nothing to do with each other have 1.4."""
 

@@ -36,7 +36,8 @@ class SINDy(Estimator):
 
     Args:
         degree: of the polynomials in the latent coordinates (and their rates, for second order).
-        threshold: smallest coefficient that stays.
+        threshold: smallest coefficient that stays, per unit of time of the data, as rates are: in milliseconds it is a
+            thousandth of what it is in seconds.
         alpha: ridge penalty α on the coefficients; sums over samples are not normalised, so it weakens with N.
         context_degree: of the polynomials in the context.
         library: candidate terms in place of the polynomials in the latent coordinates.

@@ -70,6 +70,13 @@ def test_regularization_is_chosen_where_none_is_given(samples):
     assert float(rollout_error(heavy, samples).max()) > 0.5
 
 
+def test_a_share_with_nothing_to_choose_is_refused(samples):
+    with pytest.raises(InputError, match=r"validation: expected select beside it.*; name what"):
+        SINDy().fit_samples(samples, validation=0.5)
+    with pytest.raises(InputError, match="give it to OperatorInference"):
+        OperatorInference().fit_samples(samples, validation=0.5)
+
+
 def test_a_lost_rollout_counts_as_lost(samples):
     law = SINDy(degree=3).fit_samples(samples)
     burst = replace(law, coefficients=-30 * law.coefficients)

@@ -78,6 +78,13 @@ def test_coefficients_have_a_row_per_term(lorenz63):
     assert float(model.residual.max()) < 1e-6
 
 
+def test_a_threshold_is_per_unit_of_time(lorenz63):
+    in_seconds = SINDy(degree=2, threshold=0.5).fit_samples(lorenz63.inputs, lorenz63.targets)
+    in_milliseconds = SINDy(degree=2, threshold=0.5e-3).fit_samples(lorenz63.inputs, lorenz63.targets / 1000)
+    assert torch.equal(in_milliseconds.support, in_seconds.support)
+    assert relative_error(1000 * in_milliseconds.coefficients, in_seconds.coefficients) < 1e-9
+
+
 @pytest.mark.parametrize("options", [{}, {"normalize_columns": True, "threshold": 5.0}, {"unbias": False}])
 def test_a_stack_equals_one_by_one(lorenz63, options):
     factor = torch.tensor([1.0, 0.7, 1.3, 2.0], dtype=torch.float64)[:, None, None]
