@@ -1,6 +1,8 @@
 """A recipe: everything that a training run depends on beside method, data and seed."""
 
 import dataclasses
+import hashlib
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -196,7 +198,17 @@ def _reweighted(loss: Sequence[Term], kind: type[Term], name: str, value: object
 
 
 def _fields(term: Term) -> dict[str, object]:
-    return dataclasses.asdict(term) if dataclasses.is_dataclass(term) else {}
+    """Settings of a term as plain values: its fields, or the attributes of one that is no dataclass."""
+    given = dataclasses.asdict(term) if dataclasses.is_dataclass(term) else vars(term)
+    return json.loads(json.dumps(given, default=_text))
+
+
+def _text(value: object) -> str:
+    """What tells a value from others, in few words."""
+    text = str(value.tolist()) if hasattr(value, "tolist") else repr(value)
+    if len(text) <= 80:
+        return text
+    return f"{type(value).__name__} with SHA-256 {hashlib.sha256(text.encode()).hexdigest()}"
 
 
 PARTS = {"snapshots": Snapshots, "rollouts": RolloutTraining, "phase": PhaseFit}

@@ -11,7 +11,7 @@ import romkit
 from romkit.data import split
 from romkit.errors import FileError, InputError
 from romkit.projections import unstack
-from romkit.training import Epoch, Recipe
+from romkit.training import Epoch, Recipe, Reconstruction, Term
 from romkit.training.loss import Objective
 from romkit.training.pipeline import Batch
 from tests.unit.data.own import waves
@@ -63,6 +63,29 @@ def test_a_run_with_another_system_in_its_loss_does_not_resume(lorenz_data, tmp_
     romkit.fit("ncae", lorenz_data, **given)
     with pytest.raises(FileError, match="belongs to a run with other settings"):
         romkit.fit("ncae", lorenz_data, **given, system=Other())
+
+
+class Weighed(Term):
+    """No dataclass, and a setting that is no plain value."""
+
+    def __init__(self, weights):
+        self.weights = weights
+
+    def value(self, batch):
+        return (self.weights * batch.encoded.value.square()).mean((-2, -1))
+
+
+def test_a_run_with_other_settings_of_a_term_of_ones_own_does_not_resume(tmp_path):
+    def fitted(weights):
+        loss = [Reconstruction(), Weighed(torch.tensor(weights))]
+        return romkit.fit("ncae", waves(SPEEDS), loss=loss, epochs=1, checkpoint=tmp_path, **SMALL)
+
+    first, again = fitted([0.25, 0.5]), fitted([0.25, 0.5])
+    assert first.report["recipe"]["loss"][1] == {"term": "Weighed", "weights": "[0.25, 0.5]"}
+    assert again.report["losses"] == first.report["losses"]
+    romkit.save(first, tmp_path / "model.safetensors")
+    with pytest.raises(FileError, match="belongs to a run with other settings"):
+        fitted([0.25, 0.75])
 
 
 def test_a_run_that_had_ended_stays_as_it_was(tmp_path):
