@@ -40,11 +40,15 @@ def basis_of_rates(system: System, basis: Basis, data: TrainingData, tolerance: 
             if `MOST` modes are enough for it.
 
     Raises:
-        InputError: a tolerance that `MOST` modes do not reach.
+        InputError: a right-hand side that is the same at all data, or not finite; a tolerance that `MOST` modes do not
+            reach.
     """
     parts = (Summary.of(x, min(MOST, len(x)), _same) for x in _blocks(system, basis, *data))
     whole = functools.reduce(lambda a, b: a.merged(b, MOST, _same), parts)
     sigma = whole.factor.norm(dim=0)
+    if not len(sigma):
+        expected, fix = "snapshots at which the right-hand side differs", "give more of them, or roll out in full space"
+        raise InputError("data", expected=expected, got="the same at all of them", fix=fix)
     share = (sigma**2).cumsum(0) / whole.energy
     rank = int((1 - share > (_left_out(basis) if tolerance is None else tolerance)).sum()) + 1
     if rank > len(share) and tolerance is not None:
@@ -91,7 +95,11 @@ def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingDa
 def _blocks(system: System, basis: Basis, t: Tensor, y: Tensor, c: Tensor) -> Iterator[Tensor]:
     """Right-hand sides (k, n)."""
     for rows in torch.arange(len(y)).split(BLOCK):
-        yield torch.stack([system.field(c[i])(t[i], basis.decode(y[i])) for i in rows])
+        rates = torch.stack([system.field(c[i])(t[i], basis.decode(y[i])) for i in rows])
+        if not bool(rates.isfinite().all()):
+            expected, fix = "snapshots at which the right-hand side is finite, seen through the basis", "take more modes"
+            raise InputError("data", expected=expected, got="NaN or infinity", fix=fix)
+        yield rates
 
 
 def _same(u: Tensor) -> Tensor:

@@ -202,12 +202,21 @@ def test_bad_input_is_one_line(rod, data):
         def stencil(self, rows):
             return rows.unsqueeze(-1) + torch.tensor([-100, 0, 1])
 
+    @dataclass(frozen=True)
+    class Fed(Rod):
+        rate: float = 1.0
+
+        def rhs(self, t, x, c):
+            return torch.full_like(x, self.rate)
+
     for call, message in (
         (lambda: rod.through(basis), "data: expected training data, on which rows are chosen, got none; give those"),
         (lambda: lorenz.through(basis, data), "system: expected one that gives its rows, got lorenz96 without; write"),
         (lambda: rod.through(basis, data.rename(strength="heat")), "data: expected the context strength, got heat"),
         (lambda: rod.through(basis, data.isel(component=slice(9))), "data: expected the 40 components of the basis"),
         (lambda: rod.through(basis, data, tolerance=0), "tolerance: expected a positive number"),
+        (lambda: Fed(rate=1.0).through(basis, data), "data: expected snapshots at which the right-hand side differs"),
+        (lambda: Fed(rate=torch.nan).through(basis, data), "data: expected snapshots at which the right-hand side is"),
         (lambda: Outside().through(basis, data), "system: expected a stencil of whole numbers ("),
     ):
         with pytest.raises(InputError) as error:
