@@ -97,7 +97,7 @@ def _blocks(system: System, basis: Basis, t: Tensor, y: Tensor, c: Tensor) -> It
     for rows in torch.arange(len(y)).split(BLOCK):
         rates = torch.stack([system.field(c[i])(t[i], basis.decode(y[i])) for i in rows])
         if not bool(rates.isfinite().all()):
-            expected, fix = "snapshots at which the right-hand side is finite, seen through the basis", "take more modes"
+            expected, fix = "snapshots at which the right-hand side is finite, behind the basis", "take more modes"
             raise InputError("data", expected=expected, got="NaN or infinity", fix=fix)
         yield rates
 
