@@ -83,9 +83,15 @@ class Lorenz96(System):
         return rng.uniform(self.context[0].low, self.context[0].high, size=(18, 1))
 
     def annotate(self, data: xr.Dataset) -> xr.Dataset:
-        """Adds `wave_number`: the dominant spatial frequency of each trajectory, averaged over its snapshots."""
-        numbers = dominant_wave_number(torch.from_numpy(data["state"].values)).numpy()
-        return data.assign(wave_number=("trajectory", numbers, {"units": "1", "long_name": "dominant wave number"}))
+        """Adds `wave_number`: the dominant spatial frequency of each trajectory, averaged over its snapshots.
+
+        That of a trajectory with lost snapshots is missing, NaN.
+        """
+        states = torch.from_numpy(data["state"].values)
+        numbers, lost = dominant_wave_number(states), states.isnan().flatten(-2).any(-1)
+        numbers = torch.where(lost, torch.nan, numbers) if bool(lost.any()) else numbers  # whole numbers have no NaN
+        named = {"units": "1", "long_name": "dominant wave number"}
+        return data.assign(wave_number=("trajectory", numbers.numpy(), named))
 
 
 def dominant_wave_number(states: Tensor) -> Tensor:
