@@ -82,11 +82,18 @@ def control_of(data: xr.Dataset) -> Control | None:
 
 
 def by_name(inputs: T, names: Sequence[str]) -> T:
-    """With inputs in the order of these names, if they are the same."""
+    """With inputs in the order of these names; as they are where they, or the names, are not given.
+
+    Raises:
+        InputError: inputs of other names.
+    """
     own = [str(name) for name in inputs["input"].values] if "input" in inputs.coords else []
-    if own == list(names) or sorted(own) != sorted(names):
+    if not names or not own:
         return inputs
-    return inputs.isel(input=[own.index(name) for name in names])
+    if sorted(own) != sorted(names):
+        fix = "rename them if they are the same: data.assign_coords(input=[...])"
+        raise InputError("control", expected=f"inputs {', '.join(names)}", got=", ".join(own), fix=fix)
+    return inputs if own == list(names) else inputs.isel(input=[own.index(name) for name in names])
 
 
 def interpolated(times: Tensor, values: Tensor) -> Control:
@@ -122,6 +129,8 @@ def given_control(control: object, times: Times, number: Count, names: tuple[str
             fix = "add control=..., a function of time or an array (times, inputs)"
             raise InputError("control", expected=f"inputs {', '.join(names)}", got="none", fix=fix)
         return None
+    if not q:
+        raise InputError("control", expected="none for dynamics without inputs", got="some", fix="drop it")
     if varies(control):
         return _function(control, times, number, names)
     if isinstance(control, xr.DataArray) and {"time", "input"} <= {*control.dims}:

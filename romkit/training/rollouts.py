@@ -134,7 +134,7 @@ class Windows(NamedTuple):
 class Advance(nn.Module):
     """One RK4 step of length h of the latent state, whose rates are of the order of `speed`."""
 
-    def __init__(self, projection: Projection, system: System, dynamics: LatentField, h: float, speed: float = 1.0):
+    def __init__(self, projection: Projection, system: System, dynamics: LatentField, h: float, speed: float):
         super().__init__()
         self.projection, self.system, self.dynamics, self.h, self.speed = projection, system, dynamics, h, speed
 

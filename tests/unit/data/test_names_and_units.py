@@ -96,6 +96,14 @@ def test_inputs_go_by_their_names():
     assert law.control_names == ("force", "brake")
     assert romkit.follow(pod, turned, dynamics=law).state.equals(romkit.follow(pod, data, dynamics=law).state)
     start = {"initial_state": data.state[0, 0], "duration": 2.0, "dt": float(data.time[1]), "dynamics": law}
-    given = (each.control.isel(trajectory=0) for each in (data, turned.transpose("input", ...)))
+    given = [each.control.isel(trajectory=0) for each in (data, turned.transpose("input", ...))]
     one, two = (romkit.forecast(pod, control=control, **start) for control in given)
     assert one.state.equals(two.state)
+    others = data.assign_coords(input=["force", "torque"])
+    with pytest.raises(InputError, match="control: expected inputs force, brake, got force, torque; rename them"):
+        romkit.follow(pod, others, dynamics=law)
+    with pytest.raises(InputError, match="control: expected inputs force, brake, got force, torque"):
+        romkit.forecast(pod, control=others.control.isel(trajectory=0), **start)
+    free = romkit.integrators.DMD().fit(pod, data.drop_vars(["control", "input"]))
+    with pytest.raises(InputError, match="control: expected none for dynamics without inputs"):
+        romkit.forecast(pod, control=given[0], **start | {"dynamics": free})

@@ -220,7 +220,7 @@ def test_the_timing_is_refined_for_each_seed_alone(lorenz, waves):
 
 def test_a_compiled_step_is_one_graph(lorenz, waves):
     projection = stack([romkit.fit("ncae", waves, epochs=1)])
-    step = Advance(projection, lorenz, PetrovGalerkin(), 0.1)
+    step = Advance(projection, lorenz, PetrovGalerkin(), 0.1, speed=1.0)
     w, c = torch.full((1, 3, 2), 0.1), torch.full((1, 3, 1), 3.15)
     compiled = torch.compile(step, backend="eager", fullgraph=True)  # raises where a check looks at values
     torch.testing.assert_close(compiled(w, c), step(w, c))
