@@ -128,7 +128,7 @@ def test_a_system_that_is_called_like_one_of_romkit_is_another_one():
     assert romkit.systems.SYSTEMS["lorenz96"] is romkit.systems.Lorenz96
 
 
-def test_a_forecast_of_a_law_with_inputs_says_where_to_give_them(own):
+def test_a_forecast_takes_inputs_of_the_data_or_of_a_file(own):
     ran("check", own, "--context", "speed", "--out", "data.nc")
     data = open_dataset("data.nc")
     shape = (data.sizes["trajectory"], data.sizes["time"], 1)
@@ -136,9 +136,19 @@ def test_a_forecast_of_a_law_with_inputs_says_where_to_give_them(own):
     save_dataset(data, "driven.nc")
     pod = romkit.fit("pod", data, latent_dim=2)
     romkit.save(pod, "pod.safetensors")
-    romkit.save(romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data), "law.safetensors")
+    law = romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data)
+    romkit.save(law, "law.safetensors")
     words = ("forecast", "pod.safetensors", "--dynamics", "law.safetensors", "--duration", "1", "--from", "driven.nc")
-    assert "MODEL: expected a law without inputs, got u0; forecast in Python" in refusal(*words)
+    ran(*words, "--trajectory", "2", "--at", "3", "--out", "own.nc")
+    first, dt = data.isel(trajectory=2, time=slice(3, None)), float(data.time[1])
+    start = {"initial_state": first.state[0], "duration": 1.0, "dt": dt, "dynamics": law, "speed": float(first.speed)}
+    by_hand = romkit.forecast(pod, control=first.control[: round(1 / dt) + 1], **start)
+    np.testing.assert_allclose(open_dataset("own.nc").state, by_hand.state, rtol=1e-6, atol=1e-9)
+    save_dataset(first[["control"]].drop_vars("speed").assign_coords(time=first.time.values + 7.0), "inputs.nc")
+    ran(*words, "--trajectory", "2", "--at", "3", "--control", "inputs.nc", "--out", "file.nc")
+    assert open_dataset("file.nc").state.equals(open_dataset("own.nc").state)
+    assert "--control: expected inputs up to 1 after the first state, got up to 0" in refusal(*words, "--at", "-1")
+    assert "--control: expected control (time, input) of u0, got data" in refusal(*words, "--control", "data.nc")
 
 
 def test_an_earlier_run_is_not_overwritten_without_force(own):
