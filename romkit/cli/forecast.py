@@ -18,6 +18,14 @@ if TYPE_CHECKING:
 
     from romkit.integrators import LearnedField
 
+Inputs = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="netCDF file with control (time, input), from the first state on; by default the inputs in --from.",
+    ),
+]
+
 
 @app.command(cls=ContextCommand)
 def forecast(
@@ -38,13 +46,7 @@ def forecast(
     at: Annotated[int, typer.Option(help="Which of its samples is the first state; -1 is the last.")] = 0,
     dt: Annotated[float | None, typer.Option(help="Output interval; that of the dataset by default.")] = None,
     dynamics: Annotated[str | None, typer.Option(help="A law, a file by `romkit law`.")] = None,
-    control: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="netCDF file with control (time, input), from the first state on; by default the inputs in --from.",
-        ),
-    ] = None,
+    control: Inputs = None,
     level: Annotated[float, typer.Option(help="Of the interval of an ensemble.")] = 0.9,
     out: Annotated[Path | None, typer.Option(help="Folder for the results; runs/forecast-MODEL by default.")] = None,
     force: Force = False,
@@ -72,10 +74,7 @@ def forecast(
     names = projection.normalization.signature.context_names
     context = {name: float(sample[name]) for name in context_names(data) if name in names} | context_values(ctx, names)
     law = _law(dynamics) if ensemble is None else ensemble.law
-    if dt is None and data.sizes["time"] < 2:
-        raise InputError("--dt", expected="an interval for data of a single time", got="none", fix="add --dt 0.1, say")
-    dt = float(data["time"].diff("time").mean()) if dt is None else dt
-    given = {"initial_state": sample["state"], "duration": duration, "dt": dt, "context": context}
+    given = {"initial_state": sample["state"], "duration": duration, "dt": _interval(data, dt), "context": context}
     if law.order == 2 and "velocity" in data:
         given["initial_velocity"] = sample["velocity"]
     if law.control_names or control is not None:
@@ -94,6 +93,12 @@ def _law(dynamics: str | None) -> "LearnedField":
     if dynamics is None:
         raise InputError("--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors")
     return load_a("law", dynamics)
+
+
+def _interval(data: "xr.Dataset", dt: float | None) -> float:
+    if dt is None and data.sizes["time"] < 2:
+        raise InputError("--dt", expected="an interval for data of a single time", got="none", fix="add --dt 0.1, say")
+    return float(data["time"].diff("time").mean()) if dt is None else dt
 
 
 def _at(data: "xr.Dataset", **wanted: int) -> "xr.Dataset":
