@@ -157,7 +157,10 @@ class Ensemble:
         run = self._reduced(data, members)
         truth = trajectories(data, "state").numpy()
         error = truth - run["state"].values
-        _warn_of_lost(np.isnan(error) & np.isfinite(truth))
+        known = np.isfinite(truth)
+        lost = np.isnan(error) & known
+        error[lost] = np.inf
+        _warn_of_lost(lost, known)
         parts = (run["time"].values, error, run["spread"].values, run["state_std"].values.astype("float64"))
         return replace(self, calibration=Calibration.of(*parts))
 
@@ -191,12 +194,13 @@ class Ensemble:
         return NormalDist().inv_cdf((1 + level) / 2) if self.calibration is None else self.calibration.factor(level)
 
 
-def _warn_of_lost(lost: np.ndarray) -> None:
-    """Say what share of the values (V, T, n) intervals know nothing of, since no member reached them."""
+def _warn_of_lost(lost: np.ndarray, known: np.ndarray) -> None:
+    """Say what share of the known values (V, T, n) no member reached, and which intervals that leaves finite."""
     if lost.any():
-        said = f"{lost.any((1, 2)).sum()} of {len(lost)} trajectories are lost, {lost.mean():.0%} of their values"
-        fix = "shorten them, or take another law; reliability counts them as missed"
-        warn(f"forecasts of {said}: intervals are calibrated on the others; {fix}", DivergenceWarning)
+        share = lost.sum() / known.sum()
+        said = f"{lost.any((1, 2)).sum()} of {len(lost)} trajectories are lost, {share:.0%} of their values"
+        fix = "shorten them, or take another law"
+        warn(f"forecasts of {said}: intervals are infinite from level {1 - share:.0%} on; {fix}", DivergenceWarning)
 
 
 def _summary(run: xr.Dataset, members: np.ndarray | None) -> xr.Dataset:

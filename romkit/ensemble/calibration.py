@@ -26,7 +26,7 @@ class Calibration:
         lead: (T,) times since the start.
         growth: (T,) root mean square error, in standard deviations of the components.
         profile: (n,) of each component, in its own unit.
-        quantiles: of |error| / s, at `LEVELS`.
+        quantiles: of |error| / s, at `LEVELS`; a lost forecast has an infinite error.
         trajectories: how many it was made of.
 
     Example:
@@ -52,7 +52,7 @@ class Calibration:
 
         Args:
             times: (T,).
-            error: (V, T, n) truth - mean; NaN where something is missing.
+            error: (V, T, n) truth - mean; NaN where the truth is missing, infinite where the forecast is lost.
             spread: (V, T, n) standard deviation of the members.
             std: (n,) of the components in training.
 
@@ -60,17 +60,14 @@ class Calibration:
             InputError: fewer than two trajectories with a finite error.
         """
         usable = np.isfinite(error).any(axis=(1, 2))
-        error, spread = error[usable], spread[usable]
-        if len(error) < 2:
+        if usable.sum() < 2:
             fix = "hold more trajectories out, or raise the number of members"
-            raise InputError("validation", expected="two trajectories or more", got=f"{len(error)}", fix=fix)
-        scores = []
-        for k in range(len(error)):  # the scale that a trajectory is measured by comes from the others
-            growth, profile = _shape(np.delete(error, k, axis=0), std)
-            scores.append((np.abs(error[k]) / _scale(spread[k], growth, profile)).ravel())
-        scores = np.concatenate(scores)
-        quantiles = np.quantile(scores[np.isfinite(scores)], LEVELS)
-        return cls(times - times[0], *_shape(error, std), quantiles, len(error))
+            raise InputError("validation", expected="two trajectories or more", got=f"{usable.sum()}", fix=fix)
+        scores = np.abs(error)
+        for k in np.flatnonzero(usable):  # the scale that a trajectory is measured by comes from the others
+            scores[k] /= _scale(spread[k], *_shape(np.delete(error, k, axis=0), std))
+        number = int((~np.isnan(error)).any(axis=(1, 2)).sum())
+        return cls(times - times[0], *_shape(error, std), _quantiles(scores[~np.isnan(scores)]), number)
 
     def scale(self, lead: np.ndarray, spread: np.ndarray) -> np.ndarray:
         """s (..., T, n) at times (T,) since the start; behind the last one of validation, the growth stays."""
@@ -102,6 +99,13 @@ class Calibration:
         """What `to_dataset` gave."""
         parts = (data[name].values for name in ("time", "growth", "profile", "quantiles"))
         return cls(*parts, int(data.attrs["trajectories"]))
+
+
+def _quantiles(scores: np.ndarray) -> np.ndarray:
+    """At `LEVELS`, of scores that may be infinite."""
+    infinite = np.isinf(np.quantile(scores, LEVELS, method="higher"))
+    finite = np.where(np.isinf(scores), np.finfo(float).max, scores)
+    return np.where(infinite, np.inf, np.quantile(finite, LEVELS))
 
 
 def _shape(error: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -62,7 +62,10 @@ def plot_forecast(
             for k, panel in enumerate(row):
                 run = runs.isel(trajectory=k, component=names.index(name))
                 share = f"{run['lower'].attrs.get('level', 0.9):.0%} interval"
-                panel.fill_between(run["time"], run["lower"], run["upper"], color=BLUE, alpha=0.25, lw=0, label=share)
+                look = {"color": BLUE, "alpha": 0.25, "lw": 0}
+                panel.fill_between(run["time"], run["lower"], run["upper"], label=share, **look)
+                whole = {"where": np.isinf(run["upper"]), "transform": panel.get_xaxis_transform()}
+                panel.fill_between(run["time"], 0, 1, **whole, **look)  # where the interval has no end
                 panel.plot(run["time"], run["state"], color=BLUE, label="mean")
                 if truth is not None:
                     own = truth.isel(trajectory=k, component=names.index(name))

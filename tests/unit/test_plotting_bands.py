@@ -31,6 +31,13 @@ def test_a_forecast_has_its_interval_its_mean_and_the_truth(band):
     assert "80% interval" in [text.get_text() for text in figure.legends[0].get_texts()]
 
 
+def test_an_interval_without_ends_fills_the_panel(band):
+    band["lower"], band["upper"] = band["lower"] - np.inf, band["upper"] + np.inf
+    panel = plot_forecast(band).axes[0]
+    box = panel.collections[-1].get_window_extent()
+    assert np.allclose([box.y0, box.y1], [panel.bbox.y0, panel.bbox.y1])
+
+
 def test_a_single_trajectory_shows_what_varies_most(band):
     figure = plot_forecast(band.isel(trajectory=0))
     assert [panel.get_ylabel() for panel in figure.axes] == ["a", "b", "c"]

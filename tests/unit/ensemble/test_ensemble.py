@@ -9,6 +9,7 @@ import torch
 import xarray as xr
 
 import romkit
+from romkit.data import open_dataset, save_dataset
 from romkit.ensemble import Calibration
 from romkit.ensemble.bootstrap import stacked
 from romkit.errors import DivergenceWarning, ExtrapolationWarning, FileError, InputError
@@ -185,6 +186,19 @@ def test_calibration_recovers_what_errors_are_made_of():
     assert np.allclose(found.growth[:, None] * found.profile, growth[:, None] * profile, rtol=0.2)
     assert abs(found.factor(0.9) - 1.645) < 0.1
     assert np.array_equal(*found.scale(np.array([2.0, 99.0]), np.zeros((2, 3))))
+
+
+def test_a_lost_forecast_is_an_infinite_error(tmp_path):
+    """Eight forecasts that go on are 80 % of all: their 7/8 quantile is that of level 0.7, and none covers 90 %."""
+    error, lost = np.random.default_rng(0).normal(size=(10, 20, 3)), np.array([2, 5])
+    others = Calibration.of(np.arange(20.0), np.delete(error, lost, axis=0), np.zeros((8, 20, 3)), np.ones(3))
+    error[lost] = np.inf
+    found = Calibration.of(np.arange(20.0), error, np.zeros_like(error), np.ones(3))
+    assert found.factor(0.7) == pytest.approx(others.factor(0.875), rel=0.02)
+    assert found.factor(0.9) == np.inf
+    assert np.allclose(found.growth, others.growth)
+    save_dataset(found.to_dataset(), tmp_path / "calibration.nc")
+    assert Calibration.from_dataset(open_dataset(tmp_path / "calibration.nc")).factor(0.9) == np.inf
 
 
 # -- beyond the training data --------------------------------------------------------------------------------------
