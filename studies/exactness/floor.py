@@ -13,17 +13,21 @@ from romkit.metrics import reconstruction_rmse
 from studies.rollout_drift.data import make_system, test_set
 from studies.runner import Task
 
+FAINT = 1e-3
+"""A wave so small beside the other has a phase that says little."""
+
 
 @dataclass(frozen=True)
 class Waves(Task):
     """What in the snapshots of the test set no travelling wave has, at each forcing.
 
-    A wave of number k on a ring of n sites consists of the spatial frequencies that are multiples of k modulo n, those
-    of gcd(k, n). The rest are other waves, which decay or grow: no loop has them, and no surface both their phase and
-    that of the wave.
+    A wave of number k on a ring of n sites consists of the spatial frequencies that are multiples of g = gcd(k, n). The
+    rest are other waves, which decay or grow. Those of the odd multiples of g / 2 have twice the wave's period in
+    space. Where they turn by half of an odd number while the wave turns once, the state comes back after two turns: it
+    is on a loop. Otherwise no loop has them, and no surface both their phase and that of the wave.
     """
 
-    code_version: ClassVar[int] = 1
+    code_version: ClassVar[int] = 2
 
     @property
     def name(self) -> str:
@@ -31,19 +35,35 @@ class Waves(Task):
 
     def run(self) -> xr.Dataset:
         test = test_set("lorenz96", ())
+        bases = [gcd(int(k), test.sizes["component"]) for k in test.wave_number.values]
         found = {}
-        for name, of in (("position_rest", test.state), ("velocity_rest", test.velocity)):
-            parts = [_rest(x, int(k)) for x, k in zip(of.values, test.wave_number.values, strict=True)]
-            found[name] = ("context", np.array(parts))
+        for name, of in (("position", test.state), ("velocity", test.velocity)):
+            spectra = np.fft.fft(of.values, axis=-1) / of.shape[-1]
+            found[f"{name}_rest"] = ("context", _outside(spectra, bases))
+            found[f"{name}_outside"] = ("context", _outside(spectra, [g // 2 or g for g in bases]))
+        found["pace"] = ("context", [_pace(float(F), int(k)) for F, k in zip(test.F, test.wave_number, strict=True)])
         return xr.Dataset(found, {"F": ("context", test.F.values)}).assign_attrs(kind="waves")
 
 
-def _rest(x: np.ndarray, k: int) -> float:
-    """Root mean square over times and components of what in x (T, n) is no wave of number k."""
-    n = x.shape[-1]
-    spectrum = np.fft.fft(x, axis=-1) / n
-    others = np.arange(n) % gcd(k, n) != 0
-    return float(np.sqrt((np.abs(spectrum[:, others]) ** 2).sum(-1).mean()))
+def _outside(spectra: np.ndarray, bases: list[int]) -> np.ndarray:
+    """Root mean square over times of what in spectra (C, T, n) is at no multiple of each context's own base."""
+    frequencies = np.arange(spectra.shape[-1])
+    parts = [np.abs(of[:, frequencies % base != 0]) ** 2 for of, base in zip(spectra, bases, strict=True)]
+    return np.array([np.sqrt(part.sum(-1).mean()) for part in parts])
+
+
+def _pace(forcing: float, k: int) -> float:
+    """Turns of the wave of twice the period for one of the wave of number k, in 60 time units; NaN if there is none."""
+    data = make_system("lorenz96", ()).dataset(F=[forcing], duration=60.0)
+    spectrum = np.fft.fft(data.state.values[0], axis=-1)
+    base = gcd(k, data.sizes["component"])
+    others = np.arange(base // 2, data.sizes["component"] // 2, base) if base % 2 == 0 else []
+    size = np.abs(spectrum).mean(0)
+    if not len(others) or size[others].max() < FAINT * size[k]:
+        return np.nan
+    turns = np.unwrap(np.angle(spectrum), axis=0)
+    turned = turns[-1] - turns[0]
+    return float(turned[others[size[others].argmax()]] / turned[k])
 
 
 @dataclass(frozen=True)
