@@ -24,7 +24,7 @@ from romkit.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.solvers import RK4, Solution, Solver
 from romkit.systems.axes import Columns, Context, ContextRows, Phases, Recorded, States
 from romkit.systems.binding import bound, weighing
-from romkit.systems.motion import LARGEST, Motion, at_each_time, rounded, starting, warn_of_divergence
+from romkit.systems.motion import LARGEST, Motion, along, at_each_time, rounded, starting, warn_of_divergence
 from romkit.systems.quadratic import Quadratic
 from romkit.systems.records import identity, recorded
 from romkit.systems.splits import contexts_of
@@ -87,7 +87,7 @@ class System(Hooks, abc.ABC):
     @hook
     @abc.abstractmethod
     def rhs(self, t: Tensor, x: Phases, c: Context) -> Tensor:
-        """ẋ (..., n) at states x (..., n), with c (..., p) already broadcastable against the leading axes of x."""
+        """ẋ (..., n) at a time t and states x (..., n), with c (..., p) broadcastable against the leading axes of x."""
 
     @hook
     @abc.abstractmethod
@@ -280,7 +280,7 @@ class System(Hooks, abc.ABC):
     ) -> Motion:
         f = self.field(context)
         solution = self._solve(f, parts, context, times, engine, label)
-        velocity = at_each_time(f, times, solution.states) if callable(context) else f(times, solution.states)
+        velocity = (at_each_time if callable(context) else along)(f, times, solution.states)
         return Motion(solution.states, velocity, None, solution.status, solution.cost)
 
     def _solve(

@@ -11,6 +11,7 @@ from romkit.broadcast import align
 from romkit.problem import Parts, Problem, SecondOrder
 from romkit.systems.axes import Context, States
 from romkit.systems.base import Motion, System
+from romkit.systems.motion import along
 from romkit.types import OperatorPath, SecondOrderField
 
 
@@ -78,4 +79,4 @@ class MechanicalSystem(System):
     def _simulate(self, parts: Parts, context: Tensor, times: Tensor, engine: str, label: str) -> Motion:
         solution = self._solve(super().field(context), parts, context, times, engine, label)
         q, v = solution.states.chunk(2, dim=-1)
-        return Motion(q, v, self.field(context)(times, q, v), solution.status, solution.cost)
+        return Motion(q, v, along(self.field(context), times, q, v), solution.status, solution.cost)

@@ -9,6 +9,7 @@ from romkit.broadcast import align
 from romkit.data import check_dataset, context_array, trajectories
 from romkit.problem import Parts
 from romkit.systems import System
+from romkit.systems.motion import along
 from romkit.systems.sampled import gives_rows
 from romkit.testing.verdict import close, fact, holds, laws_of
 
@@ -111,7 +112,7 @@ def datasets(system: System) -> None:
     data = check_dataset(system.dataset(**dict(zip(system.context_names, c.T.numpy(), strict=True)), **span))
     x, *rates = (trajectories(data, name) for name in ("state", "velocity", "acceleration")[: system.order + 1])
     times = torch.from_numpy(data["time"].values.copy())
-    found = system.field(c)(times[0], *(x, *rates)[: system.order])
+    found = along(system.field(c), times, *(x, *rates)[: system.order])
     close(f"recorded {('velocity', 'acceleration')[system.order - 1]} = field", rates[-1], found, 1e-9)
     simpson = (rates[0][:, :-2] + 4 * rates[0][:, 1:-1] + rates[0][:, 2:]) * system.dt / 3
     close("states = integral of the velocity", x[:, 2:] - x[:, :-2], simpson, 1e-3 * system.dt)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from romkit.arrays import Axes
@@ -231,3 +232,14 @@ def normalised_field(system: System, normalization: Normalization, y: Tensor, c:
     """ẏ = f(y) (..., n) of a first-order system at contexts c (..., p), all in normalised coordinates."""
     context = align(normalization.denormalise_context(c), y)
     return system.rhs(y.new_zeros(()), normalization.denormalise(y), context) / normalization.state_scale
+
+
+def check_autonomous(system: System, rows: Batch, normalization: Normalization, times: Tensor) -> None:
+    """Raise InputError where the field depends on the time, which losses do not know."""
+    some = slice(None, None, -(-len(rows.y) // 10))
+    parts = normalization.denormalise(rows.y[some]), normalization.denormalise_tangent(rows.dy[some])
+    f = system.field(normalization.denormalise_context(rows.c[some]))
+    first, *later = (f(times[k], *parts[: system.order]) for k in (0, len(times) // 2, -1))
+    if not all(torch.equal(first, each) for each in later):
+        expected, fix = "a field that does not depend on time, for a loss that evaluates it", "train without it"
+        raise InputError("system", expected=expected, got=system.name, fix=fix)

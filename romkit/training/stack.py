@@ -11,13 +11,14 @@ from pathlib import Path
 import torch
 import xarray as xr
 
+from romkit.data import times_of
 from romkit.engine.fast_path import accelerate, fast_or_eager
 from romkit.engine.threads import one_thread
 from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
 from romkit.training.checkpoint import Checkpoint, digest
 from romkit.training.loop import train
-from romkit.training.loss import Objective, attached
+from romkit.training.loss import Objective, attached, check_autonomous
 from romkit.training.phase_fit import phase_fit
 from romkit.training.pipeline import AnyBatch, Batch, batches_per_epoch
 from romkit.training.recipe import Recipe
@@ -75,6 +76,8 @@ class Run:
         rows = Batch.from_dataset(self.data, models[0].normalization, self.plan.snapshots.every)
         for stage in filter(None, (self.plan.rollouts, self.plan.timing)):  # refused now, not hours later
             Trajectories.from_dataset(self.data, stage.every, like=rows.y)
+        if self.system is not None:
+            check_autonomous(self.system, rows, models[0].normalization, times_of(self.data))
         for model in models:
             model.initialise(rows.y)
         rows, trained = self._ready(rows, models[0]), []

@@ -28,7 +28,6 @@ class Stiff(System):
     context = (ContextParameter("k", "1", 1.0, 1000.0, "rate"),)
 
     def rhs(self, t, x, c):
-        t = torch.as_tensor(t, dtype=x.dtype).reshape(-1, *(1,) * (torch.as_tensor(t).ndim > 0))
         return -c * (x - torch.cos(t))
 
     def initial_state(self, contexts, rng):
@@ -73,6 +72,35 @@ def test_a_transient_ends_where_the_clock_of_the_dataset_begins():
     data = Forced(step=0.01).dataset(k=2.0)
     t = data.time.values
     assert np.abs(data.state.values[0, :, 0] - (4 * np.cos(t) + 2 * np.sin(t)) / 5).max() < 1e-6
+
+
+class Measured(Stiff):
+    """Forced by a table, of which one time can be read at a time."""
+
+    def rhs(self, t, x, c):
+        return -c * (x - float(np.interp(float(t), [0.0, 0.3, 1.0], [1.0, -1.0, 2.0])))
+
+
+class Pair(Stiff):
+    """Each component has a force of its own, put together for one time."""
+
+    def rhs(self, t, x, c):
+        return -c * x + torch.stack([torch.cos(t), torch.sin(t)])
+
+
+@pytest.mark.parametrize("kind", [Stiff, Measured, Pair])
+@pytest.mark.parametrize("duration", [1.0, 0.2])  # ten samples; as many as components, and as contexts
+def test_recorded_velocities_are_those_of_their_time(kind, duration):
+    system, k = kind(), torch.tensor([[2.0], [20.0]], dtype=torch.float64)
+    data = system.dataset(k=k.flatten().numpy(), duration=duration)
+    for t, at in zip(data.time.values, data.transpose("time", ...).state.values, strict=True):
+        expected = system.field(k)(torch.tensor(t), torch.from_numpy(at))
+        np.testing.assert_allclose(data.velocity.sel(time=t), expected, rtol=1e-12)
+
+
+def test_a_field_that_depends_on_time_is_in_no_loss():
+    with pytest.raises(InputError, match="system: expected a field that does not depend on time"):
+        romkit.fit("ncae", Stiff().dataset(k=[2.0, 5.0]), latent_dim=1, system=Stiff(), latent_weight=1.0)
 
 
 def test_states_of_large_units_are_not_lost():
