@@ -10,9 +10,8 @@ from benchmarks.optimizers.lbfgs import LBFGS
 from benchmarks.optimizers.levenberg_marquardt import LevenbergMarquardt
 from benchmarks.optimizers.muon import Muon
 from benchmarks.optimizers.race import Contestant
-from benchmarks.optimizers.soap import SOAP
 from romkit.projections.geometry import EuclideanMetric, Fractional
-from romkit.training.optimizers import Adam, RiemannianAdam
+from romkit.training.optimizers import Adam, RiemannianAdam, Soap
 from romkit.training.schedules import SCHEDULES, Plateaus, Schedule
 
 QUICK = "Adam, cosine"
@@ -35,7 +34,7 @@ ADAM = Adam(clip=CLIP)
 
 CONTESTANTS: dict[str, Contestant] = {
     QUICK: Contestant(ADAM, ADAM_RATES),
-    "SOAP": Contestant(SOAP(), ADAM_RATES),
+    "SOAP": Contestant(Soap(clip=CLIP), ADAM_RATES),
     "Muon": Contestant(Muon(), ADAM_RATES),
     "Riemannian Adam, Euclidean metric, fractional": Contestant(
         RiemannianAdam(EuclideanMetric(), Fractional(), clip=CLIP), RIEMANNIAN_RATES

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from benchmarks.optimizers.method import begin, choose, dot, value_and_gradient
+from benchmarks.optimizers.method import Method, begin, choose, dot, value_and_gradient
 from romkit.training.flat import FlatParameters
 from romkit.training.optimizers.base import Loss, State, Step
 
@@ -21,7 +21,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True)
-class LBFGS:
+class LBFGS(Method):
     """Limited-memory BFGS with a line search for the weak Wolfe conditions by bisection.
 
     The learning rate is the length, in units of the quasi-Newton step, that a line search tries first.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from benchmarks.optimizers.method import begin, choose, dot, value_and_gradient
+from benchmarks.optimizers.method import Method, begin, choose, dot, value_and_gradient
 from romkit.projections import Projection
 from romkit.training.flat import FlatParameters
 from romkit.training.optimizers.base import Loss, State, Step
@@ -28,7 +28,7 @@ class Residuals(nn.Module):
 
 
 @dataclass(frozen=True)
-class LevenbergMarquardt:
+class LevenbergMarquardt(Method):
     """Steps δ with (H + λ diag H) δ = -g, where H = 2 E[Jᵀ J] is a running mean over batches.
 
     E[Jᵀ J] takes one random combination w of the 2n residuals of each row, with E[w wᵀ] = I: what a row of the

@@ -18,6 +18,10 @@ class Method(Protocol):
     def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
         """(state, learning rates (S, 1), *batch) -> (state, losses (S,))."""
 
+    def between(self, state: State, taken: int) -> State:
+        """What is done after `taken` steps and before the next, eagerly."""
+        return state
+
 
 def begin(theta: Tensor, moments: tuple[Tensor, ...]) -> State:
     """A state before the first step in which every seed is alive."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from benchmarks.optimizers.method import Method
 from benchmarks.optimizers.problem import Problem
@@ -53,7 +54,7 @@ class Race:
         self.initial = self.flat.read()
         objective = problem.objective(stacked, contestant.penalty_weight)
         step = contestant.optimizer.make_step(self.flat.function(objective), self.flat)
-        self.step = torch.compile(step, dynamic=False) if compiled else step
+        self.compiled = torch.compile(step, dynamic=False) if compiled else step
         self.batch_size = min(contestant.batch_size or plan.batch_size, len(problem.rows.y))
         self.start_seconds = Rehearsal(self).seconds(WARM_UP)
 
@@ -66,13 +67,18 @@ class Race:
         plateaus = Plateaus.start(state.theta)
         curve, total = [self._sample(state)], torch.zeros_like(plateaus.best)
         for index, batch in zip(range(steps), self.batches(), strict=False):
-            state, loss = self.step(state, learning_rate * schedule.factors(index / steps, plateaus), *batch)
+            rates = learning_rate * schedule.factors(index / steps, plateaus)
+            state, loss = self.step(state, index, rates, *batch)
             total = total + loss
             if (index + 1) % per_epoch == 0:
                 plateaus, total = schedule.observe(plateaus, total / per_epoch), torch.zeros_like(total)
             if index + 1 in judged:
                 curve.append(self._sample(state))
         return {"curve": curve, "diverged": (~state.alive.squeeze(1)).tolist()}
+
+    def step(self, state: State, taken: int, rates: Tensor, *batch: Tensor) -> tuple[State, Tensor]:
+        """The next state and the losses (S,), after as many steps as `taken`."""
+        return self.compiled(self.contestant.optimizer.between(state, taken), rates, *batch)
 
     def start(self) -> State:
         """The state before the first step."""
@@ -91,14 +97,15 @@ class Rehearsal:
     """A run of a race whose steps are only timed."""
 
     def __init__(self, race: Race):
-        self.race, self.state, self.batches = race, race.start(), race.batches()
+        self.race, self.state, self.taken, self.batches = race, race.start(), 0, race.batches()
         self.rate = torch.full((len(race.initial), 1), race.contestant.learning_rates[0])
 
     def seconds(self, steps: int) -> float:
         """CPU seconds that these next steps take, the choice of the data included."""
         started = time.process_time()
         for batch in itertools.islice(self.batches, steps):
-            self.state, _ = self.race.step(self.state, self.rate, *batch)
+            self.state, _ = self.race.step(self.state, self.taken, self.rate, *batch)
+            self.taken += 1
         return time.process_time() - started
 
 

@@ -14,7 +14,6 @@ from benchmarks.optimizers.levenberg_marquardt import LevenbergMarquardt, Residu
 from benchmarks.optimizers.muon import Muon, orthogonalised
 from benchmarks.optimizers.problem import make_problem
 from benchmarks.optimizers.race import Contestant, Race, paces
-from benchmarks.optimizers.soap import SOAP
 from romkit.errors import FileError
 from romkit.training import Penalty, Reconstruction
 from romkit.training.flat import FlatParameters
@@ -22,7 +21,7 @@ from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
 from romkit.training.pipeline import Batch, batches
 
-OWN = {"SOAP": SOAP(period=2), "Muon": Muon(), "L-BFGS": LBFGS(memory=3), "LM": LevenbergMarquardt()}
+OWN = {"Muon": Muon(), "L-BFGS": LBFGS(memory=3), "LM": LevenbergMarquardt()}
 
 
 @pytest.fixture(scope="module")
@@ -54,23 +53,6 @@ def test_seeds_do_not_mix_and_their_loss_falls(problem, name):
         torch.testing.assert_close(together.theta[seed], alone.theta[0], rtol=1e-3, atol=1e-5)
     assert together.alive.all()
     assert (losses[-1] < 0.95 * losses[0]).all()
-
-
-def test_soap_without_rotation_is_adam(problem):
-    adam = Adam(clip=10.0, beta1=0.95, beta2=0.99, epsilon=1e-3)
-    soap = SOAP(period=10**6, adam=adam)
-    torch.testing.assert_close(
-        advance(problem, soap, [0, 1], 6)[0].theta, advance(problem, adam, [0, 1], 6)[0].theta, rtol=1e-4, atol=1e-6
-    )
-
-
-def test_bases_of_soap_turn_towards_eigenvectors(problem):
-    means = advance(problem, SOAP(period=1, memory=0.0), [0], 40, lr=1e-9)[0].moments[2:]
-    quarter = len(means) // 4
-    for mean, basis in zip(means[: 2 * quarter], means[2 * quarter :], strict=True):
-        inside = basis.mT @ mean @ basis
-        off = inside - torch.diag_embed(inside.diagonal(dim1=-2, dim2=-1))
-        assert off.norm() < 0.1 * inside.norm()
 
 
 def test_newton_schulz_brings_singular_values_near_one():
