@@ -85,7 +85,7 @@ class _Package(ModuleType):
         super().__setattr__(name, getattr(value, name) if a_file else value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *__all__})
+        return sorted([*__all__, *(name for name in super().__dir__() if name.startswith("_"))])
 
 
 sys.modules[__name__].__class__ = _Package
