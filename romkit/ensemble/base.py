@@ -101,6 +101,8 @@ class Ensemble:
     def calibrated(self, validation: xr.Dataset) -> "Ensemble":
         """The same ensemble, with intervals that hold on trajectories that nothing was fitted to.
 
+        A lost forecast has an infinite error, so that where 5 % are lost, intervals from level 95 % on are infinite.
+
         Raises:
             InputError: fewer than two trajectories.
         """
