@@ -32,7 +32,7 @@ from romkit.data import (
 )
 from romkit.data.matching import check_components, check_grid
 from romkit.errors import InputError
-from romkit.integrators.base import T0, LatentField
+from romkit.integrators.base import LatentField
 from romkit.integrators.galerkin import Galerkin
 from romkit.integrators.samples import LatentSamples, without_rounding
 from romkit.integrators.scaling import Scaling
@@ -224,16 +224,16 @@ def galerkin_samples(
         (120, 1)
     """
     check_states(data)
-    dynamics = dynamics or Galerkin()
-    generator = torch.Generator().manual_seed(seed)
+    dynamics, draw = dynamics or Galerkin(), torch.Generator().manual_seed(seed)
     several = data.isel(time=[k for k in range(data.sizes["time"]) for _ in range(copies)])
     source = f"{type(dynamics).__name__} field around the encoded data (spread {spread:g})"
     P = _operator(projection, several)
     task = problem(ConstantPath(P), P.context)
     with torch.no_grad():
         parts = tuple(_variable(several, name, P) for name in ("state", "velocity")[: task.order])
-        scattered = [_scattered(part, spread, generator) for part in task.split(task.encode(P, parts))]
-        rate = dynamics.latent_rate(task)(T0, task.join(*scattered))
+        scattered = [_scattered(part, spread, draw) for part in task.split(task.encode(P, parts))]
+        times = torch.from_numpy(several["time"].values.astype(np.float64)).unsqueeze(-1)  # beside states (C, T, n)
+        rate = dynamics.latent_rate(task)(times, task.join(*scattered))
     exists = rate.isfinite().all(-1)
     several = several.assign_coords(time=range(several.sizes["time"]))  # no trajectories: `only` forgets the times
     samples = _samples(several, *scattered, torch.where(exists.unsqueeze(-1), rate, 0.0), source=source)

@@ -9,6 +9,7 @@ import torch
 import romkit
 from romkit.data import ContextParameter
 from romkit.errors import DivergenceWarning, InputError
+from romkit.integrators import encoded_samples, galerkin_samples
 from romkit.solvers import RK4, SciPy
 from romkit.systems import CylinderWake, Pendulum, System
 
@@ -96,6 +97,13 @@ def test_recorded_velocities_are_those_of_their_time(kind, duration):
     for t, at in zip(data.time.values, data.transpose("time", ...).state.values, strict=True):
         expected = system.field(k)(torch.tensor(t), torch.from_numpy(at))
         np.testing.assert_allclose(data.velocity.sel(time=t), expected, rtol=1e-12)
+
+
+def test_samples_of_a_field_are_those_of_their_time():
+    data = Stiff().dataset(k=[2.0, 20.0])
+    pod = romkit.fit("pod", data, latent_dim=1)  # both components are the same
+    samples = galerkin_samples(pod, data, Stiff().problem, spread=0.0)
+    torch.testing.assert_close(samples.targets, encoded_samples(pod, data).targets)
 
 
 def test_a_field_that_depends_on_time_is_in_no_loss():
