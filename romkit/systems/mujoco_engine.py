@@ -64,7 +64,7 @@ def simulate_chains(
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
         worst = lengths.min() if np.isfinite(lengths).all() else "NaN or infinity"
         raise InputError("context", expected="positive link lengths in m", got=str(worst), fix="check the lengths")
-    substeps, step = _steps(times, dt)
+    substeps, step = substeps_of(times, dt)
     return roll(
         [compile_chain(row, step) for row in lengths], q0, v0, len(times), substeps, threads=threads, label=label
     )
@@ -149,7 +149,8 @@ def affine_forces(model: mujoco.MjModel, control: Sequence[float]) -> tuple[np.n
         return model.opt.gravity * (not off), drive, drive - force(1, 0), drive - force(0, 1)
 
 
-def _steps(times: np.ndarray, dt: float) -> tuple[int, float]:
+def substeps_of(times: np.ndarray, dt: float) -> tuple[int, float]:
+    """Steps between two of the output times (T,), the fewest that are no longer than dt, and their length."""
     if len(times) == 1:
         return 1, dt
     spacing = (times[-1] - times[0]) / (len(times) - 1)

@@ -1,7 +1,6 @@
 """MuJoCo models of the user's own as systems: `romkit.systems.MuJoCo("model.xml", context={...})`."""
 
 import json
-import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from romkit.systems.base import Motion
 from romkit.systems.joints import SLIDE, Joints
 from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.mjcf import ModelFile, ModelParameter, unsmooth
-from romkit.systems.mujoco_engine import accelerations, affine_forces, roll
+from romkit.systems.mujoco_engine import accelerations, affine_forces, roll, substeps_of
 from romkit.types import Metric, SecondOrderField
 
 
@@ -158,7 +157,7 @@ class MuJoCo(MechanicalSystem):
         q0, v0 = (part.double().cpu() for part in parts)
         lead, n = q0.shape[:-1], self.state_size
         rows = context.double().cpu().expand(*lead, -1).reshape(lead.numel(), len(self.context)).numpy()
-        substeps, step = self._steps(times)
+        substeps, step = substeps_of(times.numpy(), self.step)
         started = time.perf_counter()
         models = [self.file.compiled(row, step) for row in rows]
         q0, v0 = (part.reshape(-1, n).numpy() for part in (q0, v0))
@@ -172,15 +171,6 @@ class MuJoCo(MechanicalSystem):
         cost = cost_of(f"{self.simulator}(dt={step:g})", "MuJoCo", 0.0, time.perf_counter() - started)
         status = torch.where(torch.from_numpy(alive[:, -1]), Status.COMPLETED, Status.DIVERGED).to(torch.int8)
         return Motion(*(x.reshape(*lead, *x.shape[1:]) for x in motion), status.reshape(lead), cost)
-
-    def _steps(self, times: Tensor) -> tuple[int, float]:
-        """Steps between two outputs, and their length."""
-        spacing = float(times[-1] - times[0]) / max(1, len(times) - 1) or self.step
-        if len(times) > 1 and not torch.allclose(times.diff(), times.diff().mean(), rtol=1e-3, atol=0):
-            fix = "simulate on a uniform grid and select from it"
-            raise InputError("times", expected="increasing, equally spaced times", got="others", fix=fix)
-        substeps = max(1, math.ceil(spacing / self.step - 1e-6))
-        return substeps, spacing / substeps
 
     def _tree(self, c: Tensor) -> multibody.Tree:
         """The bodies at contexts (..., p), constants with the same leading axes."""
