@@ -51,7 +51,7 @@ class Cayley(Retraction):
         perpendicular, k, h = self._parts(x, u)
         return self._move(x, perpendicular, self._inverse(k, h))
 
-    def retract_and_transport(self, x: Tensor, u: Tensor, v: Tensor, metric: Metric) -> tuple[Tensor, Tensor]:
+    def retract_and_carry(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         perpendicular, k, h = self._parts(x, u)
         inverse = self._inverse(k, h)
         across = swap(x).mT @ v

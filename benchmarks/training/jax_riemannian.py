@@ -21,16 +21,16 @@ def riemannian_adam(gradient: Callable[..., tuple[Array, Array]], layout: Layout
         count = count + 1
         points, plain = _split(theta, layout)
         slopes, rest = _split(slope, layout)
+        momenta, plain_momentum = _split(first, layout)
         slopes = [_project(x, g) for x, g in zip(points, slopes, strict=True)]
         squares = [jnp.broadcast_to((g * g).sum((1, 2, 3), keepdims=True), g.shape) for g in slopes]
+        first = _join([_project(x, m) for x, m in zip(points, momenta, strict=True)], plain_momentum)
         first = first + (1 - BETA1) * (_join(slopes, rest) - first)
         second = second + (1 - BETA2) * (_join(squares, rest * rest) - second)
         scale = jnp.sqrt(second / (1 - BETA2**count)) + EPSILON
         steps, plain_step = _split(-rate * (first / (1 - BETA1**count)) / scale, layout)
-        momenta, plain_momentum = _split(first, layout)
         points = [_restore(x + u) for x, u in zip(points, steps, strict=True)]
-        momenta = [_project(x, m) for x, m in zip(points, momenta, strict=True)]
-        return (_join(points, plain + plain_step), _join(momenta, plain_momentum), second, count), each
+        return (_join(points, plain + plain_step), first, second, count), each
 
     return step
 

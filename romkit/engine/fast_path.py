@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 from unittest import mock
 
+import sympy
 import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -22,7 +23,8 @@ F = TypeVar("F", bound=Callable[..., object])
 
 QUICK_START = {
     "cpp_wrapper": True,  # all kernels and their calls are one library, not one call of g++ for each kernel
-    "cpp_wrapper_build_separate": True,  # of two files: what only calls the kernels needs no -O3
+    "cpp_wrapper_build_separate": True,  # of two files: what only calls the kernels needs no optimisation
+    "aot_inductor.compile_wrapper_opt_level": "Og",  # half the time of -O1, into steps that are as fast
     "cpp_cache_precompile_headers": False,  # takes longer than it saves where so few files include them
     "cpp.vec_isa_ok": True,  # what the CPU says that it can do, without building a program to try each set
     "realize_opcount_threshold": 5,  # stores what takes more operations, for they are else repeated at every use
@@ -187,6 +189,7 @@ def _built_behind_the_front(
 
     A second process with the same operations and constants takes the code from the cache, for shapes are known.
     """
+    from torch._functorch.compile_utils import fx_graph_cse
     from torch._guards import TracingContext, tracing
     from torch._inductor import compile_fx, config, decomposition
     from torch._subclasses.fake_tensor import FakeTensorMode
@@ -195,10 +198,11 @@ def _built_behind_the_front(
 
     fakes = FakeTensorMode(allow_non_fake_inputs=True, shape_env=ShapeEnv(), static_shapes=True)
     shapes = [fakes.from_tensor(leaf) for leaf in leaves]
-    with _lock, config.patch(QUICK_START), _plain_vectors(), _side_by_side(), tracing(TracingContext(fakes)):
+    with _lock, config.patch(QUICK_START), _torch_in_haste(), tracing(TracingContext(fakes)):
         graph = make_fx(function, decomposition.select_decomp_table())(*leaves)
         if any(_writes(node) for node in graph.graph.nodes):
             graph = make_fx(torch.func.functionalize(graph))(*leaves)  # what is compiled has no order but its arguments
+        graph.graph = fx_graph_cse(graph.graph)  # what is computed twice is compiled once
         graph.graph.eliminate_dead_code()
         FakeTensorProp(graph, fakes).propagate_dont_convert_inputs(*shapes)
         run = compile_fx.compile_fx_inner(graph, shapes, cpp_wrapper=True, is_inference=True)
@@ -222,6 +226,13 @@ def _no_collector() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _torch_in_haste() -> Iterator[None]:
+    """Leaves out what torch's compiler does here in vain, or one after the other."""
+    with _plain_vectors(), _plain_indices(), _side_by_side():
+        yield
+
+
+@contextlib.contextmanager
 def _plain_vectors() -> Iterator[None]:
     """torch builds six programs to learn how a CPU multiplies integers and half precision: there are none here."""
     from torch._inductor import cpu_vec_isa
@@ -234,6 +245,21 @@ def _plain_vectors() -> Iterator[None]:
         yield
         return
     with mock.patch.object(cpu_vec_isa, "valid_vec_isa_list", return_value=units):
+        yield
+
+
+@contextlib.contextmanager
+def _plain_indices() -> Iterator[None]:
+    """sympy would simplify the index of every load and store, a fifth of the time: a sum is as simple as it gets."""
+    from torch._inductor import sizevars
+    from torch.utils._sympy.functions import FloorDiv, ModularIndexing
+
+    simplify = sizevars.simplify_index_in_vec_range
+
+    def simplified(index: sympy.Expr, variable: sympy.Expr, length: int) -> sympy.Expr:
+        return simplify(index, variable, length) if index.has(FloorDiv, ModularIndexing) else index
+
+    with mock.patch.object(sizevars, "simplify_index_in_vec_range", simplified):
         yield
 
 

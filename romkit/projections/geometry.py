@@ -87,8 +87,8 @@ class Retraction(abc.ABC):
         """The point reached from x along u; it agrees with x + u to first order."""
 
     @abc.abstractmethod
-    def retract_and_transport(self, x: Tensor, u: Tensor, v: Tensor, metric: Metric) -> tuple[Tensor, Tensor]:
-        """The point y reached from x along u, and v carried from the tangent space at x to the one at y."""
+    def retract_and_carry(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """The point y reached from x along u, and v carried along: its projection at y is the transport of v."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,8 @@ class Fractional(Retraction):
     def retract(self, x: Tensor, u: Tensor) -> Tensor:
         return restore(x + u)
 
-    def retract_and_transport(self, x: Tensor, u: Tensor, v: Tensor, metric: Metric) -> tuple[Tensor, Tensor]:
-        y = restore(x + u)
-        return y, metric.project(y, v)
+    def retract_and_carry(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        return restore(x + u), v
 
 
 def sylvester(grams: Tensor, c: Tensor) -> Tensor:
@@ -113,12 +112,15 @@ def sylvester(grams: Tensor, c: Tensor) -> Tensor:
     (Smith 1968, "Matrix equation XA + BX = C"). The shift 1 is the best one here: Ψᵀ Φ = I puts the eigenvalues of
     Φᵀ Φ and Ψᵀ Ψ between 1/M and M for the M = max(‖Φ‖², ‖Ψ‖²). Unlike with eigenvectors, no seed can fail another.
     """
-    inverse = torch.linalg.inv_ex(grams.reshape(-1, *grams.shape[-3:]).movedim(1, 0) + _eye(grams)).inverse
+    shifted = torch.cat([half.reshape(-1, *c.shape[-2:]) for half in grams.unbind(-3)]) + _eye(grams)
+    inverse = torch.linalg.inv_ex(shifted).inverse  # of all A, then of all B
+    left, right = inverse.chunk(2)
+    solution = 2 * (left @ c.reshape(left.shape) @ right)
     factors = _eye(grams) - 2 * inverse
-    solution = 2 * (inverse[0] @ c.reshape(inverse[0].shape) @ inverse[1])
     for _ in range(DOUBLINGS):
-        solution = torch.baddbmm(solution, factors[0] @ solution, factors[1])
-        factors = factors @ factors
+        left, right = factors.chunk(2)
+        solution = torch.baddbmm(solution, torch.bmm(left, solution), right)
+        factors = torch.bmm(factors, factors)
     return solution.reshape(c.shape)
 
 

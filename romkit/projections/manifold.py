@@ -78,9 +78,9 @@ class BiorthogonalManifold(Manifold):
         return self.proju(y, v)
 
     def retr_transp(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """The point y reached from x along u, and v carried to y by the retraction's transport."""
-        y, w = self.retraction.retract_and_transport(*map(_halves, (x, u, v)), self.metric)
-        return _joined(y), _joined(w)
+        """The point y reached from x along u, and v taken to y by the retraction's transport."""
+        y, w = self.retraction.retract_and_carry(*map(_halves, (x, u, v)))
+        return _joined(y), _joined(self.metric.project(y, w))
 
     def transp_follow_retr(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
         """The second result of `retr_transp`."""

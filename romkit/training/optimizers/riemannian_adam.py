@@ -16,8 +16,10 @@ class RiemannianAdam(Optimizer):
 
     Each pair is one point x with gradient ξ in the metric, first moment m, a tangent vector that moves along, and
     one second moment v:
-        m <- β₁ m + (1 - β₁) ξ,    v <- β₂ v + (1 - β₂) ⟨ξ, ξ⟩,    u = -lr (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + ε),
+        m <- β₁ P m + (1 - β₁) ξ,    v <- β₂ v + (1 - β₂) ⟨ξ, ξ⟩,    u = -lr (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + ε),
         x <- retraction of u at x,    m <- m carried along.
+    The projection P onto the tangent space ends the transport of the step before. It is made where ξ is projected too,
+    for what it needs of x is then computed once.
     The length of a step is thus at most about lr per pair, whatever its size, so lr can be tens of times that of
     Adam. All other parameters follow Adam, entry by entry. The steps are those of geoopt's RiemannianAdam on
     `romkit.projections.manifold.BiorthogonalManifold`.
@@ -51,17 +53,16 @@ class RiemannianAdam(Optimizer):
         gradient = clipped(gradient, self.clip) + self.weight_decay * state.theta
         points, plain = flat.split(state.theta)
         slopes, rest = flat.split(gradient)
+        momenta, plain_momentum = flat.split(state.moments[0])
         slopes = [self.metric.gradient(x, g) for x, g in zip(points, slopes, strict=True)]
         squares = [_fill(self.metric.inner(x, g, g), x) for x, g in zip(points, slopes, strict=True)]
-        first = state.moments[0].lerp(flat.join(slopes, rest), 1 - self.beta1)
+        momenta = [self.metric.project(x, m) for x, m in zip(points, momenta, strict=True)]
+        first = flat.join(momenta, plain_momentum).lerp(flat.join(slopes, rest), 1 - self.beta1)
         second = state.moments[1].lerp(flat.join(squares, rest.square()), 1 - self.beta2)
         scale = (second / (1 - self.beta2**state.count)).sqrt() + self.epsilon
         steps, plain_step = flat.split(-lr * (first / (1 - self.beta1**state.count)) / scale)
         momenta, plain_momentum = flat.split(first)
-        moved = [
-            self.retraction.retract_and_transport(x, u, m, self.metric)
-            for x, u, m in zip(points, steps, momenta, strict=True)
-        ]
+        moved = [self.retraction.retract_and_carry(x, u, m) for x, u, m in zip(points, steps, momenta, strict=True)]
         theta = flat.join([x for x, _ in moved], plain + plain_step)
         return theta, (flat.join([m for _, m in moved], plain_momentum), second)
 

@@ -73,6 +73,23 @@ def test_a_torch_that_is_another_inside_compiles_too(monkeypatch):
     assert step.compiled
 
 
+def test_what_a_step_computes_twice_is_compiled_once(monkeypatch):
+    graphs = []
+
+    def keep(graph, inputs, **options):
+        graphs.append(graph)
+        return lambda leaves: graph(*leaves)
+
+    def step(x, *right):
+        return tuple(torch.linalg.solve_ex(x @ x.mT + 1, b).result for b in right)
+
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx_inner", keep)
+    arguments = torch.eye(3), torch.ones(3, 1), torch.arange(3.0)[:, None]
+    for one, other in zip(Traced(step)(*arguments), step(*arguments), strict=True):
+        assert torch.allclose(one, other)
+    assert sum("mm" in str(node.target) for node in graphs[0].graph.nodes) == 1
+
+
 def test_operations_that_write_are_compiled_in_order():
     constant = torch.arange(3.0)
 
