@@ -99,7 +99,10 @@ def along(f: Field, times: Tensor, *states: Tensor) -> Tensor:
     It has to know one time only, so the first, a middle and the last one are asked for alone and compared; where that
     fails, all are asked for alone.
     """
-    each = lambda k: f(times[k], *(x[..., k, :] for x in states))  # noqa: E731
+
+    def each(k: int) -> Tensor:
+        return f(times[k], *(x[..., k, :] for x in states))
+
     try:
         found = f(times.unsqueeze(-1), *states)
         if found.shape == states[0].shape and all(_alike(found[..., k, :], each(k)) for k in (0, len(times) // 2, -1)):
