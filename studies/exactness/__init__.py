@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from studies.runner import Executor, Sweep, Task
 
 PRESETS = (
-    "smoke", "equal", "half", "double", "paper", "bent", "long", "adam", "cost", "robustness", "floor", "guarantees",
-    "rollouts", "dynamics",
+    "smoke", "equal", "half", "double", "paper", "bent", "long", "adam", "time", "cost", "robustness", "floor",
+    "guarantees", "rollouts", "dynamics",
 )  # fmt: skip
 
 

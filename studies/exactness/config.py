@@ -104,6 +104,12 @@ def _trained(system: str, method: str, *settings: Settings) -> Settings:
 REFINED: Settings = (("preset", "dynamics"), *STEADY, ("rollouts.every", 1))
 BY_ADAM: Settings = (("optimizer", "adam"),)
 
+SAME_TIME: dict[str, dict[str, Settings]] = {
+    "lorenz96": {"film-ae": (("epochs", 256),), "ncae": (("epochs", 232),)},
+    "pendulum": {"film-ae": (("epochs", 750),), "ncae": (("epochs", 479),)},
+}
+"""Epochs that take the time which those of the flow in `SNAPSHOTS` take, by the preset `cost`."""
+
 OTHERS: dict[str, list[tuple[str, tuple[int, ...], dict[str, Settings]]]] = {
     "paper": [
         ("lorenz96", FRESHER, dict.fromkeys(FOLLOWERS, (*STEADY, *SOAP))),
@@ -115,7 +121,11 @@ OTHERS: dict[str, list[tuple[str, tuple[int, ...], dict[str, Settings]]]] = {
         (system, SEEDS[system], {m: (*_trained(system, m, SIZES["equal"][system][m]), *BY_ADAM) for m in FOLLOWERS})
         for system in TITLES
     ],
-    "dynamics": [("lorenz96", FRESHER, {"flow": REFINED, "film-ae": REFINED})],
+    "time": [
+        (system, SEEDS[system], {m: _trained(system, m, SIZES["equal"][system][m], epochs) for m, epochs in of.items()})
+        for system, of in SAME_TIME.items()
+    ],
+    "dynamics": [("lorenz96", FRESHER, {"flow": REFINED, "film-ae": (*REFINED, *SLENDER)})],
 }
 """Races of other sizes, lengths of training or optimizers than those of `SIZES`: systems, seeds, settings."""
 

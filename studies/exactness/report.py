@@ -20,8 +20,8 @@ from studies.runner.archive import read
 RESTS = ("position_rest", "velocity_rest", "position_outside", "velocity_outside")
 RACES = {preset: f"size {preset}" for preset in ("smoke", "equal", "half", "double")}
 RACES |= {"paper": "FiLM+AE's sizes of the paper", "bent": "encoders that are networks"}
-RACES |= {"long": "size equal, 400 epochs", "adam": "size equal, by Adam"}
-EQUAL = ("equal", "long")
+RACES |= {"long": "size equal, 400 epochs", "adam": "size equal, by Adam", "time": "size equal, as long as the flow's"}
+EQUAL = ("equal", "long", "time")
 """Races at size equal, by the length of training."""
 BELOW = 0.012
 """So far below the change of wave number, in F, waves still decay in the data: these are on no surface."""
