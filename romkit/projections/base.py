@@ -25,7 +25,7 @@ Context = Annotated[Tensor, Axes("normalization.signature.context_names", like="
 Rows = Annotated[Tensor, Axes(None, "normalization.size", only=True)]
 
 
-class Projection(Hooks, nn.Module, Described):
+class Projection(Hooks, Described, nn.Module):
     """A family of projection operators indexed by a context: `projection(F=3.15)` is the operator at F = 3.15.
 
     A subclass implements `at`, sets `latent_dim`, and gives in `config` the arguments that rebuild it.

@@ -8,6 +8,13 @@ from romkit.display import Display, first_line, pairs, with_unit
 class Described(Display):
     """The facts of a projection: method, what it was made for, sizes, and how it was trained, seed by seed."""
 
+    def __repr__(self) -> str:
+        signature, seeds = self.normalization.signature, self.seeds or 1
+        behind = "" if self.basis is None else f" behind {self.basis!r}"
+        sizes = f"{self.latent_dim} latent of {len(signature.state_names)} components{behind}"
+        made = [f"context {', '.join(signature.context_names) or 'none'}", pairs(self.config)]
+        return f"{type(self).__name__}({'; '.join([sizes, *filter(None, made)])}{f'; {seeds} seeds' * (seeds > 1)})"
+
     def facts(self) -> dict[str, str]:
         """Those that all seeds share, and where there is one alone, its training."""
         signature = self.normalization.signature

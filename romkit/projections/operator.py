@@ -69,6 +69,14 @@ class Operator:
         self.state_size = len(normalization.signature.state_names)
         self.latent_dim = latent_dim
 
+    def __repr__(self) -> str:
+        names, number = self._normalization.signature.context_names, self.context.shape[:-1].numel()
+        at = f"; {number} contexts of {', '.join(names)}" if names else ""
+        if names and number == 1:
+            one = zip(names, self.context.flatten().tolist(), strict=True)
+            at = f"; {', '.join(f'{name}={value:.6g}' for name, value in one)}"
+        return f"Operator({self.latent_dim} latent of {self.state_size} components{at})"
+
     @hook
     def encode(self, x: Given) -> Tensor:
         """z = ρ(x): (..., n) -> (..., m). Of a dataset or DataArray: a DataArray along `latent_component`."""

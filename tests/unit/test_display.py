@@ -58,3 +58,11 @@ def test_text_of_files_is_no_markup(stack):
     projection = romkit.projections.unstack(stack)[0]
     projection.report["data"] = {"system": "<script>alert(1)</script>"}
     assert "<script>" not in projection._repr_html_()
+
+
+def test_projections_and_operators_print_in_a_line():
+    ncae = romkit.load("ncae-lorenz96")
+    assert repr(ncae).startswith("NcAE(2 latent of 36 components; context F; layers=[2, 18, 36]")
+    assert repr(romkit.projections.stack([ncae, ncae])).endswith("; 2 seeds)")
+    assert repr(ncae(F=3.15)) == "Operator(2 latent of 36 components; F=3.15)"
+    assert repr(ncae(F=[3.15, 3.16])) == "Operator(2 latent of 36 components; 2 contexts of F)"
