@@ -99,17 +99,15 @@ def along(f: Field, times: Tensor, *states: Tensor) -> Tensor:
     It has to know one time only, so the first, a middle and the last one are asked for alone and compared; where that
     fails, all are asked for alone.
     """
-
-    def each(k: int) -> Tensor:
-        return f(times[k], *(x[..., k, :] for x in states))
-
+    some = [0, len(times) // 2, len(times) - 1]
     try:
         found = f(times.unsqueeze(-1), *states)
-        if found.shape == states[0].shape and all(_alike(found[..., k, :], each(k)) for k in (0, len(times) // 2, -1)):
+        alone = at_each_time(f, times[some], *(x[..., some, :] for x in states))
+        if found.shape == states[0].shape and all(map(_alike, found[..., some, :].unbind(-2), alone.unbind(-2))):
             return found
     except Exception:  # whatever it says of several times: what it says of one it says again below
         pass
-    return torch.stack([each(k) for k in range(len(times))], dim=-2)
+    return at_each_time(f, times, *states)
 
 
 def _alike(a: Tensor, b: Tensor) -> bool:
@@ -118,6 +116,6 @@ def _alike(a: Tensor, b: Tensor) -> bool:
     return torch.allclose(a, b, rtol=0, atol=1e-4 * size, equal_nan=True)
 
 
-def at_each_time(f: Field, times: Tensor, states: Tensor) -> Tensor:
-    """The field at states (..., T, n), where each time has a context of its own."""
-    return torch.stack([f(t, x) for t, x in zip(times, states.unbind(-2), strict=True)], dim=-2)
+def at_each_time(f: Field, times: Tensor, *states: Tensor) -> Tensor:
+    """The field at states (..., T, n), asked time by time: each may have a context of its own."""
+    return torch.stack([f(*now) for now in zip(times, *(x.unbind(-2) for x in states), strict=True)], dim=-2)

@@ -31,8 +31,8 @@ CACHE_ROWS = 10_000
 LONG_RUN = 10_000_000
 """Rows (steps x seeds x batch size) from which compiling the step pays for the ten seconds that it takes with Adam.
 
-By benchmarks/training/RESULTS.md a row takes an NcAE 4 us less on Lorenz96 and 9 us less on the pendulum, so ten
-seconds are back after one to three million rows; with slower compilers, too, this many are sure to pay. The number
+By benchmarks/training/RESULTS.md a row takes an NcAE 3 us less on Lorenz96 and 4 us less on the pendulum, so ten
+seconds are back after two to four million rows; with slower compilers, too, this many are sure to pay. The number
 decides alone, never a clock: compiled and eager training differ by rounding, and a seed must mean the same everywhere.
 """
 

@@ -40,7 +40,7 @@ class Waves(Task):
         for name, of in (("position", test.state), ("velocity", test.velocity)):
             spectra = np.fft.fft(of.values, axis=-1) / of.shape[-1]
             found[f"{name}_rest"] = ("context", _outside(spectra, bases))
-            found[f"{name}_outside"] = ("context", _outside(spectra, [g // 2 or g for g in bases]))
+            found[f"{name}_outside"] = ("context", _outside(spectra, [g if g % 2 else g // 2 for g in bases]))
         found["pace"] = ("context", [_pace(float(F), int(k)) for F, k in zip(test.F, test.wave_number, strict=True)])
         return xr.Dataset(found, {"F": ("context", test.F.values)}).assign_attrs(kind="waves")
 

@@ -24,7 +24,7 @@ RACES |= {"long": "size equal, 400 epochs", "adam": "size equal, by Adam", "time
 EQUAL = ("equal", "long", "time")
 """Races at size equal, by the length of training."""
 BELOW = 0.012
-"""So far below the change of wave number, in F, waves still decay in the data: these are on no surface."""
+"""So far below the change of wave number, in F, other waves are strong in the data."""
 HEAD = (
     "method",
     "parameters",
