@@ -9,26 +9,23 @@ In four lines::
 """
 
 import importlib
-import importlib.util
 import os
 import sys
+import warnings
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from romkit import bases, data, integrators, metrics, presets, projections, solvers, systems, training
+    from romkit import bases, data, integrators, metrics, projections, solvers, systems, training
     from romkit.bases import basis
     from romkit.certificates import certify
-    from romkit.compare import compare
-    from romkit.ensemble import Ensemble, bootstrap
-    from romkit.fit import fit
-    from romkit.follow import follow
-    from romkit.forecast import forecast
-    from romkit.reduced_mesh import reduced_mesh
-    from romkit.rollout import rollout
-    from romkit.saving import load, save
-    from romkit.score import score
-    from romkit.simulate import simulate
+    from romkit.integrators import reduced_mesh
+    from romkit.verbs import presets
+    from romkit.verbs.compare import compare
+    from romkit.verbs.ensemble import Ensemble, bootstrap
+    from romkit.verbs.fit import fit
+    from romkit.verbs.runs import follow, forecast, rollout, score, simulate
+    from romkit.verbs.storage import load, save
 
 __all__ = [
     "Ensemble",
@@ -56,36 +53,78 @@ __all__ = [
     "training",
 ]
 
-VERBS = ("compare", "fit", "follow", "forecast", "reduced_mesh", "rollout", "score", "simulate")
-"""Each is a function in a file of its name."""
+VERBS = {
+    "Ensemble": "verbs.ensemble",
+    "basis": "bases",
+    "bootstrap": "verbs.ensemble",
+    "certify": "certificates",
+    "compare": "verbs.compare",
+    "fit": "verbs.fit",
+    "follow": "verbs.runs",
+    "forecast": "verbs.runs",
+    "load": "verbs.storage",
+    "reduced_mesh": "integrators",
+    "rollout": "verbs.runs",
+    "save": "verbs.storage",
+    "score": "verbs.runs",
+    "simulate": "verbs.runs",
+}
+"""Module of each function of the face."""
 
-ELSEWHERE = {"basis": "bases", "certify": "certificates", "load": "saving", "save": "saving"}
-ELSEWHERE |= {"Ensemble": "ensemble", "bootstrap": "ensemble"}
-"""Functions in other files."""
+SHORT_NAMES = {
+    "broadcast": "core.tensors",
+    "ensemble": "verbs.ensemble",
+    "errors": "core.errors",
+    "presets": "verbs.presets",
+    "problem": "systems.problem",
+    "types": "core.types",
+}
+"""Public short names of modules: `from romkit.errors import InputError`."""
 
-# Without this, MKL's matrix products depend on where a matrix lies in memory, and a seed on its place in a stack.
-# MKL reads it at its first product in a process; a setting of the user's stays.
+OLD_NAMES = {"integrators.neural_ode": "integrators", "integrators.sindy": "integrators"}
+"""Former names of modules, which warn; to be removed in 0.2."""
+
+# Without this setting, MKL's matrix products depend on where a matrix lies in memory, and a seed on its place in a
+# stack. MKL reads the setting at its first product in a process; one that the user made stays.
 os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
 
 class _Package(ModuleType):
-    """Loads what is asked for when it is asked for, since torch takes seconds; `romkit.fit` is the function."""
+    """Loads rooms and functions at their first use, since torch takes seconds."""
 
     def __getattr__(self, name: str) -> object:
-        if name in ELSEWHERE:
-            return getattr(importlib.import_module(f"romkit.{ELSEWHERE[name]}"), name)
-        if importlib.util.find_spec(f"romkit.{name}") is None or name.startswith("_"):
+        if name in VERBS:
+            return getattr(importlib.import_module(f"romkit.{VERBS[name]}"), name)
+        if name.startswith("_"):
             raise AttributeError(f"module 'romkit' has no attribute {name!r}")
-        importlib.import_module(f"romkit.{name}")
-        return self.__dict__[name]
-
-    def __setattr__(self, name: str, value: object) -> None:
-        """The import system puts a file that it has loaded here, and so hides the function of that name."""
-        a_file = name in VERBS and isinstance(value, ModuleType)
-        super().__setattr__(name, getattr(value, name) if a_file else value)
+        try:
+            return importlib.import_module(f"romkit.{SHORT_NAMES.get(name, name)}")
+        except ModuleNotFoundError as error:
+            if error.name != f"romkit.{name}":
+                raise
+            raise AttributeError(f"module 'romkit' has no attribute {name!r}") from None
 
     def __dir__(self) -> list[str]:
         return sorted([*__all__, *(name for name in super().__dir__() if name.startswith("_"))])
 
 
+class _Alias(ModuleType):
+    """A module under another name."""
+
+    def __init__(self, name: str, home: str, old: bool):
+        super().__init__(f"romkit.{name}", f"See `romkit.{home}`.")
+        self._home, self._old = f"romkit.{home}", old
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if self._old:
+            message = f"{self.__name__} is the old name of {self._home}"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return getattr(importlib.import_module(self._home), name)
+
+
 sys.modules[__name__].__class__ = _Package
+for _names in (SHORT_NAMES, OLD_NAMES):
+    for _name, _home in _names.items():
+        sys.modules[f"romkit.{_name}"] = _Alias(_name, _home, _names is OLD_NAMES)

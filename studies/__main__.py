@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from romkit import checks
 from romkit.cli.app import OneLineErrors
 from romkit.cli.describe import table
-from romkit.files import make_folder
+from romkit.core import checks
+from romkit.core.files import make_folder
 from studies import discover
 from studies.runner import EXECUTORS, Sweep
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch
 
-from romkit import provenance
-from romkit.files import atomic
+from romkit.core import runtime
+from romkit.core.files import atomic
 
 Numbers = dict[str, object]
 
@@ -37,6 +37,6 @@ def complete(
             continue
         found = piece()
         print(name, found, flush=True)
-        record = {"device": provenance.device_name("cpu"), "versions": provenance.versions(*packages)}
+        record = {"device": runtime.device_name("cpu"), "versions": runtime.versions(*packages)}
         with atomic(file) as temporary:
             temporary.write_text(json.dumps(stored(file) | {name: found | (more or {}) | record}, indent=1))

@@ -4,10 +4,10 @@ import inspect
 from collections.abc import Mapping
 
 import romkit
-from romkit.presets import PRESETS, sized
 from romkit.projections import METHODS, Signature
 from romkit.systems import System
 from romkit.training.recipe import SETTINGS
+from romkit.verbs.presets import PRESETS, sized
 
 
 def resolved(method: str, system: System, settings: Mapping[str, object]) -> dict[str, object]:

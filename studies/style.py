@@ -8,7 +8,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from romkit.files import atomic
+from romkit.core.files import atomic
 
 COLOURS = {
     "ncae": "#D55E00",

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from benchmarks.optimizers.method import Method, begin, choose, dot, value_and_gradient
-from romkit.training.flat import FlatParameters
-from romkit.training.optimizers.base import Loss, State, Step
+from romkit.training.batches import FlatParameters
+from romkit.training.optimizers import Loss, State, Step
 
 
 class Point(NamedTuple):

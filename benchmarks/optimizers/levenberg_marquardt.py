@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from benchmarks.optimizers.method import Method, begin, choose, dot, value_and_gradient
 from romkit.projections import Projection
-from romkit.training.flat import FlatParameters
-from romkit.training.optimizers.base import Loss, State, Step
+from romkit.training.batches import FlatParameters
+from romkit.training.optimizers import Loss, State, Step
 
 SMALLEST, LARGEST = 1e-6, 1e6
 """Bounds of the damping."""

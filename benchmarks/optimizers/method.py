@@ -5,8 +5,8 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from romkit.training.flat import FlatParameters
-from romkit.training.optimizers.base import Loss, State, Step
+from romkit.training.batches import FlatParameters
+from romkit.training.optimizers import Loss, State, Step
 
 
 class Method(Protocol):

@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from romkit.training.flat import FlatParameters
-from romkit.training.optimizers import Adam, Optimizer, State
-from romkit.training.optimizers.base import clipped
+from romkit.training.batches import FlatParameters
+from romkit.training.optimizers import Adam, Optimizer, State, clipped
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of the odd quintic a x + b x³ + c x⁵, whose iterates bring singular values near one fastest (Jordan et al. 2024)."""

@@ -10,13 +10,12 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.metrics import reconstruction_rmse
-from romkit.presets import PRESETS, sized
 from romkit.projections import NcAE, Normalization, Projection, stack
 from romkit.systems import SYSTEMS
-from romkit.training.flat import FlatParameters
+from romkit.training.batches import Batch, FlatParameters
 from romkit.training.loss import Objective
-from romkit.training.pipeline import Batch
 from romkit.training.recipe import Recipe
+from romkit.verbs.presets import PRESETS, sized
 from studies.accuracy.run import conditioning, covered
 
 DATA_SEEDS = {"lorenz96": 15, "pendulum": 0}

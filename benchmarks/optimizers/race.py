@@ -11,9 +11,8 @@ from torch import Tensor
 
 from benchmarks.optimizers.method import Method
 from benchmarks.optimizers.problem import Problem
-from romkit.training.flat import FlatParameters
+from romkit.training.batches import Batch, FlatParameters, batches, batches_per_epoch
 from romkit.training.optimizers import State
-from romkit.training.pipeline import Batch, batches, batches_per_epoch
 from romkit.training.schedules import Cosine, Plateaus, Schedule
 
 COSINE = Cosine()

@@ -8,7 +8,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from benchmarks.optimizers.contestants import CONTESTANTS, QUICK
-from romkit.files import atomic
+from romkit.core.files import atomic
 
 FOLDER = Path(__file__).parent
 HEAD = """| contestant | rate | steps | ms | training loss | position / velocity RMSE | condition | diverged \

@@ -14,10 +14,10 @@ from benchmarks.optimizers import report
 from benchmarks.optimizers.contestants import CONTESTANTS, QUICK
 from benchmarks.optimizers.problem import PAPER, Problem, make_problem
 from benchmarks.optimizers.race import Contestant, Race, paces
-from romkit import provenance
+from romkit.core import runtime
+from romkit.core.errors import FileError
+from romkit.core.files import atomic
 from romkit.engine.threads import one_thread
-from romkit.errors import FileError
-from romkit.files import atomic
 
 RESULTS = Path(__file__).parent / "results.json"
 MARGIN = 1.1
@@ -134,7 +134,7 @@ def _opened(config: Config, results: Path) -> dict[str, object]:
     """What results.json holds so far, or a fresh page."""
     sizes = json.loads(json.dumps({k: v for k, v in dataclasses.asdict(config).items() if k != "contestants"}))
     if not results.exists():
-        device, versions = provenance.device_name("cpu"), provenance.versions()
+        device, versions = runtime.device_name("cpu"), runtime.versions()
         about = {"config": sizes, "paper": PAPER, "device": device, "versions": versions}
         return {**about, "quick_s": {}, "systems": {}}
     found = json.loads(results.read_text())

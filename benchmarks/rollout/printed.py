@@ -7,11 +7,11 @@ from torch import Tensor
 
 import romkit
 from benchmarks.measuring import median_seconds
+from romkit.core.types import Field
 from romkit.integrators import Galerkin
-from romkit.problem import ConstantPath
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96
-from romkit.types import Field
+from romkit.systems.problem import ConstantPath
 
 F = 3.15
 

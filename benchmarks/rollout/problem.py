@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 import romkit
+from romkit.core.types import Field
 from romkit.integrators import Galerkin
-from romkit.problem import ConstantPath
 from romkit.projections import NcAE, Normalization, Projection
 from romkit.projections.operator import Operator
 from romkit.systems import Lorenz96
-from romkit.types import Field
+from romkit.systems.problem import ConstantPath
 
 DT = 0.01
 STEPS = 100

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from benchmarks.rollout.with_torch import ROMKIT
-from romkit.files import atomic
+from romkit.core.files import atomic
 
 FOLDER = Path(__file__).parent
 HEAD = """| contestant | µs per step, trajectory | range | times romkit's | s, 10 000 steps | steps timed | start, s |

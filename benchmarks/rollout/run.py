@@ -24,10 +24,10 @@ from benchmarks.rollout.printed import measure_printed
 from benchmarks.rollout.problem import STEPS, Problem, make_problem
 from benchmarks.rollout.size import measure_size
 from benchmarks.rollout.with_torch import ROMKIT, Solve
-from romkit import provenance
+from romkit.core import runtime
+from romkit.core.files import atomic
 from romkit.engine.compiled.build import _library
 from romkit.engine.threads import one_thread
-from romkit.files import atomic
 
 FOLDER = Path(__file__).parent
 
@@ -114,9 +114,9 @@ def measure(config: Config, device: str) -> dict[str, object]:
         "cases": cases,
         "sizes": [measure_size(*size, config.repeats) for size in sizes],
         "printed": measure_printed(config.printed, config.repeats) if device == "cpu" else None,
-        "device": provenance.device_name(device),
+        "device": runtime.device_name(device),
         "clock": clock_of(device),
-        "versions": provenance.versions("torchode", "jax", "diffrax"),
+        "versions": runtime.versions("torchode", "jax", "diffrax"),
         "xla_flags": list(XLA_FLAGS),
     }
 

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from benchmarks.rollout.problem import DT, STEPS, Problem, untrained_problem
-from romkit.errors import InputError
+from romkit.core.errors import InputError
+from romkit.core.types import Field
 from romkit.integrators import Galerkin
-from romkit.problem import ConstantPath, FirstOrder
 from romkit.solvers import RK4
-from romkit.types import Field
+from romkit.systems.problem import ConstantPath, FirstOrder
 
 
 def measure_size(n: int, contexts: int, intervals: int, repeats: int) -> dict[str, object]:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from benchmarks.sindy.contestants import ROMKIT
-from romkit.files import atomic
+from romkit.core.files import atomic
 
 FOLDER = Path(__file__).parent
 HEAD = """| contestant | CPU time, ms | median | wall time, ms | times romkit's |

@@ -10,9 +10,9 @@ from benchmarks.measuring import keep_to_one_core, timed
 from benchmarks.sindy import report
 from benchmarks.sindy.contestants import check, make_contestants
 from benchmarks.sindy.problem import make_problem
-from romkit import provenance
+from romkit.core import runtime
+from romkit.core.files import atomic
 from romkit.engine.threads import one_thread
-from romkit.files import atomic
 
 RESULTS = Path(__file__).parent / "results.json"
 
@@ -37,8 +37,8 @@ def main(config: Config, results: Path = RESULTS) -> None:
     found = {
         "config": dataclasses.asdict(config),
         "cases": cases,
-        "device": provenance.device_name("cpu"),
-        "versions": provenance.versions(),
+        "device": runtime.device_name("cpu"),
+        "versions": runtime.versions(),
     }
     with atomic(results) as temporary:
         temporary.write_text(json.dumps(found, indent=1) + "\n")

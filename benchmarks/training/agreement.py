@@ -9,8 +9,7 @@ from benchmarks.training.plain import PlainNcAE
 from benchmarks.training.problem import Problem, generic_point
 from romkit.projections import unstack
 from romkit.projections.geometry import EuclideanMetric
-from romkit.training.flat import FlatParameters
-from romkit.training.pipeline import Batch
+from romkit.training.batches import Batch, FlatParameters
 
 TOLERANCE = 1e-4
 """Largest difference, relative to the largest entry: float32 with some hundred additions per entry."""

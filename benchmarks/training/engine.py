@@ -5,9 +5,9 @@ import torch
 from benchmarks.training.contestant import Contestant
 from benchmarks.training.problem import Problem
 from romkit.engine.fast_path import accelerate
-from romkit.presets import PRESETS
 from romkit.training.optimizers import OPTIMIZERS
 from romkit.training.schedules import SCHEDULES, Plateaus
+from romkit.verbs.presets import PRESETS
 
 
 class Engine(Contestant):

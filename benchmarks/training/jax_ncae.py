@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from romkit.projections.hypernetwork import SLOPE_RANGE
+from romkit.projections.layers import SLOPE_RANGE
 
 
 class Layout(NamedTuple):
@@ -90,7 +90,7 @@ def _weights(phi: Array, psi: Array) -> tuple[Array, Array]:
 
 
 def _hyperbolas(drive: Array) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """(gain, offset, bend, shift, floor) of σ₋ and σ₊, as `romkit.projections.activations.inverse_pair`."""
+    """(gain, offset, bend, shift, floor) of σ₋ and σ₊, as `romkit.projections.layers.inverse_pair`."""
     low, high = SLOPE_RANGE
     alpha = low + (high - low) * jax.nn.sigmoid(drive)
     s, c, floor = jnp.sin(alpha), jnp.cos(alpha), 2 * jnp.cos(2 * alpha)

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from benchmarks.training.contestant import Contestant
 from benchmarks.training.problem import Problem
-from romkit.presets import PRESETS
 from romkit.projections import NcAE
-from romkit.projections.layer_pairs import layer_pairs
+from romkit.projections.layers import layer_pairs
 from romkit.projections.manifold import BiorthogonalManifold
+from romkit.verbs.presets import PRESETS
 
 
 class PlainNcAE(nn.Module):

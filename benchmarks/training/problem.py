@@ -6,15 +6,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.presets import PRESETS, sized
 from romkit.projections import NcAE, Normalization, stack
 from romkit.projections.geometry import restore
 from romkit.systems import SYSTEMS
 from romkit.training import Penalty, Reconstruction
-from romkit.training.flat import FlatParameters
+from romkit.training.batches import Batch, FlatParameters, batches
 from romkit.training.loss import Objective
-from romkit.training.pipeline import Batch, batches
 from romkit.training.recipe import Recipe
+from romkit.verbs.presets import PRESETS, sized
 
 SYSTEM_SETTINGS = {"lorenz96": {"transient": 5.0}, "pendulum": {}}
 """Speed does not depend on the length of the transient, so it is cut short."""

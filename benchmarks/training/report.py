@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from romkit.files import atomic
+from romkit.core.files import atomic
 
 FOLDER = Path(__file__).parent
 WAYS = ("eager", "compiled", "captured", "compiled and captured")

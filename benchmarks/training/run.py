@@ -14,9 +14,9 @@ from benchmarks.training.engine import Engine
 from benchmarks.training.floor import floor
 from benchmarks.training.plain import Plain
 from benchmarks.training.problem import Problem, make_problem
-from romkit import provenance
+from romkit.core import runtime
+from romkit.core.files import atomic
 from romkit.engine.threads import one_thread
-from romkit.files import atomic
 
 RESULTS = Path(__file__).parent / "results.json"
 
@@ -55,8 +55,8 @@ def main(config: Config, results: Path = RESULTS) -> None:
     found = {
         "config": dataclasses.asdict(config),
         "systems": systems,
-        "device": provenance.device_name("cpu"),
-        "versions": provenance.versions("jax"),
+        "device": runtime.device_name("cpu"),
+        "versions": runtime.versions("jax"),
         "xla_flags": list(XLA_FLAGS),
     }
     with atomic(results) as temporary:

@@ -15,12 +15,11 @@ from pathlib import Path
 import torch
 
 from benchmarks.training.problem import make_problem
-from romkit import provenance
+from romkit.core import runtime
+from romkit.core.files import atomic
 from romkit.engine.fast_path import Captured, Traced
 from romkit.engine.threads import one_thread
-from romkit.files import atomic
-from romkit.training.optimizers import Adam
-from romkit.training.optimizers.base import Step
+from romkit.training.optimizers import Adam, Step
 
 RESULTS = Path(__file__).parent / "throughput.json"
 SEEDS = (10, 70, 700)
@@ -68,8 +67,8 @@ def measure(system: str, seeds: int, device: torch.device, steps: int) -> dict[s
         "seed_steps_per_second": {
             name: statistics.median(run(way) for _ in range(REPEATS)) for name, way in ways.items()
         },
-        "device": provenance.device_name(device),
-        "versions": provenance.versions(),
+        "device": runtime.device_name(device),
+        "versions": runtime.versions(),
     }
 
 

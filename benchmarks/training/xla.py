@@ -12,7 +12,7 @@ from benchmarks.training.contestant import Contestant
 from benchmarks.training.jax_ncae import Layout, losses
 from benchmarks.training.jax_riemannian import riemannian_adam
 from benchmarks.training.problem import Problem
-from romkit.training.flat import FlatParameters
+from romkit.training.batches import FlatParameters
 from romkit.training.schedules import SCHEDULES, Plateaus
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8

@@ -121,7 +121,7 @@ def unchecked(value: object) -> None:
 
 
 def _unchecked(function: object) -> None:
-    """What `romkit.boundary` wraps keeps its own annotations inside."""
+    """What `romkit.core.boundary` wraps keeps its own annotations inside."""
     if inspect.isfunction(function) and hasattr(function, "__wrapped__"):
         plain, signature = _plain(function), inspect.signature(function)
         each = [p.replace(annotation=plain.get(p.name, p.annotation)) for p in signature.parameters.values()]

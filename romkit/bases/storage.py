@@ -5,11 +5,9 @@ import os
 import torch
 from torch import Tensor
 
-from romkit.bases.base import Basis
-from romkit.bases.weights import Weight, weigher
-from romkit.errors import FileError, InputError
-from romkit.files import reason
-from romkit.sealed import Header, Tensors
+from romkit.bases.base import Basis, Weight, weigher
+from romkit.core.errors import FileError, InputError
+from romkit.core.files import Header, Tensors, reason
 
 OPTIONAL = ("singular_values", "energy")
 

@@ -10,13 +10,13 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import arrays
-from romkit.boundary import Limit, NotNegative, Numbers, checked
 from romkit.certificates.bounds import Jacobian, product, sampled
 from romkit.certificates.lipsdp import lipsdp
 from romkit.certificates.networks import network
 from romkit.certificates.trace import Links, Trace, links
-from romkit.errors import InputError
+from romkit.core import tensors
+from romkit.core.boundary import Limit, NotNegative, Numbers, checked
+from romkit.core.errors import InputError
 from romkit.projections import Projection
 
 MAPS = ("encoder", "decoder", "projection")
@@ -81,7 +81,7 @@ def certify(
         got, fix = f"{tuple(c.shape[:-1])} of them", "certify one after the other"
         raise InputError("context", expected="one context", got=got, fix=fix)
     mean = normalization.state_shift
-    center = mean if center is None else arrays.states("center", center, len(mean), 1)[0]
+    center = mean if center is None else tensors.states("center", center, len(mean), 1)[0]
     with torch.no_grad():
         found = _of_maps(model, (center, c), (radius, context_radius))
     columns = {name: ("map", [found[which][name] for which in MAPS]) for name in found["encoder"]}

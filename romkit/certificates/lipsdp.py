@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from romkit.certificates.trace import Block, Links
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 
 MARGIN = 1e-6
 """By this share a bound is enlarged: many times the rounding errors of computing it from the multipliers."""

@@ -8,13 +8,22 @@ from torch import Tensor, nn
 
 from romkit.certificates.ranges import Range, hyperbola, log_scale, modulated_slope, slope_of
 from romkit.certificates.trace import Argument, Signal, Trace
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.projections import AE, ContextAE, ContextCAE, FilmAE, Flow, Projection
-from romkit.projections.activations import ReLU, SiLU, inverse_pair
+from romkit.projections.autoencoders import FilmHead
 from romkit.projections.constrained import Constrained
 from romkit.projections.flow import Conditioner
-from romkit.projections.hypernetwork import Embedding, FixedBias, FixedSlope, Linear, ModulatedBias, ModulatedSlope
-from romkit.projections.unconstrained import FilmHead
+from romkit.projections.layers import (
+    Embedding,
+    FixedBias,
+    FixedSlope,
+    Linear,
+    ModulatedBias,
+    ModulatedSlope,
+    ReLU,
+    SiLU,
+    inverse_pair,
+)
 
 
 class Network(abc.ABC):

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.projections.activations import ReLU, SiLU, inverse_pair
-from romkit.projections.hypernetwork import SLOPE_RANGE
+from romkit.projections.layers import SLOPE_RANGE, ReLU, SiLU, inverse_pair
 
 
 class Range(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from romkit.errors import DataWarning, DivergenceWarning, ExtrapolationWarning, FitWarning, RomkitError
+from romkit.core.errors import DataWarning, DivergenceWarning, ExtrapolationWarning, FitWarning, RomkitError
 
 UsageError = typer.BadParameter.__base__
 """A missing argument, an unknown command or option: what typer itself finds wrong."""

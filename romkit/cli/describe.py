@@ -8,18 +8,18 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import xarray as xr
 
-from romkit import provenance
 from romkit.bases import Basis
+from romkit.core import runtime
+from romkit.core.display import first_line, text, with_unit
+from romkit.core.errors import InputError
 from romkit.data import DIMS
 from romkit.data.context import ROLE
-from romkit.display import first_line, text, with_unit
-from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, LAWS, LearnedField
-from romkit.presets import PRESETS
 from romkit.projections import METHODS, Projection, pretrained
-from romkit.projections.architectures import arguments
+from romkit.projections.catalog import arguments
 from romkit.systems import SYSTEMS, System
 from romkit.training import Recipe
+from romkit.verbs.presets import PRESETS
 
 
 def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:
@@ -37,7 +37,7 @@ def describe_everything() -> str:
         "systems": [(s.name, f"{s.state_size} components", _context(s)) for s in (kind() for kind in SYSTEMS.values())],
         **{title: [(name, first_line(each)) for name, each in listed.items()] for title, listed in tables.items()},
         "pretrained models": [(name,) for name in pretrained()],
-        "versions": list(provenance.versions().items()),
+        "versions": list(runtime.versions().items()),
     }
     return "\n\n".join(f"{title}\n{table(rows) if rows else '  none'}" for title, rows in sections.items())
 

@@ -6,7 +6,7 @@ import typer
 
 from romkit.cli.app import app
 from romkit.cli.options import load_a
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 
 
 @app.command()

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from romkit import checks
 from romkit.cli.app import app
 from romkit.cli.options import Data, Force, Settings, read_data, refuse_options, settings, short_name, target, written
+from romkit.core import checks
 
 
 @app.command()

@@ -8,7 +8,7 @@ import typer
 
 from romkit.cli.app import app
 from romkit.cli.options import ContextCommand, Force, context_values, load_a, read_data, target, written
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

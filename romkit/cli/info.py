@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from romkit import checks
 from romkit.cli.app import app
 from romkit.cli.options import is_in_file, system_named
-from romkit.files import there
+from romkit.core import checks
+from romkit.core.files import there
 
 
 @app.command()
@@ -37,8 +37,8 @@ def info(
     from romkit.data import open_dataset
     from romkit.integrators import DYNAMICS, LAWS
     from romkit.projections import METHODS, pretrained
-    from romkit.saving import load
     from romkit.systems import SYSTEMS
+    from romkit.verbs.storage import load
 
     if name is None:
         print(describe.describe_everything())

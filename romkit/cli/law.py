@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from romkit import checks
 from romkit.cli.app import app
 from romkit.cli.options import Data, Force, Settings, load_a, read_data, settings, short_name, target, written
+from romkit.core import checks
 
 LAW = "law.safetensors"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from romkit.errors import FileError
+from romkit.core.errors import FileError
 
 
 def rendered(report: Path) -> tuple[str, str]:

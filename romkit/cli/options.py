@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperCommand
 
-from romkit import checks
-from romkit.errors import FileError, InputError
-from romkit.files import existing, make_folder, reason, there
+from romkit.core import checks
+from romkit.core.errors import FileError, InputError
+from romkit.core.files import existing, make_folder, reason, there
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -104,7 +104,7 @@ def _system_in_file(path: str, name: str) -> "System":
     import sys
 
     from romkit.systems import SYSTEMS, System
-    from romkit.systems.records import recorded_name
+    from romkit.systems.base import recorded_name
 
     file = existing(path)
     own = f"romkit_system_{file.stem}"  # of its own, since the file may be called like a module of others
@@ -141,7 +141,7 @@ def load_a(kind: str, path: str) -> "Projection | LearnedField":
     """The "projection" or the "law" in a file, or a projection that ships."""
     from romkit.bases import Basis
     from romkit.projections import Projection
-    from romkit.saving import load
+    from romkit.verbs.storage import load
 
     model = load(path)
     found = "projection" if isinstance(model, Projection) else "basis" if isinstance(model, Basis) else "law"

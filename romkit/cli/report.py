@@ -51,10 +51,10 @@ def report(
     target = writable(out or Path(f"report-{name}.html"))
 
     from romkit.cli.page import page
+    from romkit.core.files import atomic
     from romkit.data import open_dataset
-    from romkit.files import atomic
     from romkit.projections import pretrained
-    from romkit.saving import load
+    from romkit.verbs.storage import load
 
     title = Path(source).stem
     if source in pretrained() or Path(source).suffix == ".safetensors":

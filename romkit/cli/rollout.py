@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from romkit import checks
 from romkit.cli.app import app
 from romkit.cli.options import (
     ContextCommand,
@@ -19,8 +18,9 @@ from romkit.cli.options import (
     target,
     written,
 )
-from romkit.errors import InputError
-from romkit.files import there
+from romkit.core import checks
+from romkit.core.errors import InputError
+from romkit.core.files import there
 
 if TYPE_CHECKING:
     import xarray as xr

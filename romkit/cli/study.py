@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from romkit.cli.app import app
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 
 
 @app.command(

@@ -1,6 +1,5 @@
 """Datasets: one xarray schema for every system, named contexts, tensors for training, files with checksums."""
 
-from romkit.data.arrays import from_arrays
 from romkit.data.context import (
     ContextParameter,
     Contexts,
@@ -8,18 +7,17 @@ from romkit.data.context import (
     context_matrix,
     context_names,
     context_ranges,
+    even_step,
     is_declared,
+    pieces,
 )
 from romkit.data.control import Control, control_matrix, control_names, control_of, given_control
-from romkit.data.describe import describe
+from romkit.data.describe import describe, from_arrays, summary
 from romkit.data.layout import Layout, fields, layout_of
-from romkit.data.sampling import even_step, pieces
 from romkit.data.schema import DIMS, check_dataset, check_states, complete, make_dataset
-from romkit.data.splitting import split
 from romkit.data.storage import open_dataset, save_dataset
-from romkit.data.tensors import Snapshots, snapshots, times_of, trajectories, whole_trajectories
+from romkit.data.trajectories import Snapshots, snapshots, split, times_of, trajectories, whole_trajectories
 from romkit.data.velocity import needing_velocity, smoothest, with_velocity
-from romkit.data.words import summary
 
 __all__ = [
     "DIMS",

@@ -1,4 +1,4 @@
-"""Contexts: named external parameters of a system, and how names become the last axis of an array."""
+"""Sampling in time: even steps, the pieces of a trajectory between missing samples, and what is behind its end."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -8,11 +8,61 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import arrays, checks
-from romkit.boundary import Count, Finite, Times, checked
-from romkit.data.sampling import held
-from romkit.errors import InputError
-from romkit.types import ContextFunction
+from romkit.core import checks, tensors
+from romkit.core.boundary import Count, Finite, Mask, Times, checked
+from romkit.core.errors import InputError
+from romkit.core.types import ContextFunction
+
+EVEN = 1e-3
+"""Largest deviation of a step from the mean one, relative to it, of times that count as even: some were rounded."""
+
+
+@checked
+def even_step(times: np.ndarray) -> float | None:
+    """The step of evenly spaced times (T,); None where they are not.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> romkit.data.even_step(np.array([0.0, 0.5, 1.0]))
+        0.5
+        >>> romkit.data.even_step(np.array([0.0, 0.5, 2.0])) is None
+        True
+    """
+    steps = np.diff(np.atleast_1d(times).astype(np.float64))
+    if len(steps) == 0:
+        return None
+    mean = float(steps.mean())
+    return mean if mean > 0 and np.abs(steps - mean).max() <= EVEN * mean else None
+
+
+@checked
+def pieces(observed: Mask) -> list[slice]:
+    """Stretches of a trajectory (T,) without a missing sample.
+
+    Raises:
+        InputError: more or fewer axes than one.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> romkit.data.pieces(np.array([True, True, False, True, True, True]))
+        [slice(0, 2, None), slice(3, 6, None)]
+    """
+    observed = np.asarray(observed)
+    if observed.ndim != 1:
+        got, fix = f"shape {observed.shape}", "give those of one trajectory"
+        raise InputError("observed", expected="shape (times,)", got=got, fix=fix)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], observed, [False]]).astype(np.int8)))
+    return [slice(int(start), int(stop)) for start, stop in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def held(values: Tensor) -> Tensor:
+    """(C, T, k) with the last finite value of each trajectory in place of the NaN behind it."""
+    finite = values.isfinite().all(-1)
+    last = (finite * torch.arange(1, finite.shape[1] + 1)).amax(1, keepdim=True).clamp(min=1) - 1
+    index = torch.minimum(torch.arange(finite.shape[1]).expand_as(finite), last)
+    return values.gather(1, index.unsqueeze(-1).expand_as(values))
 
 
 @checked
@@ -26,7 +76,7 @@ class ContextParameter(NamedTuple):
         >>> ContextParameter("Re", "1", 30.0, float("inf"), "Reynolds number")
         Traceback (most recent call last):
             ...
-        romkit.errors.InputError: high: expected a finite number, got inf; give high=1.5, say
+        romkit.core.errors.InputError: high: expected a finite number, got inf; give high=1.5, say
     """
 
     name: str
@@ -155,7 +205,7 @@ def context_ranges(data: xr.Dataset) -> np.ndarray:
     columns = [data[name] for name in context_names(data)]
     ranges = [column.attrs.get("training_range", (np.nanmin(column), np.nanmax(column))) for column in columns]
     for column, each in zip(columns, ranges, strict=True):
-        if arrays.finite("data", each).shape != (2,):
+        if tensors.finite("data", each).shape != (2,):
             fix = f"mend the attribute training_range of {column.name}"
             raise InputError("data", expected="a range of two numbers", got=str(each), fix=fix)
     return np.array(ranges, dtype=np.float64).reshape(-1, 2).T
@@ -243,7 +293,7 @@ class Contexts(NamedTuple):
         if values.ndim == 2:
             return cls(values, values)
         values = held(values)  # where shorter trajectories have ended
-        times = arrays.times("time", data["time"].values)
+        times = tensors.times("time", data["time"].values)
         if len(times) < 2:
             raise InputError("data", expected="two times or more", got="one", fix="give a context that stays")
         if not bool(values.isfinite().all()):
@@ -269,7 +319,7 @@ def varies(value: object) -> bool:
 
 def one_context(context: object, names: Sequence[str]) -> Tensor:
     """A context (..., p) that came without names."""
-    found = arrays.finite("context", context)
+    found = tensors.finite("context", context)
     checks.last_axis("context", found.shape, len(names), f"({', '.join(names)})")
     return found
 
@@ -290,7 +340,7 @@ def only_one(context: object, named: Mapping[str, object]) -> None:
 
 
 def _finite(name: str, value: object) -> np.ndarray:
-    array = np.array(arrays.finite(name, value).tolist(), dtype=np.float64)  # in derivatives, tensors have no memory
+    array = np.array(tensors.finite(name, value).tolist(), dtype=np.float64)  # in derivatives, tensors have no memory
     if array.size == 0:
         raise InputError(name, expected="a number or several", got="none", fix="give at least one")
     return array

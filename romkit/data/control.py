@@ -8,12 +8,11 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import arrays
-from romkit.boundary import Count, Times, checked
-from romkit.data.context import check_dims, varies
-from romkit.data.sampling import held
-from romkit.data.tensors import times_of
-from romkit.errors import InputError
+from romkit.core import tensors
+from romkit.core.boundary import Count, Times, checked
+from romkit.core.errors import InputError
+from romkit.data.context import check_dims, held, varies
+from romkit.data.trajectories import times_of
 
 T = TypeVar("T", xr.Dataset, xr.DataArray)
 
@@ -135,7 +134,7 @@ def given_control(control: object, times: Times, number: Count, names: tuple[str
         return _function(control, times, number, names)
     if isinstance(control, xr.DataArray) and {"time", "input"} <= {*control.dims}:
         control = by_name(control, names).transpose(..., "time", "input")
-    values = arrays.tensor("control", control).double()
+    values = tensors.tensor("control", control).double()
     values = values.unsqueeze(0) if values.ndim == 2 else values
     if values.shape[1:] != (len(times), q) or len(values) not in (1, number) or not bool(values.isfinite().all()):
         expected = f"finite inputs ({len(times)} times, {q}: {', '.join(names)})"

@@ -1,17 +1,95 @@
-"""`romkit.data.describe`: data of any origin in romkit's schema, and what was taken as what, in words."""
+"""Foreign data and arrays in the schema of romkit, and a dataset in words."""
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import xarray as xr
 
-from romkit import checks
-from romkit.boundary import checked
-from romkit.data.context import ROLE, context_names
-from romkit.data.layout import Layout
-from romkit.data.schema import DIMS, RESERVED, check_states
-from romkit.data.words import summary
-from romkit.errors import InputError
+from romkit.core import checks, tensors
+from romkit.core.boundary import checked
+from romkit.core.display import with_unit
+from romkit.core.errors import InputError
+from romkit.data.context import ROLE, context_names, even_step, is_declared
+from romkit.data.control import control_names
+from romkit.data.layout import Layout, layout_of
+from romkit.data.schema import DIMS, RESERVED, check_states, complete
+
+
+@checked
+def summary(data: xr.Dataset) -> str:
+    """What romkit takes a dataset for, in a few lines: state, context, sampling, what is missing, what is ignored.
+
+    Raises:
+        InputError: data without states, see `check_states`.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> print(romkit.data.summary(data))
+        trajectories  2 of up to 10 samples, n = 36
+        state         state (component 36), float64
+        context       F 3.14 ... 3.18 (float)
+        time          0 ... 0.09, every 0.01
+        velocity      given
+    """
+    check_states(data)
+    whole = complete(data, ("state",))
+    count, times, n = (data.sizes[dim] for dim in DIMS)
+    lines = {
+        "trajectories": f"{count} of up to {times} samples, n = {n}",
+        "state": _states_in_words(data),
+        "context": _context_in_words(data),
+        "time": _time_in_words(data),
+        "velocity": "given" if "velocity" in data else "none; estimated where it is needed",
+        "control": ", ".join(control_names(data)),
+        "missing": "" if whole.all() else _missing_in_words(whole),
+        "ignored": str(data.attrs.get("ignored", "")),
+    }
+    return "\n".join(f"{name:<13} {text}" for name, text in lines.items() if text)
+
+
+def _states_in_words(data: xr.Dataset) -> str:
+    layout = layout_of(data)
+    parts = []
+    for variable in layout.variables:
+        sizes = ", ".join(f"{dim} {size}" for dim, size in zip(variable.dims, variable.shape, strict=True))
+        common = str(data["state"].attrs.get("units", ""))
+        unit = with_unit(variable.units or ("" if common.startswith("mixed") else common)).strip()
+        parts.append(f"{variable.name}{f' ({sizes})' if sizes else ''}{f' [{unit}]' if unit else ''}")
+    return f"{', '.join(parts)}, {data['state'].dtype}"
+
+
+def _context_in_words(data: xr.Dataset) -> str:
+    parts = []
+    for name in context_names(data):
+        values = data[name].values
+        kind = "whole numbers" if values.dtype.kind in "iu" else "float"
+        along = "" if values.ndim == 1 else ", along time"
+        span = f"{np.nanmin(values):g} ... {np.nanmax(values):g}{_unit(data[name])}"
+        parts.append(f"{name} {span} ({kind}{along})")
+    how = "" if is_declared(data) else "; found, not declared"
+    return ", ".join(parts) + how if parts else "none"
+
+
+def _time_in_words(data: xr.Dataset) -> str:
+    times = data["time"].values
+    unit = _unit(data["time"])
+    if len(times) == 1:
+        return f"{times[0]:g}{unit}, a single one"
+    step = even_step(times)
+    steps = f"every {step:g}{unit}" if step else "uneven steps"
+    return f"{times[0]:g} ... {times[-1]:g}{unit}, {steps}"
+
+
+def _unit(variable: xr.DataArray) -> str:
+    return with_unit(str(variable.attrs.get("units", "")))
+
+
+def _missing_in_words(whole: np.ndarray) -> str:
+    short = [k for k, row in enumerate(whole) if not row.all()]
+    which = ", ".join(map(str, short[:8])) + (", ..." if len(short) > 8 else "")
+    return f"{(~whole).mean():.1%} of the snapshots, in {len(short)} trajectories ({which}); left out, never filled"
+
 
 LEAD = DIMS[:2]
 RATES = ("velocity", "acceleration")
@@ -240,3 +318,77 @@ def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | 
     for name in coords:
         found[name].attrs[ROLE] = "context" if name in names else "label"
     return found
+
+
+@checked
+def from_arrays(
+    states: np.ndarray | Sequence[np.ndarray],
+    times: np.ndarray,
+    *,
+    context: Mapping[str, object] | None = None,
+    control: np.ndarray | Sequence[np.ndarray] | None = None,
+    velocity: np.ndarray | Sequence[np.ndarray] | None = None,
+) -> xr.Dataset:
+    """A dataset of arrays; prints what was taken as what, as `describe` does.
+
+    Args:
+        states: (trajectories, times, n), or a list of (timesₖ, n), whose shorter ones end before the others.
+        times: (T,) of the longest trajectory.
+        context: parameters by name, a number for each trajectory.
+        control: inputs, as the states.
+        velocity: as the states.
+
+    Raises:
+        InputError: shapes that do not match.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> t = 0.1 * np.arange(50)
+        >>> runs = [np.stack([np.cos(w * t), np.sin(w * t)], axis=-1) for w in (1.0, 1.5)]
+        >>> data = romkit.data.from_arrays([runs[0], runs[1][:30]], t, context={"w": [1.0, 1.5]})
+        trajectories  2 of up to 50 samples, n = 2
+        state         state (component 2), float64
+        context       w 1 ... 1.5 (float)
+        time          0 ... 4.9, every 0.1
+        velocity      none; estimated where it is needed
+        missing       20.0% of the snapshots, in 1 trajectories (1); left out, never filled
+    """
+    times = tensors.times("times", times).double().numpy()
+    state = _padded("states", states, len(times))
+    count, variables = len(state), {"state": (DIMS, state)}
+    if velocity is not None:
+        variables["velocity"] = (DIMS, _padded("velocity", velocity, len(times)))
+    if control is not None:
+        variables["control"] = ((*DIMS[:2], "input"), _padded("control", control, len(times)))
+    for name, (dims, values) in variables.items():
+        like = state.shape if dims == DIMS else state.shape[:2]
+        if values.shape[: len(like)] != like:
+            fix = "give one for each state"
+            raise InputError(name, expected=f"shape {like}, as the states", got=f"shape {values.shape}", fix=fix)
+    coords: dict[str, object] = {"time": times}
+    for name, values in (context or {}).items():
+        if name in RESERVED:
+            raise InputError("context", expected="names of its own", got=repr(name), fix="rename it")
+        values = np.asarray(values)
+        if values.shape != (count,):
+            got, fix = f"shape {values.shape}", f"give {count} of them"
+            raise InputError(name, expected="one number for each trajectory", got=got, fix=fix)
+        coords[name] = ("trajectory", values)
+    return describe(xr.Dataset(variables, coords), context=tuple(context or ()))
+
+
+def _padded(name: str, given: object, length: int) -> np.ndarray:
+    """(C, T, k) with NaN behind the end of shorter ones."""
+    single = isinstance(given, np.ndarray) and given.ndim == 0
+    each = [] if single else [np.asarray(array) for array in given]
+    sizes = {array.shape[1:] for array in each}
+    if not each or any(array.ndim != 2 for array in each) or len(sizes) != 1 or max(map(len, each)) != length:
+        got = ", ".join(str(array.shape) for array in each[:4]) or "none"
+        expected = f"arrays (times, n) of which the longest has {length} times"
+        raise InputError(name, expected=expected, got=got, fix="put time on the first axis, and one size on the last")
+    dtype = np.result_type(*each, np.float32)
+    padded = np.full((len(each), length, each[0].shape[1]), np.nan, dtype=dtype)
+    for row, array in zip(padded, each, strict=True):
+        row[: len(array)] = array
+    return padded

@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass, field
 import numpy as np
 import xarray as xr
 
-from romkit import arrays
-from romkit.boundary import checked
+from romkit.core import tensors
+from romkit.core.boundary import checked
+from romkit.core.errors import InputError
 from romkit.data.context import check_dims
-from romkit.errors import InputError
 
 AXIS = "component"
 
@@ -139,7 +139,11 @@ class Layout:
         """Raise InputError where one of these coordinates has the values of the layout's in another order."""
         for dim in coords.keys() & self.coords.keys():
             own, given = np.asarray(self.coords[dim]["values"]), np.asarray(coords[dim])
-            if own.shape == given.shape and not arrays.alike(own, given) and arrays.alike(np.sort(own), np.sort(given)):
+            if (
+                own.shape == given.shape
+                and not tensors.alike(own, given)
+                and tensors.alike(np.sort(own), np.sort(given))
+            ):
                 got, fix = f"{given[0]} ... {given[-1]}", f"sort it: data.sortby({dim!r})"
                 raise InputError("data", expected=f"{dim} from {own[0]} to {own[-1]}", got=got, fix=fix)
 

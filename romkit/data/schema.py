@@ -1,15 +1,4 @@
-"""The one schema of every dataset: dims `trajectory, time, component`, context as coordinates, units on everything.
-
-    variables    state, velocity, and acceleration for mechanical systems   (trajectory, time, component)
-    coordinates  time; component (names) with component_units; one per context parameter along trajectory
-    attributes   provenance: system, parameters, solver, dt, transient, seed, versions
-
-The last dimension is not called `state` because xarray demotes a variable named like one of its dimensions to a
-coordinate, and drops it from every reduction.
-Data of the user's own need the dimensions and `state`; everything else is optional. `control` (trajectory, time, input)
-are inputs. NaN means missing: such snapshots are left out, never filled. `romkit.data.describe` brings data of any
-shape into the schema.
-"""
+"""The schema of every dataset: dims `trajectory, time, component`, context as coordinates; and the checks of it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -17,10 +6,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from romkit import arrays, checks
-from romkit.boundary import checked
+from romkit.core import checks, tensors
+from romkit.core.boundary import checked
+from romkit.core.errors import InputError
 from romkit.data.context import ContextParameter, context_names
-from romkit.errors import InputError
 
 DIMS = ("trajectory", "time", "component")
 _MEANING = {
@@ -132,7 +121,7 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
         >>> romkit.data.check_dataset(data.drop_vars("velocity"))
         Traceback (most recent call last):
             ...
-        romkit.errors.InputError: data: expected a variable 'velocity', got variables ['state', 'wave_number'];
+        romkit.core.errors.InputError: data: expected a variable 'velocity', got variables ['state', 'wave_number'];
         estimate it: data = romkit.data.with_velocity(data)
     """
     check_states(data)
@@ -158,8 +147,8 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
         >>> romkit.data.check_states(data.rename(state="u"))
         Traceback (most recent call last):
             ...
-        romkit.errors.InputError: data: expected a variable 'state', got variables ['u', 'velocity', 'wave_number'];
-        name it: romkit.data.describe(data, state=[...]), or `romkit check FILE --state ... --out NEW`
+        romkit.core.errors.InputError: data: expected a variable 'state', got variables ['u', 'velocity',
+        'wave_number']; name it: romkit.data.describe(data, state=[...]), or `romkit check FILE --state ... --out NEW`
     """
     if not isinstance(data, xr.Dataset):
         got, fix = checks.shown(data), "see the guide, 'Your own data'"
@@ -228,7 +217,7 @@ def _check_parts(
     context: Sequence[ContextParameter],
 ) -> None:
     """Raise unless the parts of a dataset go together."""
-    arrays.times("times", times)
+    tensors.times("times", times)
     for name, values in variables.items():
         checks.one_of("variables", name, _MEANING)
         if values.ndim != 3 or values.shape[1:] != (len(times), len(names)) or len(values) == 0:

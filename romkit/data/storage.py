@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from romkit.boundary import FilePath, checked
-from romkit.errors import FileError, InputError
-from romkit.files import atomic, existing, expanded, reason, reserve
+from romkit.core.boundary import FilePath, checked
+from romkit.core.errors import FileError, InputError
+from romkit.core.files import atomic, existing, expanded, reason, reserve
 
 _SEAL = b"\nromkit sha256 "
 _SEAL_BYTES = len(_SEAL) + 65

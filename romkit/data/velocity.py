@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from romkit import checks
-from romkit.boundary import Mask, checked
-from romkit.data.sampling import even_step, pieces
+from romkit.core import checks
+from romkit.core.boundary import Mask, checked
+from romkit.core.errors import DataWarning, InputError, warn
+from romkit.data.context import even_step, pieces
 from romkit.data.schema import DIMS, check_states, complete
-from romkit.errors import DataWarning, InputError, warn
 
 Differentiate = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """(x (T, n), t (T,)) -> ẋ (T, n); what pysindy's differentiation methods are."""

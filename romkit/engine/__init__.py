@@ -9,11 +9,11 @@ from typing import Annotated, TypeVar
 
 from torch import Tensor
 
-from romkit import checks
+from romkit.core import checks
+from romkit.core.errors import InputError
+from romkit.core.types import Field
 from romkit.engine.captured import CapturedSteps, Step
 from romkit.engine.compiled import Kernel, Recording, Unavailable, Unsupported, record, warn_once
-from romkit.errors import InputError
-from romkit.types import Field
 
 K = TypeVar("K", bound=Kernel)
 

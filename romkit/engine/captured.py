@@ -5,9 +5,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from romkit.core.types import Field
 from romkit.engine.compiled import Unsupported
 from romkit.engine.fast_path import Traced, captured
-from romkit.types import Field
 
 Step = Callable[[Field, Tensor, Tensor, Tensor], Tensor]
 """(field, t, y, h) -> the state one step of length h later."""

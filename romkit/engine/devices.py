@@ -4,8 +4,8 @@ from typing import Annotated
 
 import torch
 
-from romkit import checks
-from romkit.errors import InputError
+from romkit.core import checks
+from romkit.core.errors import InputError
 
 
 def device_of(argument: str, value: object) -> torch.device:

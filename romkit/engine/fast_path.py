@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from romkit.errors import warn
+from romkit.core.errors import warn
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., object])

@@ -6,12 +6,12 @@ from torch import Tensor
 
 from romkit.data import trajectories
 from romkit.integrators import LatentField
-from romkit.problem import ConstantPath, Problem
 from romkit.projections import Projection
-from romkit.reduced import seen_through
 from romkit.solvers import RK4
 from romkit.solvers.base import scored
 from romkit.systems import System
+from romkit.systems.problem import ConstantPath, Problem
+from romkit.verbs.reduced import seen_through
 
 
 class AnyContext:

@@ -11,18 +11,16 @@ import numpy as np
 import torch
 import xarray as xr
 
-from romkit import checks
-from romkit.errors import InputError
+from romkit.core import checks
+from romkit.core.errors import InputError
 from romkit.explorer.any_context import AnyContext
-from romkit.follow import follow
 from romkit.integrators import LatentField
 from romkit.metrics import idempotency_error
 from romkit.projections import Projection
-from romkit.reduced import check_match, trained_dynamics
-from romkit.score import score
-from romkit.simulate import simulate
 from romkit.solvers import RK4
 from romkit.systems import System, system_of
+from romkit.verbs.reduced import check_match, trained_dynamics
+from romkit.verbs.runs import follow, score, simulate
 
 SAMPLES = 200
 """Output times of a view."""

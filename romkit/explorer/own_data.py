@@ -5,13 +5,13 @@ import io
 import panel as pn
 import xarray as xr
 
+from romkit.core.errors import RomkitError
 from romkit.data import describe, split
-from romkit.errors import RomkitError
-from romkit.fit import fit
 from romkit.integrators import LAWS
 from romkit.plotting import plot_rollout
 from romkit.projections import METHODS
-from romkit.rollout import rollout
+from romkit.verbs.fit import fit
+from romkit.verbs.runs import rollout
 
 
 class OwnData:

@@ -9,7 +9,7 @@ from bokeh.models import ColumnDataSource, LinearColorMapper, Slider
 from bokeh.plotting import figure
 
 from romkit.certificates import certify
-from romkit.errors import RomkitError
+from romkit.core.errors import RomkitError
 from romkit.explorer.exploration import Exploration, Orbit, View, stride
 from romkit.explorer.own_data import OwnData
 from romkit.projections import Projection
@@ -250,7 +250,7 @@ def explore(
         >>> explore(romkit.projections.stack([ncae, ncae]))
         Traceback (most recent call last):
             ...
-        romkit.errors.InputError: projection: expected a single one, got a stack; take one of it,
+        romkit.core.errors.InputError: projection: expected a single one, got a stack; take one of it,
         romkit.projections.unstack(projection)[0]
     """
     pages = {"/": application(projection, system)}

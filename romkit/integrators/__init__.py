@@ -1,18 +1,28 @@
 """Latent dynamics on any projection: Galerkin (orthogonal, the default), Petrov-Galerkin (oblique), LSPG (implicit)."""
 
 from romkit.integrators.base import LatentDynamics, LatentField, LearnedField
-from romkit.integrators.dmd import DMD, LinearModel
-from romkit.integrators.estimator import Estimator
 from romkit.integrators.galerkin import Galerkin, PetrovGalerkin
 from romkit.integrators.hamiltonian import Hamiltonian
+from romkit.integrators.laws.base import Estimator
+from romkit.integrators.laws.equations import Equation, SINDyModel
+from romkit.integrators.laws.equations import Fourier as Fourier
+from romkit.integrators.laws.equations import Library as Library
+from romkit.integrators.laws.equations import Polynomial as Polynomial
+from romkit.integrators.laws.equations import Terms as Terms
+from romkit.integrators.laws.neural_ode import NeuralODE, NeuralODEModel
+from romkit.integrators.laws.operators import DMD, LinearModel, OperatorInference, OperatorModel
+from romkit.integrators.laws.samples import (
+    LatentSamples,
+    Scaling,
+    differentiated_samples,
+    encoded_samples,
+    galerkin_samples,
+)
+from romkit.integrators.laws.sindy import SINDy, WeakSINDy
+from romkit.integrators.laws.sindy import SINDyEnsemble as SINDyEnsemble
 from romkit.integrators.lspg import LSPG
-from romkit.integrators.neural_ode import NeuralODE, NeuralODEModel
-from romkit.integrators.operator_inference import OperatorInference, OperatorModel
+from romkit.integrators.mesh import reduced_mesh as reduced_mesh
 from romkit.integrators.reencoded import Reencoded
-from romkit.integrators.samples import LatentSamples
-from romkit.integrators.scaling import Scaling
-from romkit.integrators.sindy import Equation, SINDy, SINDyModel, WeakSINDy
-from romkit.integrators.sources import differentiated_samples, encoded_samples, galerkin_samples
 
 DYNAMICS: dict[str, type[LatentDynamics]] = {
     "galerkin": Galerkin,

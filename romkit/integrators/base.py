@@ -12,16 +12,16 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from romkit import arrays, checks
-from romkit.arrays import Axes
-from romkit.boundary import Hooks, Times, hook
-from romkit.display import Display
+from romkit.core import checks, tensors
+from romkit.core.boundary import Hooks, Times, hook
+from romkit.core.display import Display
+from romkit.core.errors import InputError
+from romkit.core.tensors import Axes
+from romkit.core.types import Field, Metric, ProjectionOperator
 from romkit.engine import Engine
-from romkit.errors import InputError
-from romkit.integrators.domain import Domain
-from romkit.problem import Parts, Problem
+from romkit.integrators.region import Domain
 from romkit.solvers import RK4, Solution, Solver
-from romkit.types import Field, Metric, ProjectionOperator
+from romkit.systems.problem import Parts, Problem
 
 T0 = torch.zeros((), dtype=torch.float64)
 
@@ -70,7 +70,7 @@ class LatentDynamics(Hooks, abc.ABC):
             parts: (x,), or (q, q̇) of a mechanical problem, each (..., n).
         """
         P = problem.path.at(t)
-        arrays.parts("parts", parts, problem.order, P.state_size)
+        tensors.parts("parts", parts, problem.order, P.state_size)
         return problem.encode(P, parts)
 
     @hook

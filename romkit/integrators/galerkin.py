@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from romkit import arrays
+from romkit.core import tensors
+from romkit.core.types import Metric, ProjectionOperator
 from romkit.integrators.base import LatentField, LatentRate, least_squares
-from romkit.problem import Parts, Problem
-from romkit.types import Metric, ProjectionOperator
+from romkit.systems.problem import Parts, Problem
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Galerkin(LatentField):
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         P = problem.path.at(t)
-        arrays.parts("parts", parts, problem.order, P.state_size)
+        tensors.parts("parts", parts, problem.order, P.state_size)
         x, *rates = parts
         z = nearest(P, x, problem.metric)
         J = P.decode_jacobian(z).tangent

@@ -6,14 +6,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from romkit import checks
-from romkit.boundary import hook
-from romkit.errors import InputError
+from romkit.core import checks
+from romkit.core.boundary import hook
+from romkit.core.errors import InputError
+from romkit.core.types import Field
 from romkit.integrators.base import TRACING_PAYS, LatentDynamics, Start, solve, traced, transposed_product
 from romkit.integrators.galerkin import Galerkin
-from romkit.problem import Parts, Problem
 from romkit.solvers import ImplicitMidpoint, Solution, Solver
-from romkit.types import Field
+from romkit.systems.problem import Parts, Problem
 
 
 @dataclass(frozen=True)

@@ -10,19 +10,19 @@ import torch
 from torch import Tensor
 
 from romkit.bases import Basis
-from romkit.boundary import Count, Limit, Positive, checked
+from romkit.core.boundary import Count, Limit, Positive, checked
+from romkit.core.errors import InputError
+from romkit.core.runtime import track
+from romkit.core.types import Field, OperatorPath
 from romkit.engine import compiled_if
 from romkit.engine.compiled import Newton
-from romkit.errors import InputError
 from romkit.integrators.base import TRACING_PAYS, LatentDynamics, least_squares, traced
 from romkit.integrators.galerkin import Galerkin
-from romkit.integrators.trust import TrustRegion
-from romkit.problem import Parts, Problem
-from romkit.progress import track
+from romkit.integrators.region import TrustRegion
 from romkit.solvers import Solution, Solver
 from romkit.solvers.base import Run, inside
-from romkit.solvers.grid import Grid
-from romkit.types import Field, OperatorPath
+from romkit.solvers.fixed import Grid
+from romkit.systems.problem import Parts, Problem
 
 CORRECTIONS = 3
 """Gauss-Newton steps that a time step takes, about."""

@@ -5,10 +5,10 @@ from operator import attrgetter
 
 from torch import Tensor
 
-from romkit.boundary import Count, checked
+from romkit.core.boundary import Count, checked
 from romkit.integrators.base import LatentDynamics, LatentField, default_solver
-from romkit.problem import Parts, Problem
 from romkit.solvers import Restarted, Solution, Solver
+from romkit.systems.problem import Parts, Problem
 
 
 @checked

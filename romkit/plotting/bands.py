@@ -6,9 +6,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from romkit.boundary import checked
-from romkit.data.matching import check_components
-from romkit.errors import InputError
+from romkit.core.boundary import checked
+from romkit.core.errors import InputError
+from romkit.data.trajectories import check_components
 from romkit.plotting import selection
 from romkit.plotting.style import BLUE, DARK, NEUTRAL, ORANGE, label, panels, plain, style
 

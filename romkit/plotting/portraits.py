@@ -7,9 +7,9 @@ import xarray as xr
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from romkit import checks
-from romkit.boundary import checked
-from romkit.errors import InputError
+from romkit.core import checks
+from romkit.core.boundary import checked
+from romkit.core.errors import InputError
 from romkit.plotting.selection import check_numbers
 from romkit.plotting.style import colours, label, panels, plain, style
 

@@ -11,9 +11,9 @@ from matplotlib.gridspec import GridSpec
 from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
-from romkit import checks
-from romkit.boundary import FilePath, Seed, checked
-from romkit.files import atomic, expanded
+from romkit.core import checks
+from romkit.core.boundary import FilePath, Seed, checked
+from romkit.core.files import atomic, expanded
 from romkit.metrics import VALID_THRESHOLD
 from romkit.plotting import selection
 from romkit.plotting.selection import Column

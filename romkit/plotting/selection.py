@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from romkit import arrays
-from romkit.errors import InputError
+from romkit.core import tensors
+from romkit.core.errors import InputError
 from romkit.metrics import VALID_THRESHOLD
 
 FIELD_SIZE = 24
@@ -53,7 +53,7 @@ def check_numbers(argument: str, data: xr.Dataset, *names: str) -> None:
         fix = "give data in romkit's schema, a forecast or a rollout"
         got = f"none along {', '.join(empty)}" if empty else f"variables {sorted(map(str, data.variables))}"
         raise InputError(argument, expected="times and entries", got=got, fix=fix)
-    arrays.times(f"{argument}.time", data["time"].values)
+    tensors.times(f"{argument}.time", data["time"].values)
     for name in names:
         if name not in data or data[name].dtype.kind not in "fiu":
             got, fix = f"dtype {data[name].dtype}" if name in data else "none", "convert it, or name another one"

@@ -7,11 +7,11 @@ import xarray as xr
 from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
 from matplotlib.figure import Figure
 
-from romkit import checks
-from romkit.boundary import Count, FilePath, Natural, checked
+from romkit.core import checks
+from romkit.core.boundary import Count, FilePath, Natural, checked
+from romkit.core.errors import InputError
+from romkit.core.files import atomic, expanded
 from romkit.data import fields
-from romkit.errors import InputError
-from romkit.files import atomic, expanded
 from romkit.plotting import selection
 from romkit.plotting.style import STATE_MAP, label, panels, style
 

@@ -4,9 +4,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from romkit.boundary import checked
+from romkit.core.boundary import checked
+from romkit.core.errors import InputError
 from romkit.data import even_step, trajectories
-from romkit.errors import InputError
 from romkit.metrics import hellinger_distance, power_density
 from romkit.plotting import selection
 from romkit.plotting.style import DARK, ORANGE, panels, plain, style

@@ -2,8 +2,8 @@
 
 from matplotlib.figure import Figure
 
-from romkit.boundary import checked
-from romkit.errors import InputError
+from romkit.core.boundary import checked
+from romkit.core.errors import InputError
 from romkit.plotting.style import BLUE, NEUTRAL, ORANGE, panels, plain, style
 from romkit.projections import Projection
 

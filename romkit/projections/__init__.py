@@ -1,19 +1,14 @@
 """Projections: a family of operators P = φ ∘ ρ indexed by a context. One file per family; `METHODS` lists them."""
 
-from romkit.projections.architectures import architecture
-from romkit.projections.base import Projection
+from romkit.projections.autoencoders import AE, ContextAE, FilmAE
+from romkit.projections.base import MovingPath, Projection
+from romkit.projections.catalog import METHODS, architecture, method_named
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.flow import Flow
-from romkit.projections.maps import EncoderDecoder
-from romkit.projections.methods import METHODS, method_named
-from romkit.projections.normalization import BasisNormalization, Normalization, Signature
-from romkit.projections.operator import Operator
-from romkit.projections.path import MovingPath
-from romkit.projections.pod import POD
-from romkit.projections.quadratic_manifold import QuadraticManifold
-from romkit.projections.stacking import stack, unstack
-from romkit.projections.storage import pretrained
-from romkit.projections.unconstrained import AE, ContextAE, FilmAE
+from romkit.projections.frame import BasisNormalization, Normalization, Signature
+from romkit.projections.linear import POD, QuadraticManifold
+from romkit.projections.operator import EncoderDecoder, Operator
+from romkit.projections.storage import pretrained, stack, unstack
 
 __all__ = [
     "AE",

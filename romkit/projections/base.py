@@ -1,25 +1,100 @@
-"""The one interface: a projection, called with a context, gives the projection operator at that context."""
+"""The interface of every projection: called with a context, a projection gives the operator there."""
 
 import abc
 import copy
 import functools
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 
 import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from romkit.arrays import Axes
 from romkit.bases import Basis
-from romkit.boundary import Hooks, checked, hook
+from romkit.core.boundary import Hooks, Time, Times, checked, hook
+from romkit.core.display import Display, first_line, pairs, with_unit
+from romkit.core.errors import InputError
+from romkit.core.tensors import Axes
+from romkit.core.types import ContextFunction
 from romkit.data import context_array
 from romkit.data.context import context_columns, one_context, only_one
-from romkit.data.matching import check_context
-from romkit.errors import InputError
-from romkit.projections.described import Described
-from romkit.projections.maps import EncoderDecoder
-from romkit.projections.normalization import BasisNormalization, Normalization
-from romkit.projections.operator import Operator
+from romkit.data.trajectories import check_context
+from romkit.projections.frame import BasisNormalization, Normalization
+from romkit.projections.operator import EncoderDecoder, Operator
+
+
+def check_chain(argument: str, sizes: Sequence[int], n: int) -> None:
+    """Raise unless sizes go from the latent side to the n coordinates of the state, and never down."""
+    if sizes[-1] != n or list(sizes) != sorted(sizes):
+        expected = f"sizes that do not decrease from the latent side to n = {n}"
+        fix = f"end with {n} and start with the latent dimension"
+        raise InputError(argument, expected=expected, got=str(tuple(sizes)), fix=fix)
+
+
+def check_embedding(sizes: Sequence[int], normalization: Normalization) -> None:
+    """Raise unless the sizes of an embedding start with the number of context parameters."""
+    p = len(normalization.signature.context_names)
+    if sizes[0] != p:
+        expected, fix = f"sizes that start with the {p} context parameters", f"give ({p}, ..., size of the signal)"
+        raise InputError("embedding", expected=expected, got=str(tuple(sizes)), fix=fix)
+
+
+class Described(Display):
+    """The facts of a projection: method, what it was made for, sizes, and how it was trained, seed by seed."""
+
+    def __repr__(self) -> str:
+        signature, seeds = self.normalization.signature, self.seeds or 1
+        behind = "" if self.basis is None else f" behind {self.basis!r}"
+        sizes = f"{self.latent_dim} latent of {len(signature.state_names)} components{behind}"
+        made = [f"context {', '.join(signature.context_names) or 'none'}", pairs(self.config)]
+        return f"{type(self).__name__}({'; '.join([sizes, *filter(None, made)])}{f'; {seeds} seeds' * (seeds > 1)})"
+
+    def facts(self) -> dict[str, str]:
+        """Those that all seeds share, and where there is one alone, its training."""
+        signature = self.normalization.signature
+        middle, half = self.normalization.context_shift, self.normalization.context_scale
+        ends = zip(signature.context_names, (middle - half).tolist(), (middle + half).tolist(), strict=True)
+        context = ", ".join(
+            f"{name} {f'{(a + b) / 2:.4g}' if name in signature.fixed else f'{a:.4g} ... {b:.4g}'}{with_unit(unit)}"
+            for (name, a, b), unit in zip(ends, signature.context_units, strict=True)
+        )
+        shared = {
+            "method": f"{self.name}: {first_line(type(self))}",
+            "system": signature.system or "data without a system",
+            "dimensions": f"{self.latent_dim} latent, {len(signature.state_names)} state components",
+            "context": context or "none",
+            "config": pairs(self.config),
+            "parameters": str(sum(p.numel() for p in self.parameters())),
+        }
+        if self.basis is not None:
+            shared["basis"] = repr(self.basis)
+        trained = self.trainings()
+        return shared | (trained[0] if len(trained) == 1 else {"seeds": ", ".join(row["seed"] for row in trained)})
+
+    def trainings(self) -> list[dict[str, str]]:
+        """How each seed was trained; none where that is not known."""
+        return [_training(report) for report in self._reports() if "seed" in report]
+
+    def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
+        """The losses of all seeds over epochs."""
+        return "loss over epochs, logarithmic", [losses for r in self._reports() if len(losses := r.get("losses", []))]
+
+    def _reports(self) -> list[Mapping[str, object]]:
+        return self.report.get("seeds", [self.report])
+
+
+def _training(report: Mapping[str, object]) -> dict[str, str]:
+    losses = report.get("losses", [])
+    found = {
+        "seed": str(report["seed"]),
+        "data": pairs(report.get("data", {})),
+        "recipe": f"{report.get('preset', '')}: {pairs(report.get('recipe', {}))}",
+        "training": f"{report.get('seconds', 0.0):.3g} s on {report.get('device', 'an unknown device')}",
+        "loss": f"{losses[-1]:.3g} at the end" if len(losses) else "none to minimise",
+    }
+    return found | ({"warning": "diverged: the parameters are the last finite ones"} if report["diverged"] else {})
+
 
 Context = Annotated[Tensor, Axes("normalization.signature.context_names", like="normalization.context_shift")]
 Rows = Annotated[Tensor, Axes(None, "normalization.size", only=True)]
@@ -141,3 +216,79 @@ class Projection(Hooks, Described, nn.Module):
 
     def _shared(self, c: Tensor) -> Tensor:
         return c if self.seeds is None else c.unsqueeze(0)
+
+
+T = TypeVar("T")
+
+STEP = 1e-6
+"""Half the interval over which the rate of a context is taken, as a share of the time that it is known for."""
+
+
+Latents = Annotated[Tensor, Axes("projection.latent_dim", like="projection.normalization.state_std")]
+States = Annotated[Tensor, Axes("projection.normalization.signature.state_names")]
+
+
+@checked
+@dataclass(frozen=True)
+class MovingPath:
+    """P(t) = projection(c(t)), with the motion of its decoder (see `romkit.types.OperatorPath`).
+
+    Args:
+        projection: in float64, since rates are differences.
+        context: t, a scalar tensor, to c (..., p) in physical units; smooth in t.
+        times: (T,) of a run; the context is looked at between the first and the last one.
+
+    Raises:
+        InputError: a projection in float32, or a single time.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> ncae = romkit.load("ncae-lorenz96").double()
+        >>> path = romkit.projections.MovingPath(ncae, lambda t: 3.14 + 0.01 * t.reshape(1), torch.linspace(0, 5, 6))
+        >>> path.at(torch.tensor(1.0)).context
+        tensor([3.1500])
+        >>> path.decoder_rate(torch.tensor(1.0), torch.zeros(2)).shape
+        torch.Size([36])
+    """
+
+    projection: Projection
+    context: ContextFunction
+    times: Times
+
+    def __post_init__(self):
+        if (dtype := self.projection.normalization.state_std.dtype) != torch.float64:
+            got, fix = str(dtype).removeprefix("torch."), "give copy.deepcopy(projection).double()"
+            raise InputError("projection", expected="one in float64", got=got, fix=fix)
+        if len(self.times) < 2:
+            raise InputError("times", expected="two or more", got="one", fix="give a context that stays")
+
+    @hook
+    def at(self, t: Time) -> Operator:
+        """The operator at the context of the time t, a scalar tensor."""
+        return self.projection.operator(self.context(t))
+
+    @hook
+    def each(self, make: Callable[[Operator], T]) -> Callable[[Tensor], T]:
+        """t -> make(P(t)), made anew at every time."""
+        return lambda t: make(self.at(t))
+
+    @hook
+    def relative(self, t: Time, z: Latents, rate: States) -> Tensor:
+        """`rate` (..., n) of the state without the motion ∂ₜφ(z) of the manifold itself."""
+        return rate - self.decoder_rate(t, z)
+
+    @hook
+    def carried(self, t: Time, z: Latents, rate: Latents) -> Tensor:
+        """The latent `rate` (..., m) of a law for fixed contexts, plus D_cρ ċ = -D_xρ ∂ₜφ."""
+        P = self.at(t)
+        return rate - P.encode_jvp(P.decode(z), self.decoder_rate(t, z)).tangent
+
+    @hook
+    def decoder_rate(self, t: Time, z: Latents) -> Tensor:
+        """∂ₜ φ(z; c(t)) = D_cφ ċ (..., n): how the decoded state moves while z (..., m) stays."""
+        first, last = float(self.times[0]), float(self.times[-1])
+        step = STEP * (last - first)
+        before, after = (t - step).clamp(min=first), (t + step).clamp(max=last)
+        rate = (self.context(after) - self.context(before)) / (after - before)
+        return torch.func.jvp(lambda c: self.projection.operator(c).decode(z), (self.context(t),), (rate,))[1]

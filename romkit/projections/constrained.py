@@ -8,15 +8,22 @@ from typing import Annotated, ClassVar
 import torch
 from torch import Tensor, nn
 
-from romkit import checks
-from romkit.boundary import Count, Positive, Sizes, checked, hook
-from romkit.projections.base import Projection
-from romkit.projections.biorthogonal import BiorthogonalPair, FreePair
-from romkit.projections.hypernetwork import Embedding, FixedBias, FixedSlope, ModulatedBias, ModulatedSlope
-from romkit.projections.layer_pairs import layer_pairs
-from romkit.projections.networks import Joint, Networks
-from romkit.projections.normalization import Normalization
-from romkit.projections.sizes import check_chain, check_embedding
+from romkit.core import checks
+from romkit.core.boundary import Count, Positive, Sizes, checked, hook
+from romkit.projections.base import Projection, check_chain, check_embedding
+from romkit.projections.frame import Normalization
+from romkit.projections.layers import (
+    BiorthogonalPair,
+    Embedding,
+    FixedBias,
+    FixedSlope,
+    FreePair,
+    Joint,
+    ModulatedBias,
+    ModulatedSlope,
+    Networks,
+    layer_pairs,
+)
 
 Slope = Annotated[float, checks.between(0.0, math.pi / 4 - 1e-6)]
 

@@ -8,19 +8,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from romkit.boundary import Count, Layered, Positive, Sizes, checked
-from romkit.broadcast import align, matmul
-from romkit.errors import InputError
-from romkit.projections.activations import SiLU
-from romkit.projections.base import Projection
-from romkit.projections.hypernetwork import Embedding, Linear, uniform
-from romkit.projections.maps import EncoderDecoder
-from romkit.projections.networks import DecoderStep, run, run_jet, run_jvp
-from romkit.projections.normalization import Normalization
-from romkit.projections.pod import leading_modes
-from romkit.projections.sizes import check_embedding
-from romkit.projections.unconstrained import Affine, FilmHead, Pointwise
-from romkit.types import Dual, Jet
+from romkit.core.boundary import Count, Layered, Positive, Sizes, checked
+from romkit.core.errors import InputError
+from romkit.core.tensors import align, matmul
+from romkit.core.types import Dual, Jet
+from romkit.projections.autoencoders import Affine, FilmHead, Pointwise
+from romkit.projections.base import Projection, check_embedding
+from romkit.projections.frame import Normalization
+from romkit.projections.layers import DecoderStep, Embedding, Linear, SiLU, run, run_jet, run_jvp, uniform
+from romkit.projections.linear import leading_modes
+from romkit.projections.operator import EncoderDecoder
 
 TURNING = 0.3
 """How fast the rotation follows its gradient, beside the networks: at their own rate it now and then loses its way to

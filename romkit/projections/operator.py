@@ -1,20 +1,176 @@
-"""The projection operator at a fixed context, in physical units."""
+"""The projection operator at one context, on tensors and on labelled arrays, and the encoder and decoder behind it."""
 
+import abc
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Annotated, NamedTuple
 
+import numpy as np
 import torch
+import xarray as xr
 from torch import Tensor
 
-from romkit import arrays, checks
-from romkit.boundary import Count, hook
-from romkit.converters import anything
-from romkit.data import Layout
-from romkit.errors import InputError
-from romkit.projections import labelled
-from romkit.projections.maps import EncoderDecoder
-from romkit.projections.normalization import Normalization
-from romkit.types import Dual
+from romkit.core import checks, tensors
+from romkit.core.boundary import Count, anything, hook
+from romkit.core.errors import InputError
+from romkit.core.types import Dual
+from romkit.data import DIMS, Layout
+from romkit.data.trajectories import check_components, check_grid
+from romkit.projections.frame import Normalization
+
+
+class EncoderDecoder(abc.ABC):
+    """Encoder and decoder at one context in normalised coordinates, with tangents: what `Projection.at` returns.
+
+    Example:
+        >>> import torch
+        >>> from romkit.projections import EncoderDecoder
+        >>> from romkit.types import Dual
+        >>> class Ends(EncoderDecoder):
+        ...     def encode(self, y):
+        ...         return y[..., [0, -1]]
+        ...     def decode(self, z):
+        ...         return torch.cat([z[..., :1], z.mean(-1, keepdim=True), z[..., 1:]], dim=-1)
+        ...     def encode_jvp(self, y, v):
+        ...         return Dual(self.encode(y), self.encode(v))
+        ...     def decode_jvp(self, z, w):
+        ...         return Dual(self.decode(z), self.decode(w))
+        >>> Ends().decode(Ends().encode(torch.tensor([1.0, 5.0, 3.0])))
+        tensor([1., 2., 3.])
+    """
+
+    @abc.abstractmethod
+    def encode(self, y: Tensor) -> Tensor:
+        """z = ρ(y)."""
+
+    @abc.abstractmethod
+    def decode(self, z: Tensor) -> Tensor:
+        """y = φ(z)."""
+
+    @abc.abstractmethod
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
+        """ρ(y) and Dρ(y) v. The leading axes of v may be larger than those of y wherever y has a 1."""
+
+    @abc.abstractmethod
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
+        """φ(z) and Dφ(z) w. The leading axes of w may be larger than those of z wherever z has a 1."""
+
+    def last_layer(self) -> tuple["EncoderDecoder", Tensor, Tensor] | None:
+        """The maps to a, W (k, n) and shift (..., n), where the decoder ends with y = shift + a W; None elsewhere."""
+        return None
+
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        """D²φ(z)(w, w), by forward differentiation of `decode_jvp`; override where that is too slow."""
+        return torch.func.jvp(lambda point: self.decode_jvp(point, w).tangent, (z,), (w,))[1]
+
+
+LATENT = "latent_component"
+FULL = "component"
+
+Map = Callable[[Tensor], Tensor]
+
+
+def encoded(encode: Map, layout: Layout, stacked: bool, dtype: torch.dtype, x: object) -> np.ndarray | xr.DataArray:
+    """ρ of an array (..., n), or of labelled states: the latents, labelled."""
+    if isinstance(x, np.ndarray):
+        return _mapped(encode, x, dtype)
+    values, lead, coords = _labelled(x, layout)
+    return _latent(*_through(encode, values, lead, stacked, dtype), coords)
+
+
+def decoded(decode: Map, layout: Layout, stacked: bool, dtype: torch.dtype, z: object) -> np.ndarray | xr.Dataset:
+    """φ of an array (..., m), or of labelled latents: the variables of the state, in their own dimensions."""
+    if isinstance(z, np.ndarray):
+        return _mapped(decode, z, dtype)
+    if not isinstance(z, xr.DataArray) or LATENT not in z.dims:
+        got, fix = type(z).__name__, "give a tensor, an array, or what encode returned"
+        raise InputError("z", expected=f"latents along {LATENT!r}", got=got, fix=fix)
+    lead = _lead(z.dims, LATENT)
+    known = stacked and lead[:1] == ["seed"]
+    values, lead = _through(decode, z.transpose(*lead, LATENT).values, lead, stacked and not known, dtype)
+    return layout.scatter(values, lead, _without(z.coords, LATENT))
+
+
+def projected(
+    project: Map, layout: Layout, stacked: bool, dtype: torch.dtype, x: object
+) -> np.ndarray | xr.DataArray | xr.Dataset:
+    """P of an array or of labelled states, as what came in."""
+    if isinstance(x, np.ndarray):
+        return _mapped(project, x, dtype)
+    values, lead, coords = _labelled(x, layout)
+    values, lead = _through(project, values, lead, stacked, dtype)
+    if _is_plain(x):
+        state = xr.DataArray(values, {**coords, **_only(x.coords, FULL)}, (*lead, FULL), "state", _attrs(x))
+        return state if isinstance(x, xr.DataArray) else state.to_dataset().assign_attrs(x.attrs)
+    found = layout.scatter(values, lead, coords)
+    return found[layout.variables[0].name] if isinstance(x, xr.DataArray) else found
+
+
+def _through(
+    apply: Map, values: np.ndarray, lead: Sequence[str], stacked: bool, dtype: torch.dtype
+) -> tuple[np.ndarray, list[str]]:
+    """The image of values (*lead, k), with a leading axis for the seeds of a stack."""
+    if not stacked:
+        return _mapped(apply, values, dtype), list(lead)
+    return _mapped(apply, values[None], dtype), ["seed", *lead]
+
+
+def _mapped(apply: Map, values: np.ndarray, dtype: torch.dtype) -> np.ndarray:
+    """Through tensors of this precision, and back to the one that came."""
+    tensors.tensor("z" if getattr(apply, "__name__", "") == "decode" else "x", values)
+    own = values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
+    with torch.no_grad():
+        return apply(torch.from_numpy(np.array(values, dtype=own)).to(dtype)).numpy().astype(own, copy=False)
+
+
+def _labelled(x: object, layout: Layout) -> tuple[np.ndarray, list[str], dict[str, object]]:
+    """Values (*lead, n), the dimensions in front, and the coordinates along them."""
+    if not isinstance(x, xr.DataArray | xr.Dataset):
+        got, fix = type(x).__name__, "give a tensor, an array, or a dataset"
+        raise InputError("x", expected="states", got=got, fix=fix)
+    if _is_plain(x):
+        check_components("x", x, layout.names)
+        if isinstance(x, xr.Dataset):
+            check_grid(x, layout)
+        values = x if isinstance(x, xr.DataArray) else x["state"]
+        lead = _lead(values.dims, FULL)
+        return values.transpose(*lead, FULL).values, lead, _without(values.coords, FULL)
+    data = x.to_dataset(name=layout.variables[0].name) if isinstance(x, xr.DataArray) else x
+    own = {dim for variable in layout.variables for dim in variable.dims}
+    first = layout.variables[0].name
+    if first not in data:
+        got, fix = f"variables {sorted(map(str, data.data_vars))}", "give data like those of the training"
+        raise InputError("x", expected=f"a variable {first!r}", got=got, fix=fix)
+    lead = _lead([dim for dim in data[first].dims if dim not in own], FULL)
+    coords = {name: c for name, c in data.coords.items() if set(c.dims) <= set(lead)}
+    return layout.gather(data, lead), lead, coords
+
+
+def _is_plain(x: xr.DataArray | xr.Dataset) -> bool:
+    return FULL in x.dims and (isinstance(x, xr.DataArray) or "state" in x)
+
+
+def _lead(dims: Sequence[str], last: str) -> list[str]:
+    """Dimensions in front of the last: seeds, trajectories and time first, as operators want them."""
+    order = ("seed", *DIMS[:2])
+    rest = [dim for dim in dims if dim != last]
+    return [dim for dim in order if dim in rest] + [dim for dim in rest if dim not in order]
+
+
+def _latent(values: np.ndarray, lead: Sequence[str], coords: dict[str, object]) -> xr.DataArray:
+    return xr.DataArray(values, coords, (*lead, LATENT), "latent", {"long_name": "latent state"})
+
+
+def _without(coords: xr.Coordinates, dim: str) -> dict[str, object]:
+    return {name: coord for name, coord in coords.items() if dim not in coord.dims}
+
+
+def _only(coords: xr.Coordinates, dim: str) -> dict[str, object]:
+    return {name: coord for name, coord in coords.items() if coord.dims == (dim,)}
+
+
+def _attrs(x: xr.DataArray | xr.Dataset) -> dict[str, object]:
+    return x.attrs if isinstance(x, xr.DataArray) else x["state"].attrs
 
 
 class LastLayer(NamedTuple):
@@ -81,7 +237,7 @@ class Operator:
     def encode(self, x: Given) -> Tensor:
         """z = ρ(x): (..., n) -> (..., m). Of a dataset or DataArray: a DataArray along `latent_component`."""
         if not torch.is_tensor(x):
-            return labelled.encoded(self.encode, *self._labels, x)
+            return encoded(self.encode, *self._labels, x)
         x = self._given("x", x, self.state_size)
         return self._maps.encode(self._normalization.normalise(x))
 
@@ -89,7 +245,7 @@ class Operator:
     def decode(self, z: Given) -> Tensor:
         """x = φ(z): (..., m) -> (..., n). Of a DataArray: a dataset of the state's variables in their dimensions."""
         if not torch.is_tensor(z):
-            return labelled.decoded(self.decode, *self._labels, z)
+            return decoded(self.decode, *self._labels, z)
         z = self._given("z", z, self.latent_dim)
         return self._normalization.denormalise(self._maps.decode(z))
 
@@ -97,7 +253,7 @@ class Operator:
     def __call__(self, x: Given) -> Tensor:
         """P(x) = φ(ρ(x)); P(P(x)) = P(x) for every constrained projection."""
         if not torch.is_tensor(x):
-            return labelled.projected(self, *self._labels, x)
+            return projected(self, *self._labels, x)
         return self.decode(self.encode(x))
 
     @hook
@@ -157,7 +313,7 @@ class Operator:
         """The argument in the precision of the projection; quick, since fields call it at every evaluation."""
         own, like = self._normalization.state_std.dtype, self.context
         known = isinstance(value, Tensor) and value.dtype is own and value.layout is torch.strided
-        if not known or (value.is_meta and not arrays.recording()):
+        if not known or (value.is_meta and not tensors.recording()):
             value = _converted(name, value, own)
         meaning = "state components" if size == self.state_size else "latent coordinates"
         if value.shape[-1:] != (size,):
@@ -179,7 +335,7 @@ class Operator:
         """A point and a direction there, whose leading axes have to go with each other."""
         found = tuple(self._given(name, value, size) for name, value in zip(names, (point, direction), strict=True))
         if found[0].shape != found[1].shape:
-            arrays.broadcast(**dict(zip(names, found, strict=True)))
+            tensors.broadcast(**dict(zip(names, found, strict=True)))
         return found
 
 
@@ -191,4 +347,4 @@ def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
     if value.dtype == torch.float64 and dtype == torch.float32:
         fix = f"give {name}.float(), or make the projection double: projection.double()"
         raise InputError(name, expected="float32, as the projection", got="float64", fix=fix)
-    return arrays.tensor(name, value).to(dtype)
+    return tensors.tensor(name, value).to(dtype)

@@ -9,12 +9,12 @@ from typing import Annotated, NamedTuple
 import torch
 from torch import Tensor
 
-from romkit import arrays
-from romkit.arrays import Axes
-from romkit.boundary import Codes, Hooks, Times, checked, hook
+from romkit.core import tensors
+from romkit.core.boundary import Codes, Hooks, Times, checked, hook
+from romkit.core.errors import InputError
+from romkit.core.tensors import Axes
+from romkit.core.types import Field
 from romkit.engine import Engine
-from romkit.errors import InputError
-from romkit.types import Field
 
 Run = Callable[[Tensor, Tensor], Tensor]
 """(y0, times) -> states (T, ..., d): a solver that has been made ready for one field."""
@@ -112,7 +112,7 @@ class Solver(Hooks, abc.ABC):
         Raises:
             InputError: what cannot be used; a field whose result is not of the shape of the state.
         """
-        arrays.axes("y0", y0, "d")
+        tensors.axes("y0", y0, "d")
         times_as_y, started = times.to(y0), time.perf_counter()
         if 0 in y0.shape:  # no members: not every library can do nothing
             return Solution(times, *scored(y0.expand(len(times), *y0.shape), 0.0), cost_of(self, "torch", 0.0, 0.0))

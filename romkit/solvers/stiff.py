@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit import checks
-from romkit.boundary import Positive, checked
-from romkit.errors import InputError
-from romkit.progress import track
+from romkit.core import checks
+from romkit.core.boundary import Positive, checked
+from romkit.core.errors import InputError
+from romkit.core.runtime import track
+from romkit.core.types import Field
 from romkit.solvers.base import Run, Solver, check_field
-from romkit.types import Field
 
 
 @checked

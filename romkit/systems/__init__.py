@@ -2,14 +2,15 @@
 
 from romkit.systems.base import Motion, System
 from romkit.systems.burgers2d import Burgers2D
+from romkit.systems.catalog import SYSTEMS, system_of
 from romkit.systems.cylinder_wake import CylinderWake
 from romkit.systems.kuramoto_sivashinsky import KuramotoSivashinsky
 from romkit.systems.lorenz96 import Lorenz96
 from romkit.systems.mechanical import MechanicalSystem
-from romkit.systems.mjcf import ModelParameter
-from romkit.systems.mujoco_system import MuJoCo
+from romkit.systems.mujoco.model import ModelParameter
+from romkit.systems.mujoco.system import MuJoCo
 from romkit.systems.pendulum import Pendulum
-from romkit.systems.registry import SYSTEMS, system_of
+from romkit.systems.through import SystemThroughBasis as SystemThroughBasis
 
 __all__ = [
     "SYSTEMS",

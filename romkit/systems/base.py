@@ -1,35 +1,238 @@
-"""What every system gives: names and units, the field at a context, initial states, simulations, datasets."""
+"""Systems: names and units, the field at a context, initial states, simulation, and the dataset of a motion."""
 
 import abc
 import copy
+import dataclasses
 import itertools
-from collections.abc import Sequence
-from typing import ClassVar, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import checks
 from romkit.bases import Basis, Weight
-from romkit.boundary import Codes, Hooks, Positive, Seed, Time, Times, checked, hook
-from romkit.data import ContextParameter
-from romkit.data.context import bound_context, varies
+from romkit.core import checks, runtime, tensors
+from romkit.core.boundary import Codes, Hooks, Positive, Seed, Time, Times, behind, checked, hook
+from romkit.core.errors import DivergenceWarning, InputError, warn
+from romkit.core.tensors import Axes, align
+from romkit.core.types import ContextFunction, Field, Metric, OperatorPath
+from romkit.data import ContextParameter, check_states, make_dataset
+from romkit.data.context import bound_context, context_rows, one_context, varies
 from romkit.engine import Engine
-from romkit.engine.devices import Device
 from romkit.engine.threads import one_thread
-from romkit.errors import InputError
-from romkit.problem import FirstOrder, Parts, Problem, euclidean
-from romkit.solvers import RK4, Solution, Solver
-from romkit.systems.axes import Columns, Context, ContextRows, Phases, Recorded, States
-from romkit.systems.binding import bound, weighing
-from romkit.systems.motion import LARGEST, Motion, along, at_each_time, rounded, starting, warn_of_divergence
-from romkit.systems.quadratic import Quadratic
-from romkit.systems.records import identity, recorded
-from romkit.systems.splits import contexts_of
-from romkit.systems.terms import Term
-from romkit.types import ContextFunction, Field, Metric, OperatorPath
+from romkit.solvers import RK4, Solution, Solver, Status
+from romkit.systems.problem import FirstOrder, Parts, Problem, euclidean
+from romkit.systems.terms import Quadratic, Term
+
+States = Annotated[Tensor, Axes("state_size")]
+"""(..., n)"""
+
+Phases = Annotated[Tensor, Axes("phase_size")]
+"""(..., n), or (..., 2n) of a mechanical system."""
+
+Columns = Annotated[Tensor, Axes("state_size", None)]
+"""(..., n, k)"""
+
+Context = Annotated[Tensor, Axes("context_names")]
+"""(..., p)"""
+
+ContextRows = Annotated[Tensor, Axes(None, "context_names", only=True)]
+"""(C, p)"""
+
+Recorded = Annotated[xr.Dataset, lambda argument, value: check_states(value)]
+"""Trajectories in romkit's schema."""
+
+
+SPLITS = ("train", "test")
+
+
+class Split(Protocol):
+    """A system, as far as it is asked for contexts."""
+
+    context_names: tuple[str, ...]
+
+    def train_contexts(self, rng: np.random.Generator) -> np.ndarray: ...
+
+    def test_contexts(self) -> np.ndarray: ...
+
+
+def contexts_of(
+    system: Split, split: str | None, seed: int, named: Mapping[str, object]
+) -> tuple[Tensor, np.random.Generator | None]:
+    """Contexts (C, p) of a split, or given by name, and a generator for initial states where those are random."""
+    if split is None:
+        return torch.from_numpy(context_rows(system.context_names, named)), None
+    checks.one_of("split", split, SPLITS)
+    if named:
+        got = f"both {split!r} and {sorted(named)}"
+        raise InputError("split", expected="a split or contexts by name", got=got, fix="drop one")
+    if split == "test":
+        return torch.from_numpy(system.test_contexts()), None
+    rng = np.random.default_rng(seed)
+    return torch.from_numpy(system.train_contexts(rng)), rng
+
+
+def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Field:
+    """f(t, x) of a right-hand side (t, x, c), at a context (..., p) that stays or is a function of time."""
+    rhs, moves = behind(rhs), varies(context)
+
+    def f(t: Tensor, x: Tensor) -> Tensor:
+        c = context(t) if moves else context
+        return rhs(t, x, align(c.to(x), x))
+
+    return f
+
+
+def weighing(weigh: Callable[..., Tensor], context: Tensor) -> Metric:
+    """(x, u) -> W(x) u at a context (..., p)."""
+    weigh = behind(weigh)
+    return lambda x, u: weigh(x, u, align(context.to(x), x))
+
+
+NAMED = 5
+"""How many lost trajectories are named."""
+
+LARGEST = 1e12
+"""Magnitude of a component from which on a trajectory of a full model is lost: in pascal, 10⁶ is an ordinary one."""
+
+
+@hook
+class Motion(NamedTuple):
+    """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status (...).
+
+    `cost` says what computed it and how long that took: solver, engine, seconds_compiling, seconds_computing.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> system = romkit.systems.Lorenz96(transient=0.0)
+        >>> c = torch.tensor([[3.14], [3.18]], dtype=torch.float64)
+        >>> motion = system.simulate(system.start(c), c, torch.linspace(0, 0.1, 11))
+        >>> motion.state.shape, motion.acceleration is None, motion.cost["engine"]
+        (torch.Size([2, 11, 36]), True, 'torch (too short a run to compile)')
+    """
+
+    state: Tensor
+    velocity: Tensor
+    acceleration: Tensor | None
+    status: Codes
+    cost: dict[str, object]
+
+
+def starting(
+    parts: Parts, context: Tensor | ContextFunction, order: int, size: int, names: Sequence[str]
+) -> tuple[Parts, Tensor | ContextFunction]:
+    """The start and the context (..., p) of a motion in float64, each with all leading axes of both, if they fit."""
+    tensors.parts("parts", parts, order, size)
+    parts = tuple(part.double() for part in parts)
+    if callable(context):
+        return parts, context
+    found = one_context(context, names).double()
+    for part in parts:
+        tensors.fits("parts", part.shape[:-1], found.shape[:-1], "the contexts")
+    rows = [*parts, found]
+    axes = max(each.ndim for each in rows)
+    rows = [align(each, each.new_empty((1,) * axes)) for each in rows]
+    lead = torch.broadcast_shapes(*(each.shape[:-1] for each in rows))
+    *parts, found = (each.expand(*lead, -1) for each in rows)
+    return tuple(parts), found
+
+
+def rounded(motion: Motion, precision: torch.dtype) -> Motion:
+    """The same numbers in another precision."""
+    return Motion(*(part if part is None else part.to(precision) for part in motion[:3]), *motion[3:])
+
+
+def warn_of_divergence(
+    motion: Motion, parts: Parts, times: Tensor, label: str, names: Sequence[str], context: Tensor | ContextFunction
+) -> None:
+    """Name the trajectories that are lost, with time, and the context where it stays; not those that started so."""
+    started = torch.cat(parts, dim=-1).isfinite().all(-1)
+    lost = ((motion.status == Status.DIVERGED) & started).reshape(-1).nonzero().flatten().tolist()
+    if not lost:
+        return
+    count = motion.status.numel()
+    ends = motion.state.isfinite().all(-1).reshape(count, -1).sum(-1)
+    rows = None if callable(context) else context.expand(*motion.status.shape, -1).reshape(count, -1)
+    said = []
+    for k in lost[:NAMED]:
+        values = () if rows is None else zip(names, rows[k].tolist(), strict=True)
+        at = ", ".join([*(f"{name}={value:.4g}" for name, value in values), f"t={float(times[ends[k]]):.4g}"])
+        said.append(f"{k} ({at})")
+    more = ", ..." if len(lost) > NAMED else ""
+    text = f"{label}: {len(lost)} of {count} trajectories are lost: {', '.join(said)}{more}, and NaN from there on"
+    fix = "shorten the step, or take another solver: system.using(romkit.solvers.SciPy('BDF'))"
+    if int(ends[lost].min()) == 0:
+        fix = "they begin beyond the solver's divergence_threshold: raise it"
+    warn(f"{text}; {fix}", DivergenceWarning)
+
+
+def along(f: Field, times: Tensor, *states: Tensor) -> Tensor:
+    """The field along a motion, at states (..., T, n): at all times at once, where it broadcasts over (T, 1) of them.
+
+    It has to know one time only, so the first, a middle and the last one are asked for alone and compared; where that
+    fails, all are asked for alone.
+    """
+    some = [0, len(times) // 2, len(times) - 1]
+    try:
+        found = f(times.unsqueeze(-1), *states)
+        alone = at_each_time(f, times[some], *(x[..., some, :] for x in states))
+        if found.shape == states[0].shape and all(map(_alike, found[..., some, :].unbind(-2), alone.unbind(-2))):
+            return found
+    except Exception:  # whatever it says of several times: what it says of one it says again below
+        pass
+    return at_each_time(f, times, *states)
+
+
+def _alike(a: Tensor, b: Tensor) -> bool:
+    """Whether rates are the same but for rounding, which is large where they are differences of large numbers."""
+    size = float(b.abs().nan_to_num(posinf=0.0).max()) if b.numel() else 0.0
+    return torch.allclose(a, b, rtol=0, atol=1e-4 * size, equal_nan=True)
+
+
+def at_each_time(f: Field, times: Tensor, *states: Tensor) -> Tensor:
+    """The field at states (..., T, n), asked time by time: each may have a context of its own."""
+    return torch.stack([f(*now) for now in zip(times, *(x.unbind(-2) for x in states), strict=True)], dim=-2)
+
+
+def recorded(system: "System", motion: Motion, times: Tensor, contexts: Tensor, attrs: dict[str, object]) -> xr.Dataset:
+    """A motion at times (T,) and contexts (C, p) as a dataset in romkit's schema."""
+    variables = {name: getattr(motion, name) for name in ("state", "velocity", "acceleration")}
+    return make_dataset(
+        {name: tensor.numpy() for name, tensor in variables.items() if tensor is not None},
+        times=times.numpy(),
+        time_units=system.time_units,
+        state_names=system.state_names,
+        state_units=system.state_units,
+        contexts=contexts.numpy(),
+        context=system.context,
+        attrs=attrs,
+    )
+
+
+def recorded_name(kind: type["System"], name: str) -> str:
+    """Name of a system in files, with its class behind it where romkit has another system of that name."""
+    kinds = [System]
+    for each in kinds:  # grows by the subclasses of its entries
+        kinds += each.__subclasses__()
+    own = [each for each in kinds if getattr(each, "name", "") == name and each.__module__.startswith("romkit.")]
+    others = [each for each in own if each.__qualname__ != kind.__qualname__]
+    return f"{name} ({kind.__qualname__})" if others else name
+
+
+def identity(system: "System") -> dict[str, object]:
+    """What identifies a system in a file."""
+    return {
+        "system": recorded_name(type(system), system.name),
+        "parameters": dataclasses.asdict(system) if dataclasses.is_dataclass(system) else {},
+        "solver": system.simulator or str(system.solver or system.own_solver),
+        "dt": system.dt,
+        "step": system.step or system.dt,
+        "transient": system.transient,
+        "versions": runtime.versions(),
+    }
 
 
 class System(Hooks, abc.ABC):
@@ -152,24 +355,6 @@ class System(Hooks, abc.ABC):
         A context that varies in time is a function of the scalar t that gives such a tensor.
         """
         return bound(self.rhs, context if varies(context) else self._context_tensor(context, named))
-
-    @checked
-    def through(
-        self, basis: Basis, data: xr.Dataset | None = None, *, tolerance: Positive | None = None, device: Device = "cpu"
-    ) -> "System":
-        """The system in the coordinates of a basis, at a cost that does not depend on n: see `SystemThroughBasis`.
-
-        Without error from its `terms`; with training data from a few rows (`rhs_rows`) that are chosen on them.
-
-        Args:
-            basis: of the states.
-            data: training data, or their coordinates in the basis.
-            tolerance: share of the energy of right-hand sides that may be left out; by default that of the basis.
-            device: where tensors are computed: "cpu", or "cuda" where the terms are calls to torch.
-        """
-        from romkit.systems.through import through  # to a System itself
-
-        return through(self, basis, data, tolerance, device)
 
     @hook
     def quadratic(self, context: Context) -> Quadratic | None:

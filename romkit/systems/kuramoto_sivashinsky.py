@@ -9,17 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit import checks
-from romkit.boundary import NotNegative, Positive, checked
+from romkit.core import checks
+from romkit.core.boundary import NotNegative, Positive, checked
+from romkit.core.errors import InputError
+from romkit.core.runtime import track
+from romkit.core.types import Field
 from romkit.data import ContextParameter
-from romkit.errors import InputError
-from romkit.progress import track
 from romkit.solvers import Solver
 from romkit.solvers.base import Run, inside
-from romkit.solvers.grid import Grid
+from romkit.solvers.fixed import Grid
 from romkit.systems.base import System
 from romkit.systems.terms import Term
-from romkit.types import Field
 
 CONTOUR = 32
 """Points of the contour integral for the coefficients of ETDRK4."""

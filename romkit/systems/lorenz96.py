@@ -9,8 +9,8 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import checks
-from romkit.boundary import NotNegative, Positive, checked
+from romkit.core import checks
+from romkit.core.boundary import NotNegative, Positive, checked
 from romkit.data import ContextParameter
 from romkit.systems.base import System
 from romkit.systems.terms import Term

@@ -6,13 +6,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit.boundary import behind, hook
-from romkit.broadcast import align
-from romkit.problem import Parts, Problem, SecondOrder
-from romkit.systems.axes import Context, States
-from romkit.systems.base import Motion, System
-from romkit.systems.motion import along
-from romkit.types import OperatorPath, SecondOrderField
+from romkit.core.boundary import behind, hook
+from romkit.core.tensors import align
+from romkit.core.types import OperatorPath, SecondOrderField
+from romkit.systems.base import Context, Motion, States, System, along
+from romkit.systems.problem import Parts, Problem, SecondOrder
 
 
 class MechanicalSystem(System):

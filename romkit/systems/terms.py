@@ -1,9 +1,13 @@
-"""The terms of a polynomial field, from which its image in a basis is computed exactly."""
+"""Terms of polynomial fields, and their exact image in the coordinates of a basis."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
+
+from romkit.bases import Basis
+from romkit.core.tensors import pairs
 
 
 class Term(NamedTuple):
@@ -18,3 +22,110 @@ class Term(NamedTuple):
     degree: int
     form: Callable[..., Tensor]
     coefficient: Callable[[Tensor], Tensor] | None = None
+
+
+class Quadratic(NamedTuple):
+    """g(y) = b + A y + H (y ⊗ y) at a context, for y (..., r).
+
+    Attributes:
+        constant: b (..., r).
+        linear: Aᵀ (..., r, r), or without leading axes.
+        quadratic: Hᵀ (r (r + 1) / 2, r), or with leading axes: a row for each product yᵢ yⱼ, i <= j.
+    """
+
+    constant: Tensor
+    linear: Tensor
+    quadratic: Tensor
+
+    def __call__(self, y: Tensor) -> Tensor:
+        return self.constant + _rows(y, self.linear) + _rows(pairs(y, y), self.quadratic)
+
+    def substituted(self, factor: Tensor, shift: Tensor, test: Tensor) -> "Quadratic":
+        """a -> testᵀ g(shift + factor a), for a (..., m), factor and test (r, m), shift (..., r)."""
+        full = symmetric(self.quadratic)  # (..., i, j, r)
+        across = (shift[..., None, None, :] @ full.movedim(-1, -3)).squeeze(-2)  # (..., r, j): H(shift, ·)
+        linear = self.linear + 2 * across.mT
+        folded = torch.einsum("ia,...ijk,jb,kc->...abc", factor, full, factor, test)
+        return Quadratic(self(shift) @ test, factor.mT @ linear @ test, packed(folded))
+
+
+class Projected:
+    """Vᵀ W f(x̄ + V y; c) of terms: tensors that are summed with the coefficients of a context.
+
+    Args:
+        terms: of degree 0, 1 and 2.
+        basis: x̄, V and W.
+        device: where they are computed.
+        tests: (n, k) what f is multiplied by in place of W V.
+    """
+
+    def __init__(self, terms: Sequence[Term], basis: Basis, device: torch.device, tests: Tensor | None = None):
+        columns = torch.cat([basis.mean.unsqueeze(0), basis.modes.mT])  # ŷ = (1, y) are the coordinates in these
+        there = (columns.to(device), (basis.dual if tests is None else tests).to(device))
+        images = [[None if part is None else part.cpu() for part in _image(term, *there)] for term in terms]
+        self.coefficients = [term.coefficient for term in terms]
+        self.constant = [image[0] for image in images]
+        self.linear = [image[1] for image in images]
+        self.quadratic = [image[2] for image in images]
+        r, k = basis.rank, there[1].shape[-1]
+        self.zero = [basis.mean.new_zeros(shape) for shape in ((k,), (r, k), (r * (r + 1) // 2, k))]
+
+    def at(self, c: Tensor) -> Quadratic:
+        """The field at contexts (..., p), in their precision."""
+        parts = zip((self.constant, self.linear, self.quadratic), self.zero, strict=True)
+        return Quadratic(*(self._sum(tensors, zero.to(c), c) for tensors, zero in parts))
+
+    def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading axes."""
+        return self.at(c)(y)
+
+    def _sum(self, tensors: list[Tensor | None], zero: Tensor, c: Tensor) -> Tensor:
+        """Σ θₖ(c) Tₖ; without the axes of the context where no coefficient depends on it, zero where there is no Tₖ."""
+        total = None
+        for tensor, coefficient in zip(tensors, self.coefficients, strict=True):
+            if tensor is None:
+                continue
+            part = tensor.to(c)
+            if coefficient is not None:
+                theta = coefficient(c)
+                part = theta.reshape(*theta.shape[:-1], *(1,) * zero.ndim) * part
+            total = part if total is None else total + part
+        return zero if total is None else total
+
+
+def packed(full: Tensor) -> Tensor:
+    """(..., r (r + 1) / 2, k) of H (..., r, r, k): the coefficients of `pairs`."""
+    r = full.shape[-2]
+    i, j = torch.triu_indices(r, r)
+    both = full + full.transpose(-3, -2)
+    factor = torch.where(i == j, 0.5, 1.0).to(full).unsqueeze(-1)
+    return both[..., i, j, :] * factor
+
+
+def symmetric(triangle: Tensor) -> Tensor:
+    """H (..., r, r, k), symmetric, of the coefficients (..., r (r + 1) / 2, k) of `pairs`."""
+    r = int((2 * triangle.shape[-2]) ** 0.5)
+    i, j = torch.triu_indices(r, r)
+    full = triangle.new_zeros(*triangle.shape[:-2], r, r, triangle.shape[-1])
+    half = triangle / torch.where(i == j, 1.0, 2.0).to(triangle).unsqueeze(-1)
+    full[..., i, j, :] = half
+    full[..., j, i, :] = half
+    return full
+
+
+def _rows(y: Tensor, matrix: Tensor) -> Tensor:
+    """yᵀ M for M (r, k), or (..., r, k) with the leading axes of y."""
+    if matrix.ndim == 2:
+        return y @ matrix
+    return (y.unsqueeze(-2) @ matrix).squeeze(-2)
+
+
+def _image(term: Term, columns: Tensor, dual: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """Constant (r,), linear (r, r) and quadratic (r (r + 1) / 2, r) part of a term in coordinates; None where zero."""
+    if term.degree == 0:
+        return term.form().to(dual) @ dual, None, None
+    if term.degree == 1:
+        image = term.form(columns) @ dual
+        return image[0], image[1:], None
+    pairs = torch.stack([term.form(column.unsqueeze(0), columns) @ dual for column in columns])  # (r + 1, r + 1, r)
+    return pairs[0, 0], pairs[0, 1:] + pairs[1:, 0], packed(pairs[1:, 1:])

@@ -1,24 +1,232 @@
-"""A system as it is seen through a basis: a system of its coordinates."""
+"""A system seen through a basis: exact tensors where the field is polynomial, a few sampled rows where not."""
 
 import functools
+import math
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 import xarray as xr
+from scipy import linalg
 from torch import Tensor
 
-from romkit.bases import Basis, weigher
-from romkit.bases.weights import root_of
-from romkit.boundary import checked
-from romkit.broadcast import align
-from romkit.data.context import varies
-from romkit.errors import InputError
-from romkit.problem import Parts
+from romkit.bases import Basis, check_size, weigher
+from romkit.bases.base import root_of
+from romkit.bases.modes import Summary
+from romkit.core.boundary import Positive, behind, checked
+from romkit.core.errors import InputError
+from romkit.core.tensors import Constants, align
+from romkit.core.types import ContextFunction, Field
+from romkit.data import times_of, trajectories
+from romkit.data.context import context_columns, varies
+from romkit.data.layout import component_names
+from romkit.data.trajectories import check_components, check_context
+from romkit.engine.devices import Device
 from romkit.systems.base import System
-from romkit.systems.quadratic import Projected, Quadratic
-from romkit.systems.rates import basis_of_rates, coordinates_of, training_data
-from romkit.systems.sampled import OVERSAMPLING, Sampled, gives_rows
-from romkit.types import ContextFunction, Field
+from romkit.systems.problem import Parts
+from romkit.systems.terms import Projected, Quadratic
+
+SNAPSHOTS, BLOCK, MOST = 1000, 100, 256
+"""Snapshots that are taken, evenly out of all; in memory at a time; and modes of them, at most."""
+
+
+TrainingData = tuple[Tensor, Tensor, Tensor]
+
+UNKNOWN, SMALLEST = 1e-6, 1e-14
+"""Shares of energy that may be left out: where the basis knows none, and at least."""
+
+
+def basis_of_rates(system: System, basis: Basis, data: TrainingData, tolerance: float | None = None) -> Basis:
+    """The modes of f(t, x̄ + V y; c) at the coordinates y of training data.
+
+    What a reduced model asks for is f on the subspace and not at the states themselves: in as many modes of these the
+    error of sampling is three to nine times larger (studies/large/SAMPLED.md).
+
+    Args:
+        system: whose right-hand side f is.
+        basis: x̄ and V.
+        data: times (N,), coordinates (N, r) and contexts (N, p), see `training_data`.
+        tolerance: share of the energy that may be left out; by default what the basis leaves out of that of the states,
+            if `MOST` modes are enough for it.
+
+    Raises:
+        InputError: a right-hand side that is the same at all data, or not finite; a tolerance that `MOST` modes do not
+            reach.
+    """
+    parts = (Summary.of(x, min(MOST, len(x)), _same) for x in _blocks(system, basis, *data))
+    whole = functools.reduce(lambda a, b: a.merged(b, MOST, _same), parts)
+    sigma = whole.factor.norm(dim=0)
+    if not len(sigma):
+        expected, fix = "snapshots at which the right-hand side differs", "give more of them, or roll out in full space"
+        raise InputError("data", expected=expected, got="the same at all of them", fix=fix)
+    share = (sigma**2).cumsum(0) / whole.energy
+    rank = int((1 - share > (_left_out(basis) if tolerance is None else tolerance)).sum()) + 1
+    if rank > len(share) and tolerance is not None:
+        got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
+        raise InputError("tolerance", expected=f"one that {len(share)} modes reach", got=got, fix="raise it")
+    return Basis(whole.factor[:, :rank] / sigma[:rank], whole.mean, singular_values=sigma[:rank], energy=share[:rank])
+
+
+def _left_out(basis: Basis) -> float:
+    """The share of the energy of the states that a basis leaves out, if it is more than rounding."""
+    return UNKNOWN if basis.energy is None else max(1 - basis.energy[-1].item(), SMALLEST)
+
+
+def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
+    """Times (N,), coordinates (N, r) and contexts (N, p) of up to `SNAPSHOTS` snapshots.
+
+    Args:
+        system: of the data.
+        basis: in which the coordinates are.
+        data: of states, or of coordinates (`basis.project`).
+
+    Raises:
+        InputError: data of another system or grid.
+    """
+    t, y, c = coordinates_of(system, basis, data)
+    t, y, c = t.expand(len(y), -1).flatten(), y.flatten(0, 1), c.expand(-1, y.shape[1], -1).flatten(0, 1)
+    there = y.isfinite().all(-1).nonzero().flatten()
+    taken = there[torch.linspace(0, len(there) - 1, min(SNAPSHOTS, len(there))).round().long()]
+    return t[taken], y[taken], c[taken]
+
+
+def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
+    """Times (T,), coordinates (C, T, r) and contexts (C, T or 1, p) of data, which are those of `training_data`."""
+    check_context("data", data, system.context_names)
+    names = tuple(f"y{k}" for k in range(basis.rank))  # not the number, which states have too in a whole basis
+    if "component" not in data.dims or component_names(data) != names:
+        check_size(basis, data)
+        check_components("data", data, system.state_names)
+        data = basis.project(data[["state"]])
+    y, c = trajectories(data, "state"), torch.from_numpy(context_columns(data, system.context_names))
+    return times_of(data), y, c if c.ndim == 3 else c.unsqueeze(1)
+
+
+def _blocks(system: System, basis: Basis, t: Tensor, y: Tensor, c: Tensor) -> Iterator[Tensor]:
+    """Right-hand sides (k, n)."""
+    for rows in torch.arange(len(y)).split(BLOCK):
+        rates = torch.stack([system.field(c[i])(t[i], basis.decode(y[i])) for i in rows])
+        if not bool(rates.isfinite().all()):
+            expected, fix = "snapshots at which the right-hand side is finite, behind the basis", "take more modes"
+            raise InputError("data", expected=expected, got="NaN or infinity", fix=fix)
+        yield rates
+
+
+def _same(u: Tensor) -> Tensor:
+    return u
+
+
+OVERSAMPLING = 2
+"""Rows for each mode of the right-hand sides: with one, the error of sampling is twice as large; more gain little."""
+
+
+REACH, ROUNDING = 10.0, 1e-12
+"""Residual that counts as far away, in the largest of the training data; and the least of these, relative to f̄."""
+
+
+class Sampled:
+    """Vᵀ W f(x̄ + V y; c) of a system that gives rows of f, with f taken to lie in a basis of right-hand sides.
+
+    f = f̄ + U a, with a from s rows by least squares. Nothing in `rate` depends on n: the state is decoded in the
+    stencil of these rows alone, and what leads from them to ẏ is a matrix (s, r).
+
+    Args:
+        system: that gives its rows.
+        basis: x̄, V and W.
+        rates: f̄ and U.
+        number: s, of rows.
+
+    Attributes:
+        rows: (s,), in the order in which they were chosen.
+        reach: residual from which on a state is far from the training data, infinite until `calibrate` has seen these.
+
+    Source: Chaturantabut, Sorensen (2010), Nonlinear model reduction via discrete empirical interpolation; Everson,
+    Sirovich (1995) for least squares.
+    """
+
+    def __init__(self, system: System, basis: Basis, rates: Basis, number: int):
+        self.rows = chosen_rows(rates.modes, number)
+        stencil = _checked(system.stencil(self.rows), number, basis.size)
+        self.shape, points = stencil.shape, stencil.flatten()
+        mean, modes = basis.mean[points], basis.modes[points].mT.contiguous()
+        fit, seen = torch.linalg.pinv(rates.modes[self.rows]), rates.modes[self.rows]
+        weights = (basis.dual.mT @ rates.modes @ fit).mT.contiguous()
+        constant = basis.encode_tangent(rates.mean) - rates.mean[self.rows] @ weights
+        self.mean_at_rows, unseen = rates.mean[self.rows], torch.eye(number, dtype=fit.dtype) - seen @ fit
+        parts = {"rows": self.rows, "mean": mean, "modes": modes, "constant": constant, "weights": weights}
+        there = {"mean_at_rows": self.mean_at_rows, "modes_at_rows": basis.modes[self.rows].mT.contiguous()}
+        self._constants = Constants(**parts, **there, unseen=unseen)
+        self.rhs_rows, self.reach = behind(system.rhs_rows), math.inf
+
+    def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading axes."""
+        own = self._constants.like(y)
+        return own["constant"] + self._rows(t, y, c) @ own["weights"]
+
+    def residual(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """(...) norm of what the modes of right-hand sides leave of the rows: how far f is from those of training."""
+        own = self._constants.like(y)
+        return ((self._rows(t, y, c) - own["mean_at_rows"]) @ own["unseen"]).norm(dim=-1)
+
+    def unresolved(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """(...) share of the rows of f that V ẏ leaves."""
+        own = self._constants.like(y)
+        found = self._rows(t, y, c)
+        left = found - (own["constant"] + found @ own["weights"]) @ own["modes_at_rows"]
+        return left.norm(dim=-1) / found.norm(dim=-1)
+
+    def distance(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """(...) the residual, 1 at `REACH` times the largest of the training data."""
+        return self.residual(t, y, c) / self.reach
+
+    def calibrate(self, times: Tensor, y: Tensor, c: Tensor) -> "Sampled":
+        """Itself, after a look at the residuals of training data: times (N,), coordinates (N, r), contexts (N, p)."""
+        largest = max(self.residual(*each).item() for each in zip(times, y, c, strict=True))
+        self.reach = REACH * max(largest, ROUNDING * self.mean_at_rows.norm().item())
+        return self
+
+    def _rows(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        own = self._constants.like(y)
+        return self.rhs_rows(t, own["rows"], (own["mean"] + y @ own["modes"]).unflatten(-1, self.shape), c)
+
+
+def gives_rows(system: System) -> bool:
+    """Whether a system gives rows of its right-hand side."""
+    return type(system).rhs_rows is not System.rhs_rows
+
+
+def chosen_rows(modes: Tensor, number: int) -> Tensor:
+    """Rows (number,) of modes (n, m), number >= m, from which coordinates in the modes are read off with small errors.
+
+    The first m are pivots of a QR decomposition; each further one raises the smallest singular value of the rows most,
+    by a lower bound of what it becomes.
+
+    Source: Drmač, Gugercin (2016), A new selection operator for the discrete empirical interpolation method;
+    Peherstorfer, Drmač, Gugercin (2020), Stability of discrete empirical interpolation and gappy POD, algorithm 1.
+    """
+    count = modes.shape[1]
+    _, pivots = linalg.qr(modes.mT.numpy(), mode="r", pivoting=True)
+    rows = torch.from_numpy(pivots[:count].astype("int64"))
+    lengths = modes.square().sum(-1)
+    for _ in range(number - count):
+        _, sigma, right = torch.linalg.svd(modes[rows], full_matrices=False)
+        gap = sigma[-2] ** 2 - sigma[-1] ** 2 if count > 1 else torch.ones(())
+        total = gap + lengths
+        gain = total - (total**2 - 4 * gap * (modes @ right[-1]) ** 2).clamp(min=0).sqrt()
+        gain[rows] = -1.0
+        rows = torch.cat([rows, gain.argmax().unsqueeze(0)])
+    return rows
+
+
+def _checked(stencil: Tensor, number: int, size: int) -> Tensor:
+    """What a system gave as the stencil of its rows, if it is one."""
+    whole = isinstance(stencil, Tensor) and not stencil.is_floating_point() and stencil.shape[:-1] == (number,)
+    if whole and stencil.numel() and int(stencil.min()) >= 0 and int(stencil.max()) < size:
+        return stencil.long()
+    got = f"{stencil.dtype} {tuple(stencil.shape)}" if isinstance(stencil, Tensor) else type(stencil).__name__
+    expected, fix = f"a stencil of whole numbers ({number}, k) from 0 to {size - 1}", "see System.stencil"
+    raise InputError("system", expected=expected, got=got, fix=fix)
+
 
 METRIC = 1e-8
 """Largest error of Vᵀ W V = I in the metric of the system."""
@@ -145,18 +353,36 @@ class SystemThroughBasis(System):
         return self.full.test_contexts()
 
 
+@checked
 def through(
-    system: System, basis: Basis, data: xr.Dataset | None, tolerance: float | None, device: torch.device
+    self: System,
+    basis: Basis,
+    data: xr.Dataset | None = None,
+    *,
+    tolerance: Positive | None = None,
+    device: Device = "cpu",
 ) -> SystemThroughBasis:
-    """See `System.through`.
+    """The system in the coordinates of a basis, at a cost that does not depend on n: see `SystemThroughBasis`.
+
+    Exact from the `terms` of the system; with training data from a few rows (`rhs_rows`) that are chosen on the data.
+
+    Args:
+        self: the system.
+        basis: of the states.
+        data: training data, or their coordinates in the basis.
+        tolerance: share of the energy of right-hand sides that may be left out; by default that of the basis.
+        device: where tensors are computed: "cpu", or "cuda" where the terms are calls to torch.
 
     Raises:
         InputError: a system without terms or rows, of second order, of other states or with another metric than the
             basis; data of another system.
     """
-    check_fits(system, basis)
-    image = _projected(system, basis, device) if data is None else _sampled(system, basis, data, tolerance)
-    return SystemThroughBasis(system, basis, image)
+    check_fits(self, basis)
+    image = _projected(self, basis, device) if data is None else _sampled(self, basis, data, tolerance)
+    return SystemThroughBasis(self, basis, image)
+
+
+System.through = through  # a method of every system, defined here because its result is itself a System
 
 
 def check_fits(system: System, basis: Basis) -> None:

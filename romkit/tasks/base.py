@@ -19,11 +19,11 @@ import threadpoolctl
 import torch
 import xarray as xr
 
-from romkit import provenance
+from romkit.core import runtime
+from romkit.core.errors import FileError, InputError
+from romkit.core.files import atomic
 from romkit.data import open_dataset, save_dataset
 from romkit.engine.threads import one_thread
-from romkit.errors import FileError, InputError
-from romkit.files import atomic
 from romkit.tasks.lock import locked
 
 
@@ -149,7 +149,7 @@ def _sweep_up(file: Path) -> None:
 
 
 def _surroundings() -> dict[str, str]:
-    device = provenance.device_name("cuda" if torch.cuda.is_available() else "cpu")
+    device = runtime.device_name("cuda" if torch.cuda.is_available() else "cpu")
     return {"versions": json.dumps(_versions()), "device": device}
 
 
@@ -167,7 +167,7 @@ def _write_record(file: Path, task: Task, started: float, wall: float, cpu: floa
         temporary.write_text(json.dumps(record, indent=1) + "\n")
 
 
-_versions = functools.cache(provenance.versions)
+_versions = functools.cache(runtime.versions)
 
 
 @functools.cache

@@ -13,8 +13,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Protocol
 
-from romkit import checks
-from romkit.errors import InputError
+from romkit.core import checks
+from romkit.core.errors import InputError
 from romkit.tasks.base import Task, attempt
 
 WORKER_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1"}

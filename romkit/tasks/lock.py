@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from romkit.errors import FileError
-from romkit.files import reason
+from romkit.core.errors import FileError
+from romkit.core.files import reason
 
 
 @contextlib.contextmanager

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from romkit.errors import InputError
-from romkit.files import atomic, expanded
-from romkit.progress import track
+from romkit.core.errors import InputError
+from romkit.core.files import atomic, expanded
+from romkit.core.runtime import track
 from romkit.tasks.base import Task, is_complete, result_file
 from romkit.tasks.executors import Executor, Pending
 

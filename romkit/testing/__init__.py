@@ -6,9 +6,7 @@ romkit.testing.check_system(Lorenz96(transient=2.0))      # shapes, field, metri
 romkit.testing.check_solver(RK4(0.01), order=4)           # accuracy, order, members, times
 """
 
-from romkit.testing.integrators import check_dynamics
-from romkit.testing.projections import check_projection
-from romkit.testing.solvers import check_solver
-from romkit.testing.systems import check_system
+from romkit.testing.models import check_dynamics, check_projection
+from romkit.testing.systems import check_solver, check_system
 
 __all__ = ["check_dynamics", "check_projection", "check_solver", "check_system"]

@@ -5,11 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from romkit.boundary import NotNegative, Positive, checked
-from romkit.errors import InputError
-from romkit.projections.activations import Hyperbola
-from romkit.projections.layer_pairs import LayerDecoder, LayerEncoder
-from romkit.projections.networks import Networks
+from romkit.core.boundary import NotNegative, Positive, checked
+from romkit.core.errors import InputError
+from romkit.projections.layers import Hyperbola, LayerDecoder, LayerEncoder, Networks
 from romkit.training.loss import Evaluated, Term
 
 

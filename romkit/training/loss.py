@@ -8,14 +8,13 @@ from typing import Annotated, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from romkit.arrays import Axes
-from romkit.boundary import Hooks, NotNegative, checked, hook
-from romkit.broadcast import align
-from romkit.errors import InputError
+from romkit.core.boundary import Hooks, NotNegative, checked, hook
+from romkit.core.errors import InputError
+from romkit.core.tensors import Axes, align
+from romkit.core.types import Dual
 from romkit.projections import EncoderDecoder, Normalization, Projection
 from romkit.systems import System
-from romkit.training.pipeline import AnyBatch, Batch, ExtendedBatch
-from romkit.types import Dual
+from romkit.training.batches import AnyBatch, Batch, ExtendedBatch
 
 Batched = Annotated[Tensor, Axes("snapshots", "weights", like="y")]
 
@@ -147,7 +146,7 @@ class Penalty(Term):
         >>> Penalty(-1.0)
         Traceback (most recent call last):
             ...
-        romkit.errors.InputError: weight: expected a number that is not negative, got -1.0; give weight >= 0
+        romkit.core.errors.InputError: weight: expected a number that is not negative, got -1.0; give weight >= 0
     """
 
     weight: NotNegative = 1e-3
@@ -183,7 +182,7 @@ class LatentVelocity(Term):
 class Objective(nn.Module):
     """The sum of the terms.
 
-    y is the state in normalised coordinates (see `romkit.projections.normalization`), so weights mean the same for
+    y is the state in normalised coordinates (see `romkit.projections.frame`), so weights mean the same for
     every system. Component i counts (scale / σᵢ)^(2 weighting) in the norm, σᵢ its standard deviation.
 
     Args:

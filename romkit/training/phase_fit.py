@@ -22,13 +22,12 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.boundary import Count, Positive, checked
-from romkit.progress import track
+from romkit.core.boundary import Count, Positive, checked
+from romkit.core.runtime import track
 from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
-from romkit.training.flat import FlatParameters
+from romkit.training.batches import AnyBatch, Batch, FlatParameters
 from romkit.training.loss import Objective, Penalty, Reconstruction
-from romkit.training.pipeline import AnyBatch, Batch
 from romkit.training.rollouts import FieldName, Trajectories, latent_steps
 
 RADIUS = 0.05

@@ -10,14 +10,14 @@ from typing import Annotated
 
 import torch
 
-from romkit import checks
-from romkit.boundary import Count, Limit, NotNegative, Positive, checked
-from romkit.errors import InputError
+from romkit.core import checks
+from romkit.core.boundary import Count, Limit, NotNegative, Positive, checked
+from romkit.core.errors import InputError
 from romkit.projections import Normalization
+from romkit.training.batches import Noise
 from romkit.training.loss import LatentVelocity, Penalty, Reconstruction, Term
 from romkit.training.optimizers import OPTIMIZERS, Foreign, Optimizer
 from romkit.training.phase_fit import PhaseFit
-from romkit.training.pipeline import Noise
 from romkit.training.rollouts import RolloutTraining
 from romkit.training.schedules import SCHEDULES
 
@@ -62,7 +62,7 @@ class Snapshots:
         >>> Snapshots(schedule="none")
         Traceback (most recent call last):
             ...
-        romkit.errors.InputError: schedule: expected one of constant, cosine, ..., got 'none'; did
+        romkit.core.errors.InputError: schedule: expected one of constant, cosine, ..., got 'none'; did
         you mean 'cosine'?
     """
 

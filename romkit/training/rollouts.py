@@ -17,21 +17,20 @@ import torch
 import xarray as xr
 from torch import Tensor, nn
 
-from romkit import checks
-from romkit.boundary import Count, Positive, Share, checked
+from romkit.core import checks
+from romkit.core.boundary import Count, Positive, Share, checked
+from romkit.core.errors import InputError
+from romkit.core.runtime import track
 from romkit.data import even_step, whole_trajectories
 from romkit.engine.fast_path import compile_anew
-from romkit.errors import InputError
 from romkit.integrators import DYNAMICS, LatentField
-from romkit.problem import ConstantPath
-from romkit.progress import track
 from romkit.projections import Projection
-from romkit.solvers.rk4 import step as rk4_step
+from romkit.solvers.fixed import step as rk4_step
 from romkit.systems import System
-from romkit.training.flat import FlatParameters
+from romkit.systems.problem import ConstantPath
+from romkit.training.batches import AnyBatch, FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
-from romkit.training.pipeline import AnyBatch
 from romkit.training.schedules import Cosine, Plateaus
 
 CLIP = 1.0

@@ -9,12 +9,12 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.boundary import Count, Natural, Share, checked
+from romkit.core.boundary import Count, Natural, Share, checked
+from romkit.core.errors import InputError
 from romkit.data import check_dataset, context_names, needing_velocity, split
 from romkit.data.layout import component_names
-from romkit.data.matching import matched
-from romkit.errors import InputError
-from romkit.training.pipeline import AnyBatch
+from romkit.data.trajectories import matched
+from romkit.training.batches import AnyBatch
 
 CHUNK = 1024
 """Held-out snapshots that are evaluated at a time."""

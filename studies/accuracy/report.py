@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from romkit.files import atomic
+from romkit.core.files import atomic
 from studies.accuracy.run import RESULTS
 
 PAGE = Path(__file__).parent / "RESULTS.md"

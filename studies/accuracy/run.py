@@ -18,8 +18,8 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit import provenance
-from romkit.files import atomic
+from romkit.core import runtime
+from romkit.core.files import atomic
 from romkit.metrics import reconstruction_rmse
 from romkit.projections import Projection
 from romkit.projections.constrained import Constrained
@@ -72,8 +72,8 @@ def measure(system_name: str, method: str, *, seeds: list[int] | range, data_see
         "final_loss": [r["losses"][-1] for r in stacked.report["seeds"]],
         **evaluate(stacked, test, covered(system_name, train, test)),
         "condition_numbers": conditioning(stacked),
-        "device": provenance.device_name("cpu"),
-        "versions": provenance.versions(),
+        "device": runtime.device_name("cpu"),
+        "versions": runtime.versions(),
     }
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     with atomic(RESULTS) as temporary:

@@ -10,7 +10,7 @@ import xarray as xr
 
 import romkit
 from romkit.data import snapshots
-from romkit.training.pipeline import batches_per_epoch
+from romkit.training.batches import batches_per_epoch
 from romkit.training.watch import Epoch
 from studies.rollout_drift.data import training_set
 from studies.rollout_drift.models import Model

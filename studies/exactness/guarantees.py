@@ -10,9 +10,9 @@ from torch import Tensor
 
 import romkit
 from romkit.integrators import Galerkin, Hamiltonian, LatentDynamics
-from romkit.problem import ConstantPath, Problem
 from romkit.projections import Projection
 from romkit.solvers import RK4, ImplicitMidpoint, Solver
+from romkit.systems.problem import ConstantPath, Problem
 from studies.runner import Task
 
 PIECES = 10

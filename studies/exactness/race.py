@@ -12,7 +12,7 @@ from torch import Tensor
 from romkit.metrics import reconstruction_rmse
 from romkit.projections import Operator, Projection, unstack
 from romkit.systems import System
-from romkit.testing.projections import probe
+from romkit.testing.models import probe
 from studies.rollout_drift.data import make_system, test_set
 from studies.rollout_drift.models import Model, trained
 from studies.runner import Task

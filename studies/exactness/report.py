@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from romkit.files import atomic
+from romkit.core.files import atomic
 from studies.exactness import PRESETS
 from studies.exactness.config import TITLES
 from studies.exactness.report_guarantees import guarantees

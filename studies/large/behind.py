@@ -7,11 +7,11 @@ import xarray as xr
 from torch import Tensor
 
 import romkit
-from romkit.folding import folded
 from romkit.integrators import Estimator, Galerkin, LearnedField, NeuralODE, SINDy
-from romkit.problem import ConstantPath
 from romkit.projections import Projection, unstack
 from romkit.systems import Burgers2D
+from romkit.systems.problem import ConstantPath
+from romkit.verbs.reduced import folded
 from studies.large.measuring import FOLDER, evaluated, training
 from studies.pieces import Numbers
 

@@ -17,16 +17,16 @@ import torch
 from torch import Tensor
 
 import romkit
-from romkit import provenance
 from romkit.bases import Basis
-from romkit.files import atomic
-from romkit.folding import folded
+from romkit.core import runtime
+from romkit.core.files import atomic
 from romkit.integrators import Galerkin
-from romkit.problem import ConstantPath
 from romkit.projections import Projection
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D
+from romkit.systems.problem import ConstantPath
 from romkit.systems.through import SystemThroughBasis
+from romkit.verbs.reduced import folded
 
 RESULTS = Path(__file__).parent / "device.json"
 CELLS, MODES, LATENT, CONTEXTS, STEPS = 707, (32, 64), 10, 1000, 500
@@ -43,7 +43,7 @@ def main(device: str, cells: int = CELLS, contexts: int = CONTEXTS, results: Pat
         torch.set_num_threads(1)
     with torch.no_grad():
         found = measure(torch.device(device), cells, contexts)
-    found |= {"device": provenance.device_name(device), "versions": provenance.versions()}
+    found |= {"device": runtime.device_name(device), "versions": runtime.versions()}
     before = json.loads(results.read_text()) if results.exists() else {}
     with atomic(results) as temporary:
         temporary.write_text(json.dumps(before | {device: found}, indent=1) + "\n")

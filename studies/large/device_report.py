@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from romkit.files import atomic
+from romkit.core.files import atomic
 from studies.markdown import table
 
 HERE = Path(__file__).parent

@@ -9,9 +9,9 @@ import romkit
 from romkit.data import Contexts, times_of, trajectories
 from romkit.integrators import LSPG
 from romkit.projections import BasisNormalization, Projection
-from romkit.projections.normalization import signature_of
-from romkit.reduced import ReducedModel
+from romkit.projections.frame import signature_of
 from romkit.systems import Burgers2D
+from romkit.verbs.reduced import ReducedModel
 from studies.large.measuring import training
 from studies.pieces import Numbers
 

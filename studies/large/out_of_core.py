@@ -18,9 +18,9 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit import provenance, sealed
-from romkit.files import atomic
-from romkit.progress import track
+from romkit.core import files, runtime
+from romkit.core.files import atomic
+from romkit.core.runtime import track
 
 RESULTS, FOLDER = Path(__file__).with_name("out_of_core.json"), Path("runs/large")
 SIZE, TRAJECTORIES, RANK, CHUNK, KILLS = 200_000, 25, 64, 100, 5
@@ -94,7 +94,7 @@ def begun(checkpoint: Path) -> list[int] | None:
     """Pass and block that a killed run would go on from."""
     if not checkpoint.exists():
         return None
-    header, _ = sealed.read(checkpoint)
+    header, _ = files.read(checkpoint)
     return [header["pass"], header["block"]]
 
 
@@ -121,7 +121,7 @@ def main(gigabytes: float = 20.0) -> None:
     modes = torch.from_numpy(cosines(SIZE)[:, :RANK])
     rest = one.modes - modes @ (modes.T @ one.modes)
     found["subspace, sine of the largest angle"] = float(torch.linalg.matrix_norm(rest, 2))
-    found |= {"n": SIZE, "modes": RANK, "device": provenance.device_name("cpu"), "versions": provenance.versions()}
+    found |= {"n": SIZE, "modes": RANK, "device": runtime.device_name("cpu"), "versions": runtime.versions()}
     file.unlink()
     with atomic(RESULTS) as temporary:
         temporary.write_text(json.dumps(found, indent=1) + "\n")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from romkit.files import atomic
+from romkit.core.files import atomic
 from studies.markdown import table
 
 HERE = Path(__file__).parent

@@ -15,13 +15,11 @@ from torch import Tensor
 
 import romkit
 from romkit.bases import Basis
+from romkit.core.types import Field
 from romkit.engine.threads import one_thread
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, System
-from romkit.systems.rates import basis_of_rates, training_data
-from romkit.systems.sampled import Sampled
-from romkit.systems.through import SystemThroughBasis
-from romkit.types import Field
+from romkit.systems.through import Sampled, SystemThroughBasis, basis_of_rates, training_data
 from studies.large.measuring import FOLDER, seconds, times_of, training
 from studies.large.reaction import Reaction, exponential
 from studies.pieces import Numbers, complete

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from romkit.files import atomic
+from romkit.core.files import atomic
 from studies.markdown import table
 
 FOLDER = Path(__file__).parent

@@ -16,10 +16,10 @@ import xarray as xr
 from torch import Tensor
 
 import romkit
-from romkit import provenance
-from romkit.files import atomic
+from romkit.core import runtime
+from romkit.core.files import atomic
 from romkit.integrators import SINDy, encoded_samples, galerkin_samples
-from romkit.integrators.sindy import SINDyModel
+from romkit.integrators.laws.equations import SINDyModel
 from romkit.projections import Projection
 from romkit.systems import Lorenz96
 from studies.limit_cycle import report
@@ -47,8 +47,8 @@ def main(results: Path = RESULTS, *, duration: float = DURATION, choice: float =
     found |= {
         "duration": duration,
         "bound": BOUND,
-        "device": provenance.device_name("cpu"),
-        "versions": provenance.versions(),
+        "device": runtime.device_name("cpu"),
+        "versions": runtime.versions(),
     }
     with atomic(results) as temporary:
         temporary.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")

@@ -19,8 +19,8 @@ import numpy as np
 import xarray as xr
 
 import romkit
-from romkit import provenance
-from romkit.files import atomic
+from romkit.core import runtime
+from romkit.core.files import atomic
 from studies.markdown import table
 from studies.own_data import paths, sets
 
@@ -105,7 +105,7 @@ def one_set(name: str) -> dict[str, object]:
         "width": _width(calibrated.follow(test)),
         "forecast_median": float(romkit.score(test, calibrated.follow(test)).nrmse.median()),
         "cpu_seconds": seconds,
-        "provenance": {"versions": provenance.versions(), "device": provenance.device_name("cpu"), "seed": 0},
+        "provenance": {"versions": runtime.versions(), "device": runtime.device_name("cpu"), "seed": 0},
     }
 
 

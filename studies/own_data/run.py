@@ -22,8 +22,8 @@ import numpy as np
 import xarray as xr
 
 import romkit
-from romkit import provenance
-from romkit.files import atomic
+from romkit.core import runtime
+from romkit.core.files import atomic
 from studies.own_data import paths, rivals, sets
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -162,8 +162,8 @@ def large(name: str) -> dict[str, object]:
 def _provenance() -> dict[str, object]:
     packages = ("scipy", "pydmd", "opinf")
     return {
-        "versions": provenance.versions(*packages),
-        "device": provenance.device_name("cpu"),
+        "versions": runtime.versions(*packages),
+        "device": runtime.device_name("cpu"),
         "threads": 1,
         "seed": 0,
     }

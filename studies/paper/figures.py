@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from romkit.projections.activations import inverse_pair
+from romkit.projections.layers import inverse_pair
 from studies.paper.config import METHODS
 from studies.paper.results import Results
 from studies.paper.tables import NAME_OF, measure, reference, statistics

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from romkit.files import atomic
+from romkit.core.files import atomic
 from studies.markdown import table
 from studies.paper import choices, claims, fairness_claims, geometry_claims
 from studies.paper.config import METHODS, Config

@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 
 import romkit
-from romkit import provenance
-from romkit.files import atomic
-from romkit.presets import PRESETS
+from romkit.core import runtime
+from romkit.core.files import atomic
 from romkit.projections import Projection
+from romkit.verbs.presets import PRESETS
 from studies.paper import datasets
 from studies.paper.config import CONFIGS, Config, SystemPlan
 from studies.paper.tasks import tasks
@@ -63,8 +63,8 @@ def measure(
         "hours_in_all": hours * trainings,
         "batch_size": recipe["batch_size"],
         "optimizer": recipe["optimizer"],
-        "device": provenance.device_name(device),
-        "versions": provenance.versions(),
+        "device": runtime.device_name(device),
+        "versions": runtime.versions(),
     }
 
 

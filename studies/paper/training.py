@@ -11,7 +11,7 @@ import xarray as xr
 import romkit
 from romkit.projections import Projection
 from romkit.projections.constrained import Modulated
-from romkit.training.pipeline import batches_per_epoch
+from romkit.training.batches import batches_per_epoch
 from studies.paper import datasets
 from studies.paper.config import Settings
 from studies.paper.evaluation import evaluate, evaluate_clean, latent_orbits, parameter_count

@@ -11,10 +11,10 @@ import xarray as xr
 import romkit
 from romkit.data import snapshots
 from romkit.engine.threads import one_thread
-from romkit.presets import PRESETS
 from romkit.projections import METHODS, Projection
 from romkit.projections.constrained import Constrained
 from romkit.training import Penalty
+from romkit.verbs.presets import PRESETS
 from studies.paper import datasets
 from studies.paper.config import Settings
 from studies.paper.training import Training

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import romkit
-from romkit.files import atomic
+from romkit.core.files import atomic
 from studies.markdown import table
 from studies.pretrained.run import RESULTS, SHIPPED
 

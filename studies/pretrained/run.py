@@ -14,12 +14,11 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit import sealed
 from romkit.bases import storage as bases
-from romkit.files import atomic
+from romkit.core import files
+from romkit.core.files import Tensors, atomic
 from romkit.metrics import reconstruction_rmse
 from romkit.projections import POD, Projection, storage, unstack
-from romkit.sealed import Tensors
 from studies.pretrained.judging import projection_nrmse
 from studies.pretrained.models import MODELS, Model
 
@@ -59,7 +58,7 @@ def ship(projection: Projection, name: str, front: Tensors) -> Path:
     """Write what `romkit.save` does, with the modes in few bits, since these are nearly all of the file."""
     header, tensors = storage.packed(projection)
     tensors |= {f"{storage.BASIS}{key}": tensor for key, tensor in front.items()}
-    return sealed.write(SHIPPED / f"{name}.safetensors", "projection", header, tensors)
+    return files.write(SHIPPED / f"{name}.safetensors", "projection", header, tensors)
 
 
 def measure(model: Model, projection: Projection) -> dict[str, object]:

@@ -9,8 +9,8 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.problem import Parts
 from romkit.systems import SYSTEMS, System
+from romkit.systems.problem import Parts
 
 Settings = tuple[tuple[str, object], ...]
 """Names and values, in a form that can be hashed."""

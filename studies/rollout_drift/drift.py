@@ -23,12 +23,12 @@ from romkit.integrators import (
     encoded_samples,
     galerkin_samples,
 )
-from romkit.integrators.sindy import Library, Terms
+from romkit.integrators.laws.equations import Library, Terms
 from romkit.metrics import reconstruction_rmse
-from romkit.problem import ConstantPath, Parts, Problem
 from romkit.projections import Projection, stack, unstack
 from romkit.solvers import RK4
 from romkit.systems import System
+from romkit.systems.problem import ConstantPath, Parts, Problem
 from studies.rollout_drift.data import Settings, Truth, make_system, test_set, training_set, truth
 from studies.rollout_drift.models import Model, trained
 from studies.rollout_drift.scores import (

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import romkit
-from romkit import provenance
+from romkit.core import runtime
 from romkit.projections import Projection
 from studies.recipes import resolved
 from studies.rollout_drift.data import Settings, make_system, training_set
@@ -50,7 +50,7 @@ class Model:
 @lru_cache(maxsize=1)
 def trained(model: Model) -> Projection:
     """The stack in float64; its `report` has `training_cpu_seconds`."""
-    facts = [asdict(model), model.resolved, provenance.versions()["romkit"]]
+    facts = [asdict(model), model.resolved, runtime.versions()["romkit"]]
     digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
     path = CACHE / f"{model.name}-{digest}.safetensors"
     if not path.exists():

@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from romkit.files import atomic
+from romkit.core.files import atomic
 from studies.markdown import table
 from studies.rollout_drift.config import SWITCH
 from studies.rollout_drift.figures import UNITS, drift_curves, share_diverged, share_valid, valid_by_forcing

@@ -3,11 +3,11 @@
 import torch
 from torch import Tensor
 
+from romkit.core.types import Field
 from romkit.metrics import diverged, hellinger_distance, manifold_distance, nrmse, peak_energy_drift, valid_time
-from romkit.problem import Parts
 from romkit.projections import Operator
 from romkit.systems import MechanicalSystem
-from romkit.types import Field
+from romkit.systems.problem import Parts
 from studies.rollout_drift.stability import lyapunov_sum
 from studies.rollout_drift.travelling_wave import amplitude_drift, phase_drift, wave_number_agreement
 

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from romkit.types import Field
+from romkit.core.types import Field
 
 
 def lyapunov_sum(field: Field, states: Tensor) -> Tensor:

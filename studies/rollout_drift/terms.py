@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from romkit import checks
-from romkit.errors import InputError
-from romkit.progress import track
+from romkit.core import checks
+from romkit.core.errors import InputError
+from romkit.core.runtime import track
 from romkit.projections import Normalization
-from romkit.solvers.rk4 import step as rk4_step
+from romkit.solvers.fixed import step as rk4_step
 from romkit.systems import System
 from romkit.training import Evaluated, Term
+from romkit.training.batches import Batch
 from romkit.training.loss import normalised_field
-from romkit.training.pipeline import Batch
 
 VALUES = 2**23
 """Numbers in the trajectories that are kept at a time, which bounds the memory."""

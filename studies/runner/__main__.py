@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from romkit import checks
 from romkit.cli.app import OneLineErrors
+from romkit.core import checks
 from studies import discover
 from studies.runner.archive import merge
 from studies.runner.archive import rekey as renew

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import xarray as xr
 
+from romkit.core.errors import InputError
 from romkit.data import open_dataset
-from romkit.errors import InputError
 from romkit.tasks.base import Task
 from studies.runner.groups import file_attributes, group_attribute, open_datasets, save_datasets
 

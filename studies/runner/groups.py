@@ -12,8 +12,8 @@ import h5py
 import numpy as np
 import xarray as xr
 
+from romkit.core.files import existing
 from romkit.data.storage import check_seal, plain, prepared, readable, sealed
-from romkit.files import existing
 
 _ROOM = 2**17
 """Bytes per group for names, dimensions and attributes, when room on the disk is reserved."""

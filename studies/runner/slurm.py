@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from romkit import checks
-from romkit.errors import InputError
-from romkit.files import reason
+from romkit.core import checks
+from romkit.core.errors import InputError
+from romkit.core.files import reason
 from romkit.tasks.base import Task, attempt
 from romkit.tasks.executors import WORKER_ENVIRONMENT, Executor
 

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 
 import romkit
-from romkit.files import atomic
+from romkit.core.files import atomic
 from romkit.systems import CylinderWake
 from studies.wake.stability import leading
 

@@ -8,14 +8,14 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.folding import folded
+from romkit.core.types import Field
 from romkit.integrators import LatentField
 from romkit.integrators.base import T0
-from romkit.problem import ConstantPath
 from romkit.projections import Projection
 from romkit.solvers import RK4, Solution
 from romkit.systems import System
-from romkit.types import Field
+from romkit.systems.problem import ConstantPath
+from romkit.verbs.reduced import folded
 from studies.wake.drag_lift import DragLift
 from studies.wake.stability import reduced_growth
 

@@ -7,7 +7,7 @@ import torch
 
 import romkit
 from romkit import integrators
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.integrators import (
     DMD,
     DYNAMICS,

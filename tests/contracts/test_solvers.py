@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from romkit import solvers
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.solvers import RK4, Adaptive, ImplicitMidpoint, PerMember, Restarted, SciPy, Solver
-from romkit.solvers.grid import Grid
+from romkit.solvers.fixed import Grid
 from romkit.testing import check_solver
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-10}

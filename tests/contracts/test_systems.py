@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import romkit
+from romkit.core.errors import DivergenceWarning, InputError
 from romkit.data import DIMS, check_dataset
-from romkit.errors import DivergenceWarning, InputError
 from romkit.systems import SYSTEMS, Burgers2D, CylinderWake, Lorenz96, MechanicalSystem, Pendulum
 from romkit.testing import check_system
 

@@ -8,7 +8,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.solvers import RK4, Adaptive, PerMember, Status
 
 T64 = torch.float64

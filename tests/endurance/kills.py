@@ -19,8 +19,8 @@ import torch
 from tqdm import tqdm
 
 import romkit
-from romkit import provenance
-from romkit.files import atomic
+from romkit.core import runtime
+from romkit.core.files import atomic
 from romkit.training import RolloutTraining
 from studies.runner import InProcess, run
 from tests.studies.sweeps import Seeded, contents
@@ -105,7 +105,7 @@ def main(number: int) -> None:
     for name, work in tqdm(WORKS.items(), desc="killing"):
         with tempfile.TemporaryDirectory() as folder:
             found[name] = survive(work, number, Path(folder))
-    found["provenance"] = {"versions": provenance.versions(), "device": provenance.device_name("cpu"), "seed": 0}
+    found["provenance"] = {"versions": runtime.versions(), "device": runtime.device_name("cpu"), "seed": 0}
     with atomic(RESULTS) as temporary:
         temporary.write_text(json.dumps(found, indent=1) + "\n")
     print(RESULTS.read_text())

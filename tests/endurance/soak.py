@@ -17,8 +17,8 @@ import torch
 from tqdm import tqdm
 
 import romkit
-from romkit import provenance
-from romkit.files import atomic
+from romkit.core import runtime
+from romkit.core.files import atomic
 from romkit.integrators import SINDy
 
 RESULTS = Path(__file__).with_name("soak.json")
@@ -69,7 +69,7 @@ def record(found: list[dict[str, float]], minutes: float) -> None:
     first, last = (sum(each["memory"] for each in part) / tenth for part in (late[:tenth], late[-tenth:]))
     files = sorted({each["files"] for each in late})
     summary = {"rounds": len(found), "growth_of_memory": round(last / first - 1, 5), "open_files": files}
-    summary |= {"versions": provenance.versions(), "device": provenance.device_name("cpu")}
+    summary |= {"versions": runtime.versions(), "device": runtime.device_name("cpu")}
     with atomic(RESULTS) as temporary:
         temporary.write_text(json.dumps(summary | {"states": found[:: max(1, len(found) // 60)]}, indent=1) + "\n")
 

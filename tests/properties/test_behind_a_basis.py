@@ -11,16 +11,14 @@ import xarray as xr
 
 import romkit
 from romkit.bases import Basis
+from romkit.core.errors import InputError
 from romkit.data import Contexts
-from romkit.errors import InputError
-from romkit.folding import folded
 from romkit.integrators import LSPG, Galerkin, PetrovGalerkin
 from romkit.projections import METHODS, BasisNormalization, Normalization, Signature, architecture, stack, unstack
-from romkit.reduced import ReducedModel
-from romkit.systems.quadratic import Projected
-from romkit.systems.terms import Term
+from romkit.systems.terms import Projected, Term
 from romkit.testing import check_projection
-from romkit.testing.projections import idempotency, left_inverse, probe, tangents
+from romkit.testing.models import idempotency, left_inverse, probe, tangents
+from romkit.verbs.reduced import ReducedModel, folded
 
 R, LARGE = 6, 10_000
 

@@ -9,8 +9,8 @@ import torch
 
 from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.integrators.galerkin import nearest
-from romkit.problem import ConstantPath, FirstOrder, SecondOrder, euclidean
-from romkit.testing.projections import probe
+from romkit.systems.problem import ConstantPath, FirstOrder, SecondOrder, euclidean
+from romkit.testing.models import probe
 from tests.properties.test_projection_laws import make
 
 T0 = torch.zeros((), dtype=torch.float64)

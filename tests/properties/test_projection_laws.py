@@ -9,11 +9,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.projections import CAE, METHODS, POD, NcAE, Normalization, Signature, architecture, stack, unstack
-from romkit.projections.activations import inverse_pair
+from romkit.projections.layers import inverse_pair
 from romkit.testing import check_projection
-from romkit.testing.projections import IDEMPOTENT_LAWS, LAWS, probe
+from romkit.testing.models import IDEMPOTENT_LAWS, LAWS, probe
 
 shapes = st.tuples(st.integers(1, 4), st.integers(0, 9), st.integers(1, 3), st.integers(0, 10_000))
 

@@ -11,7 +11,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit import boundary
+from romkit.core import boundary
 from tests.robustness.examples import FOLDER, world
 
 NAN, INF = float("nan"), float("inf")

@@ -9,10 +9,10 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit import bases, data, integrators, plotting, problem, projections, solvers, systems, training
-from romkit.integrators import sindy
+from romkit import bases, data, integrators, plotting, projections, solvers, systems, training
+from romkit import integrators as sindy
 from romkit.solvers import Solution
-from romkit.systems import Motion
+from romkit.systems import Motion, problem
 from tests.robustness.examples import CONTEXTS, FOLDER, T64, evaluated, files, world
 from tests.robustness.surface import Target
 
@@ -112,13 +112,13 @@ CALLS = {
     "load": lambda: {"path": files()[0]},
     "metrics.hellinger_distance": lambda: {"truth": world()["x"]},
     "metrics.nrmse": lambda: {"truth": world()["x"]},
-    "problem.FirstOrder.decoded": lambda: {"w": torch.ones(5, 2)},
-    "problem.FirstOrder.encode": lambda: {"parts": PART},
-    "problem.SecondOrder.decode": lambda: {"w": torch.ones(5, 4)},
-    "problem.SecondOrder.decoded": lambda: {"w": torch.ones(5, 4)},
-    "problem.SecondOrder.encode": lambda: {"parts": PART * 2},
-    "problem.SecondOrder.linearised": lambda: {"w": torch.ones(5, 4)},
-    "problem.SecondOrder.motion": lambda: {"w": torch.ones(5, 4)},
+    "systems.problem.FirstOrder.decoded": lambda: {"w": torch.ones(5, 2)},
+    "systems.problem.FirstOrder.encode": lambda: {"parts": PART},
+    "systems.problem.SecondOrder.decode": lambda: {"w": torch.ones(5, 4)},
+    "systems.problem.SecondOrder.decoded": lambda: {"w": torch.ones(5, 4)},
+    "systems.problem.SecondOrder.encode": lambda: {"parts": PART * 2},
+    "systems.problem.SecondOrder.linearised": lambda: {"w": torch.ones(5, 4)},
+    "systems.problem.SecondOrder.motion": lambda: {"w": torch.ones(5, 4)},
     "plotting.animate": lambda: {"data": plane()},
     "plotting.plot_calibration": lambda: {"reliability": ensemble().reliability(world()["data"])},
     "plotting.plot_forecast": lambda: {"band": band()},
@@ -337,7 +337,7 @@ def wake() -> xr.Dataset:
 
 
 def rows() -> object:
-    return training.pipeline.Batch(torch.zeros(5, 4), torch.zeros(5, 4), torch.zeros(5, 1))
+    return training.batches.Batch(torch.zeros(5, 4), torch.zeros(5, 4), torch.zeros(5, 1))
 
 
 def best() -> object:

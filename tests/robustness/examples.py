@@ -12,9 +12,10 @@ import torch
 from matplotlib.figure import Figure
 
 import romkit
-from romkit import bases, data, integrators, problem, projections, solvers, systems, training
-from romkit.integrators import sindy
-from romkit.types import Dual
+from romkit import bases, data, integrators, projections, solvers, systems, training
+from romkit import integrators as sindy
+from romkit.core.types import Dual
+from romkit.systems import problem
 from tests.robustness.surface import Target, kind
 
 T64 = torch.float64

@@ -8,10 +8,10 @@ from typing import Annotated, NamedTuple, get_origin, get_type_hints
 
 import romkit
 
-MORE = ("romkit.plotting", "romkit.testing", "romkit.integrators.sindy", "romkit.integrators.neural_ode")
+MORE = ("romkit.plotting", "romkit.testing")
 """Rooms beside those of `romkit.__all__`; what is left is for romkit itself (docs/design.md)."""
 
-AUTHORS = ("romkit.broadcast", "romkit.problem", "romkit.types")
+AUTHORS = ("romkit.systems.problem", "romkit.core.types")
 """For those who write classes of their own: every name that does not begin with an underscore."""
 
 OPERATORS = ("__call__", "__getitem__", "__add__", "__mul__")

@@ -16,11 +16,11 @@ import safetensors.torch
 import torch
 
 import romkit
-from romkit import sealed
+from romkit.core import files as sealed
+from romkit.core.errors import FileError
 from romkit.data import open_dataset, save_dataset
-from romkit.errors import FileError
 from romkit.systems import system_of
-from romkit.training.checkpoint import Checkpoint, Snapshot
+from romkit.training.loop import Checkpoint, Snapshot
 from romkit.training.optimizers import State
 from romkit.training.schedules import Plateaus
 from romkit.training.watch import Best

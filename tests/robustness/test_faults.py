@@ -15,7 +15,7 @@ import torch
 
 import romkit
 from romkit import integrators, metrics, plotting, projections, solvers, systems
-from romkit.errors import DataWarning, DivergenceWarning, ExtrapolationWarning, FitWarning, RomkitError
+from romkit.core.errors import DataWarning, DivergenceWarning, ExtrapolationWarning, FitWarning, RomkitError
 from romkit.integrators import SINDy, sindy
 from tests.robustness.bad import datasets
 from tests.robustness.calls import laws

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from romkit.boundary import CALLS
+from romkit.core.boundary import CALLS
+from romkit.core.errors import InputError
 from romkit.data import ContextParameter
-from romkit.errors import InputError
 from romkit.systems import System
 
 SEEN = []

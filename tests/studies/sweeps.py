@@ -15,7 +15,7 @@ import threadpoolctl
 import torch
 import xarray as xr
 
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from studies.runner import Task
 
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 import pytest
 from typer.testing import CliRunner
 
+from romkit.core.errors import FileError, InputError
 from romkit.data import open_dataset
-from romkit.errors import FileError, InputError
 from studies.runner import InProcess, run
 from studies.runner.__main__ import app
 from studies.runner.archive import archived_keys, merge, read, rekey

@@ -14,12 +14,11 @@ from benchmarks.optimizers.levenberg_marquardt import LevenbergMarquardt, Residu
 from benchmarks.optimizers.muon import Muon, orthogonalised
 from benchmarks.optimizers.problem import make_problem
 from benchmarks.optimizers.race import Contestant, Race, paces
-from romkit.errors import FileError
+from romkit.core.errors import FileError
 from romkit.training import Penalty, Reconstruction
-from romkit.training.flat import FlatParameters
+from romkit.training.batches import Batch, FlatParameters, batches
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
-from romkit.training.pipeline import Batch, batches
 
 OWN = {"Muon": Muon(), "L-BFGS": LBFGS(memory=3), "LM": LevenbergMarquardt()}
 

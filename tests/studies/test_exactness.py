@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from romkit.presets import sized
 from romkit.projections import METHODS, Normalization, Signature
 from romkit.systems import SYSTEMS
+from romkit.verbs.presets import sized
 from studies.exactness import PRESETS, plan
 from studies.exactness.config import SIZES
 from studies.exactness.report import write

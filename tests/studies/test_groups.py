@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from romkit.core.errors import FileError, InputError
 from romkit.data import save_dataset
-from romkit.errors import FileError, InputError
 from studies.runner.groups import file_attributes, group_attribute, open_datasets, save_datasets
 
 DATASETS = {

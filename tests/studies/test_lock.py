@@ -9,7 +9,7 @@ from subprocess import PIPE
 
 import pytest
 
-from romkit.errors import FileError
+from romkit.core.errors import FileError
 from romkit.tasks.lock import locked
 from studies.runner import InProcess, run
 from tests.studies.sweeps import Seeded, Waiting, contents, start_runner, wait_for

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 import studies.paper
-from romkit.presets import PRESETS
+from romkit.verbs.presets import PRESETS
 from studies.paper import datasets, tables
 from studies.paper.comparison import ratio
 from studies.paper.config import CONFIGS, QUICK, VELOCITY_TERM

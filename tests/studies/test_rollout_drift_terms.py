@@ -6,12 +6,12 @@ import torch
 from torch.func import jacfwd
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.projections import Normalization, stack
 from romkit.solvers import RK4
 from romkit.training import Penalty, Reconstruction, RolloutTraining
+from romkit.training.batches import Batch
 from romkit.training.loss import Objective, component_weights
-from romkit.training.pipeline import Batch
 from studies.rollout_drift.terms import Fibre, FutureGradient, Invariance, future_gradients
 
 SETTINGS = {"seed": 0, "epochs": 2, "engine": "torch"}

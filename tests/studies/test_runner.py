@@ -13,9 +13,9 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
-from romkit import provenance
+from romkit.core import runtime
+from romkit.core.errors import InputError
 from romkit.data import open_dataset
-from romkit.errors import InputError
 from romkit.tasks import sweep
 from studies.runner import InProcess, Task, Workers, run
 from tests.studies.sweeps import Dying, Failing, Raised, Seeded, Waiting, contents, start_runner, wait_for
@@ -51,7 +51,7 @@ def test_a_result_says_what_made_it(tmp_path):
     assert in_process([task], tmp_path).complete == ["seeded-1"]
     attrs = open_dataset(tmp_path / "seeded-1.nc").attrs
     assert (attrs["key"], attrs["seed"], json.loads(attrs["config"])) == (task.key, 1, {"seed": 1, "size": 300})
-    assert json.loads(attrs["versions"]) == provenance.versions()
+    assert json.loads(attrs["versions"]) == runtime.versions()
     assert attrs["device"]
     record = json.loads((tmp_path / "seeded-1.json").read_text())
     assert record["key"] == task.key

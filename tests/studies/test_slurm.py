@@ -9,8 +9,8 @@ import threading
 import numpy as np
 import pytest
 
+from romkit.core.errors import InputError
 from romkit.data import open_dataset
-from romkit.errors import InputError
 from studies.runner import InProcess, Slurm, run, slurm
 from tests.studies.sweeps import Failing, Seeded, Waiting, contents, start_runner, wait_for
 

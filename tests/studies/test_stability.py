@@ -9,8 +9,8 @@ from scipy.integrate import solve_ivp
 
 import romkit
 from romkit.integrators import Galerkin, PetrovGalerkin
-from romkit.problem import ConstantPath
 from romkit.systems import Lorenz96
+from romkit.systems.problem import ConstantPath
 from studies.rollout_drift.stability import lyapunov_sum
 
 

@@ -8,9 +8,9 @@ import pytest
 import xarray as xr
 
 import romkit
-from romkit.compare import Combination
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.integrators import DMD, SINDy
+from romkit.verbs.compare import Combination
 
 TIMES = np.linspace(0, 6, 61)
 

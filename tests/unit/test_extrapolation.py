@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import romkit
-from romkit.errors import ExtrapolationWarning
+from romkit.core.errors import ExtrapolationWarning
 from romkit.integrators import SINDy
 
 TIMES = np.linspace(0, 1, 21)

@@ -5,8 +5,8 @@ import pytest
 from PIL import Image
 
 import romkit
+from romkit.core.errors import InputError
 from romkit.data import describe
-from romkit.errors import InputError
 from romkit.plotting import (
     animate,
     plot_frames,

@@ -1,4 +1,4 @@
-"""`romkit.files`: a write is complete or did not happen."""
+"""`romkit.core.files`: a write is complete or did not happen."""
 
 import errno
 import multiprocessing
@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from romkit.errors import FileError
-from romkit.files import atomic, existing, reason, reserve
+from romkit.core.errors import FileError
+from romkit.core.files import atomic, existing, reason, reserve
 
 
 def test_writes_and_replaces(tmp_path):

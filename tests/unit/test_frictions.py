@@ -6,12 +6,12 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.errors import DataWarning, FitWarning, InputError
+from romkit.core.errors import DataWarning, FitWarning, InputError
 from romkit.integrators import Galerkin, NeuralODE, Reencoded, SINDy
-from romkit.problem import ConstantPath, FirstOrder
 from romkit.projections import architecture
-from romkit.projections.normalization import Signature, signature_of
+from romkit.projections.frame import Signature, signature_of
 from romkit.solvers import RK4, Adaptive
+from romkit.systems.problem import ConstantPath, FirstOrder
 from tests.unit.data.own import waves
 
 

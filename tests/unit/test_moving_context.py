@@ -6,7 +6,8 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
+from romkit.core.types import Dual
 from romkit.integrators import (
     DMD,
     LSPG,
@@ -18,13 +19,12 @@ from romkit.integrators import (
     WeakSINDy,
     differentiated_samples,
 )
-from romkit.integrators.neural_ode.shooting import Shooting, make_paths
-from romkit.integrators.selection import rollout_error
+from romkit.integrators.laws.base import rollout_error
+from romkit.integrators.laws.neural_ode import Shooting, make_paths
 from romkit.metrics import nrmse
-from romkit.problem import ConstantPath, FirstOrder
 from romkit.projections import MovingPath
 from romkit.solvers import RK4
-from romkit.types import Dual
+from romkit.systems.problem import ConstantPath, FirstOrder
 
 
 @pytest.fixture(scope="module")

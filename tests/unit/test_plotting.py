@@ -6,7 +6,7 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.plotting import plot_rollout, save_figure, selection
 from romkit.projections import stack
 

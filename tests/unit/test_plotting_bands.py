@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.plotting import plot_calibration, plot_forecast
 
 TIMES = np.linspace(0, 1, 11)

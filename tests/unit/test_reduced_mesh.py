@@ -6,11 +6,10 @@ import torch
 
 import romkit
 from romkit.bases import Basis
-from romkit.errors import ExtrapolationWarning, InputError
+from romkit.core.errors import ExtrapolationWarning, InputError
 from romkit.integrators import LSPG
-from romkit.integrators.cubature import cubature
-from romkit.integrators.trust import FARTHEST, TrustRegion
-from romkit.reduced_mesh import ReducedMesh
+from romkit.integrators.mesh import ReducedMesh, cubature
+from romkit.integrators.region import FARTHEST, TrustRegion
 from romkit.systems import Burgers2D, Lorenz96
 
 T64 = torch.float64

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import romkit
+from romkit.core.errors import DivergenceWarning, InputError
 from romkit.data import ContextParameter
-from romkit.errors import DivergenceWarning, InputError
 from romkit.integrators import DYNAMICS, Galerkin, PetrovGalerkin
 from romkit.solvers import Adaptive, Status
 from romkit.systems import System

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import romkit
+from romkit.core.errors import InputError
 from romkit.data import ContextParameter
-from romkit.errors import InputError
 from romkit.systems import System
 
 

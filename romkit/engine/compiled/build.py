@@ -12,10 +12,10 @@ from pathlib import Path
 
 import torch
 
-from romkit import files, provenance
+from romkit.core import files, runtime
+from romkit.core.errors import warn
 from romkit.engine.compiled import cache
 from romkit.engine.compiled.record import Unsupported
-from romkit.errors import warn
 
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
 """No -ffast-math: NaN and infinity mean what they mean in torch."""
@@ -101,7 +101,7 @@ def _from(folder: Path, name: str, command: tuple[str, ...], source: str) -> cty
 
 def _name(command: tuple[str, ...], source: str) -> str:
     """The processor is part of it: home folders are shared between machines."""
-    machine = (provenance.device_name("cpu"), torch.backends.cpu.get_cpu_capability(), sys.platform)
+    machine = (runtime.device_name("cpu"), torch.backends.cpu.get_cpu_capability(), sys.platform)
     parts = (source, *command, *FLAGS, *machine, _version(command))
     return f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()[:32]}.so"
 

@@ -15,10 +15,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from romkit.core.types import Field
 from romkit.engine.compiled.build import library
 from romkit.engine.compiled.lower import Body, lower
 from romkit.engine.compiled.record import Recording, Unsupported, record
-from romkit.types import Field
 
 TYPES = {torch.float64: ("double", ctypes.c_double, 8), torch.float32: ("float", ctypes.c_float, 16)}
 """C++ type, ctypes type, and members per block: as many as fill 64 bytes."""

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map
 
+from romkit.core.types import Field
 from romkit.engine.compiled.composites import COMPOSITES
-from romkit.types import Field
 
 
 class Unsupported(Exception):

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit import checks
-from romkit.boundary import Positive, checked
+from romkit.core import checks
+from romkit.core.boundary import Positive, checked
 from romkit.data import ContextParameter
 from romkit.solvers import Solver
 from romkit.systems.base import System

@@ -7,14 +7,14 @@ from importlib import resources
 import torch
 from torch import Tensor
 
+from romkit.core.errors import InputError
+from romkit.core.runtime import track
+from romkit.core.types import Field
 from romkit.engine.compiled import Unavailable
 from romkit.engine.compiled.build import library
-from romkit.errors import InputError
-from romkit.progress import track
 from romkit.solvers import Solver
 from romkit.solvers.base import Run, inside
-from romkit.solvers.grid import Grid
-from romkit.types import Field
+from romkit.solvers.fixed import Grid
 
 
 class Trapezoidal(Solver):

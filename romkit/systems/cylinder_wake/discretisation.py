@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import SuperLU, splu
 
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 
 HEIGHT, CENTRE, RADIUS, MEAN_INFLOW = 0.41, (0.2, 0.2), 0.05, 1.0
 """Of the channel and of the cylinder in m, and m/s (Schäfer & Turek 1996)."""

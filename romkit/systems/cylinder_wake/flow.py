@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.systems.cylinder_wake.discretisation import Discretisation
 
 NEWTON = 20

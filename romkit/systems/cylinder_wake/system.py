@@ -12,20 +12,20 @@ import xarray as xr
 from scipy import sparse
 from torch import Tensor
 
-from romkit import arrays, checks
-from romkit.boundary import NotNegative, Positive, checked
-from romkit.broadcast import align
+from romkit.core import checks, tensors
+from romkit.core.boundary import NotNegative, Positive, checked
+from romkit.core.runtime import track
+from romkit.core.tensors import align
+from romkit.core.types import ContextFunction, Field
 from romkit.data import ContextParameter, context_matrix, trajectories
-from romkit.problem import Parts
-from romkit.progress import track
 from romkit.solvers import Solution, Status
 from romkit.solvers.base import cost_of
 from romkit.systems.base import System
 from romkit.systems.cylinder_wake.discretisation import MESHES, Discretisation, discretisation
 from romkit.systems.cylinder_wake.flow import integrate, steady
 from romkit.systems.linear import Linear
+from romkit.systems.problem import Parts
 from romkit.systems.terms import Term
-from romkit.types import ContextFunction, Field
 
 DIAMETER = 0.1
 """Of the cylinder in m; with the mean inflow of 1 m/s, Re = 0.1 / ν."""
@@ -129,7 +129,7 @@ class CylinderWake(System):
         """Coefficients of drag and lift (..., 2) of states (..., n) at contexts (..., p)."""
         checks.last_axis("x", x.shape, self.state_size, "the components of the state")
         checks.last_axis("c", c.shape, 1, "the Reynolds number")
-        arrays.broadcast(x=x[..., 0], c=align(c, x)[..., 0])
+        tensors.broadcast(x=x[..., 0], c=align(c, x)[..., 0])
         load = self._convection(x, x) + DIAMETER / align(c, x) * self._linear("stiffness")(x)
         return -FORCE * load @ torch.from_numpy(self.flow.force_functionals).to(x)
 

@@ -10,8 +10,9 @@ from scipy import sparse
 from scipy.linalg import subspace_angles
 
 import romkit
-from romkit.bases import Basis, decomposition, storage
-from romkit.errors import FileError, InputError
+from romkit.bases import Basis, storage
+from romkit.bases import modes as decomposition
+from romkit.core.errors import FileError, InputError
 
 RNG = np.random.default_rng(0)
 
@@ -114,7 +115,7 @@ def test_files_give_back_the_same(kind, tmp_path):
 
 def test_a_file_with_other_modes_is_refused(tmp_path):
     header, tensors = {"basis": 2}, {"mean": torch.zeros(5), "modes": torch.ones(5, 2)}
-    romkit.sealed.write(tmp_path / "basis.safetensors", "basis", header, tensors)
+    romkit.core.files.write(tmp_path / "basis.safetensors", "basis", header, tensors)
     with pytest.raises(FileError, match="does not hold a basis"):
         romkit.load(tmp_path / "basis.safetensors")
 

@@ -7,7 +7,7 @@ from scipy.linalg import subspace_angles
 
 import romkit
 from romkit.bases import Basis, merge
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 
 RNG = np.random.default_rng(0)
 LEFT, RIGHT = (np.linalg.qr(RNG.standard_normal((size, 50)))[0] for size in (150, 60))

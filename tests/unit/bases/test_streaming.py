@@ -7,9 +7,9 @@ import xarray as xr
 from scipy.linalg import subspace_angles
 
 import romkit
-from romkit.bases import streaming
-from romkit.bases.summary import Summary
-from romkit.errors import FitWarning, InputError
+from romkit.bases import modes as streaming
+from romkit.bases.modes import Summary
+from romkit.core.errors import FitWarning, InputError
 
 RNG = np.random.default_rng(0)
 

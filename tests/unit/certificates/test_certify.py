@@ -18,10 +18,10 @@ from romkit.certificates.lipsdp import lipsdp
 from romkit.certificates.networks import network
 from romkit.certificates.ranges import Range, hyperbola, log_scale, modulated_slope, slope_of
 from romkit.certificates.trace import Block, Links, Trace, links
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.projections import CAE, Flow, unstack
-from romkit.projections.activations import ReLU, SiLU, inverse_pair
-from romkit.testing.projections import probe
+from romkit.projections.layers import ReLU, SiLU, inverse_pair
+from romkit.testing.models import probe
 from tests.properties.test_projection_laws import make
 
 MAPS = ("encoder", "decoder", "projection")

@@ -5,8 +5,8 @@ import pytest
 import xarray as xr
 
 import romkit
+from romkit.core.errors import DataWarning, InputError
 from romkit.data import context_matrix, context_names, control_names, describe, fields, from_arrays
-from romkit.errors import DataWarning, InputError
 from tests.unit.data.own import TIME, plane, waves
 
 

@@ -7,8 +7,8 @@ import torch
 import xarray as xr
 
 import romkit
+from romkit.core.errors import DataWarning, InputError
 from romkit.data import complete, from_arrays, snapshots, with_velocity
-from romkit.errors import DataWarning, InputError
 from romkit.integrators import DMD, NeuralODE, OperatorInference, SINDy, WeakSINDy
 from tests.unit.data.own import TIME, wave, waves
 

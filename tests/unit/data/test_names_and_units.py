@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from tests.unit.data.test_missing import forced
 
 TIMES = 0.1 * np.arange(50)

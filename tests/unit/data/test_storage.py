@@ -12,9 +12,9 @@ import pytest
 import xarray as xr
 
 import romkit
-import romkit.files
+import romkit.core.files
+from romkit.core.errors import FileError, InputError
 from romkit.data import check_dataset, context_names, open_dataset, save_dataset
-from romkit.errors import FileError, InputError
 
 NAN = np.array([np.nan, -0.0, np.inf, 5e-324, 1 / 3])
 
@@ -299,7 +299,7 @@ def test_a_full_disk_is_noticed_before_hdf5_is(path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(romkit.files.os, "posix_fallocate", full, raising=False)
+    monkeypatch.setattr(romkit.core.files.os, "posix_fallocate", full, raising=False)
     monkeypatch.setattr(xr.Dataset, "to_netcdf", lambda *_, **__: pytest.fail("HDF5 was called"))
     with pytest.raises(FileError, match=r"No space left on device\); check free space and permissions"):
         save_dataset(small(1), path)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.integrators import LSPG, Galerkin, NeuralODE, PetrovGalerkin, SINDy
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, Lorenz96

@@ -27,9 +27,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from romkit.core.errors import InputError
 from romkit.engine import compiled_if
 from romkit.engine.compiled import RungeKutta, Unsupported, build, cache, kernel
-from romkit.errors import InputError
 from romkit.solvers import RK4
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")

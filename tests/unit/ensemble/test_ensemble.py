@@ -9,11 +9,10 @@ import torch
 import xarray as xr
 
 import romkit
+from romkit.core.errors import DivergenceWarning, ExtrapolationWarning, FileError, InputError
 from romkit.data import open_dataset, save_dataset
-from romkit.ensemble import Calibration
-from romkit.ensemble.bootstrap import stacked
-from romkit.errors import DivergenceWarning, ExtrapolationWarning, FileError, InputError
 from romkit.integrators import DMD, NeuralODE, OperatorInference, SINDy
+from romkit.verbs.ensemble import Calibration, stacked
 
 TIMES = np.linspace(0, 8, 81)
 
@@ -110,7 +109,7 @@ def test_data_that_name_a_system_but_lack_its_context_have_laws():
 
 def test_parts_of_the_trajectories_give_the_same(ensemble, held_out, monkeypatch):
     whole = ensemble.follow(held_out)
-    monkeypatch.setattr("romkit.ensemble.base.NUMBERS", 10 * 81 * 6 * 5)
+    monkeypatch.setattr("romkit.verbs.ensemble.NUMBERS", 10 * 81 * 6 * 5)
     assert np.allclose(ensemble.follow(held_out).upper, whole.upper, atol=1e-10)
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 
 pytest.importorskip("panel")
 

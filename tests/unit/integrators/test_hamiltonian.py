@@ -5,12 +5,12 @@ import pytest
 import torch
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.integrators import Galerkin, Hamiltonian
-from romkit.problem import ConstantPath, FirstOrder, SecondOrder
 from romkit.projections import CAE, Normalization
 from romkit.solvers import RK4, ImplicitMidpoint
 from romkit.systems import Pendulum
+from romkit.systems.problem import ConstantPath, FirstOrder, SecondOrder
 from tests.properties.test_projection_laws import make
 
 T0 = torch.zeros((), dtype=torch.float64)

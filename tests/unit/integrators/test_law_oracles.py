@@ -7,9 +7,9 @@ import pysindy
 import pytest
 import torch
 
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.integrators import DMD, OperatorInference, WeakSINDy
-from romkit.integrators.sindy.weak import spread_windows, weak_weights
+from romkit.integrators.laws.sindy import spread_windows, weak_weights
 from romkit.solvers import RK4
 from tests.unit.integrators.sindy_problems import lorenz63, trajectory
 
@@ -54,7 +54,7 @@ def test_weak_sindy_is_that_of_pysindy(lorenz, noise, monkeypatch):
     oracle = pysindy.SINDy(optimizer=pysindy.STLSQ(threshold=0.1, alpha=0.0), feature_library=library)
     oracle.fit(z.numpy(), t=TIMES.numpy())
     spans = [(int(k[0][0]), int(k[0][-1])) for k in library.inds_k]
-    monkeypatch.setattr("romkit.integrators.sindy.weak.spread_windows", lambda *_: spans)
+    monkeypatch.setattr("romkit.integrators.laws.sindy.spread_windows", lambda *_: spans)
     law = WeakSINDy(degree=2, threshold=0.1, alpha=0.0).fit_samples(z[None], torch.zeros_like(z)[None], times=TIMES)
     assert law.support.sum() >= 7
     assert np.abs(law.coefficients.T.numpy() - oracle.coefficients()).max() < 1e-6

@@ -9,8 +9,8 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit import sealed
-from romkit.errors import FileError, FitWarning, InputError
+from romkit.core import files
+from romkit.core.errors import FileError, FitWarning, InputError
 from romkit.integrators import (
     DMD,
     LAWS,
@@ -21,8 +21,7 @@ from romkit.integrators import (
     WeakSINDy,
     encoded_samples,
 )
-from romkit.integrators.sindy import Fourier, Polynomial, Terms
-from romkit.integrators.sindy.library import Some
+from romkit.integrators.laws.equations import Fourier, Polynomial, Some, Terms
 
 QUICK = NeuralODE(hidden=(8,), segment=4, regression_steps=200, shooting_steps=5)
 CUBIC = SINDy(degree=3, threshold=0.01)
@@ -181,9 +180,9 @@ def test_what_cannot_be_stored(pod, own, tmp_path):
 
 
 def forged(file, tensors=(), **changes):
-    header, content = sealed.read(file)
+    header, content = files.read(file)
     header, content = header | changes, content | dict(tensors)
-    digest = sealed._sha256(header, content)
+    digest = files._sha256(header, content)
     file.write_bytes(safetensors.torch.save(content, {"romkit": json.dumps(header | {"sha256": digest})}))
     return file
 

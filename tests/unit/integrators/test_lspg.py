@@ -8,11 +8,11 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import romkit
-from romkit.errors import DivergenceWarning, InputError
+from romkit.core.errors import DivergenceWarning, InputError
 from romkit.integrators import LSPG, Galerkin, base, lspg
-from romkit.problem import ConstantPath, FirstOrder
 from romkit.solvers import RK4, Status
 from romkit.systems import Lorenz96
+from romkit.systems.problem import ConstantPath, FirstOrder
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.integrators import NeuralODE
 
 SETTINGS = NeuralODE(hidden=(16,), segment=4, regression_steps=800, shooting_steps=50)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.integrators import DMD, LSPG, NeuralODE, OperatorInference, SINDy, WeakSINDy
 
 QUICK = NeuralODE(hidden=(4,), regression_steps=2, shooting_steps=2)

@@ -5,11 +5,11 @@ import pytest
 import torch
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin, Reencoded, SINDy
-from romkit.problem import ConstantPath
 from romkit.solvers import RK4, Adaptive, Status
 from romkit.systems import Lorenz96, Pendulum
+from romkit.systems.problem import ConstantPath
 
 
 @pytest.fixture(scope="module")

@@ -7,10 +7,10 @@ import pytest
 import sympy
 import torch
 
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.integrators import DMD, LatentSamples, OperatorInference, SINDy
-from romkit.integrators.selection import LOST, rollout_error, split
-from romkit.integrators.sindy import Fourier, Polynomial, Terms
+from romkit.integrators.laws.base import LOST, rollout_error, split
+from romkit.integrators.laws.equations import Fourier, Polynomial, Terms
 from romkit.solvers import RK4
 
 MU = torch.linspace(0.5, 2.0, 8, dtype=torch.float64)

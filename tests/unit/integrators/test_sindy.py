@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.integrators import (
     Galerkin,
     LatentSamples,
@@ -17,8 +17,8 @@ from romkit.integrators import (
     encoded_samples,
     galerkin_samples,
 )
-from romkit.integrators.sindy import Fourier, Polynomial, Terms
-from romkit.integrators.sindy.regression import gram
+from romkit.integrators.laws.equations import Fourier, Polynomial, Terms
+from romkit.integrators.laws.regression import gram
 from tests.unit.integrators.sindy_problems import PROBLEMS, problem, pysindy_coefficients
 
 
@@ -150,7 +150,7 @@ def test_inclusion_probabilities_of_an_ensemble(lorenz63):
 
 
 def test_an_ensemble_member_is_the_fit_of_its_repeated_samples(lorenz63):
-    from romkit.integrators.sindy.ensemble import bootstrap
+    from romkit.integrators.laws.sindy import bootstrap
 
     settings = SINDy(degree=2)
     members = settings.fit_ensemble(lorenz63, models=3, blocks=10, seed=5).members

@@ -8,7 +8,7 @@ import torch
 
 from romkit.metrics import energy_drift, peak_energy_drift
 from romkit.systems import Pendulum
-from romkit.systems.mujoco_engine import compile_chain
+from romkit.systems.mujoco.engine import compile_chain
 
 LENGTHS = {"l1": 0.4, "l2": 0.5, "l3": 0.6, "l4": 0.45}
 

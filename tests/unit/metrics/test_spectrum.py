@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.metrics import hellinger_distance, power_density
 
 T = 600

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.projections import Flow, unstack
 from romkit.projections.flow import Rotation
-from romkit.projections.pod import leading_modes
+from romkit.projections.linear import leading_modes
 from romkit.testing import check_dynamics, check_projection
 
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import romkit
+from romkit.core.errors import InputError
 from romkit.data import describe, fields, with_velocity
-from romkit.errors import InputError
 from tests.unit.data.own import plane, waves
 
 

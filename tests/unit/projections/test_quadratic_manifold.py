@@ -5,8 +5,8 @@ import pytest
 import torch
 
 import romkit
-from romkit.arrays import pairs
-from romkit.errors import InputError
+from romkit.core.errors import InputError
+from romkit.core.tensors import pairs
 
 
 def dataset(states):

@@ -6,7 +6,7 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import safetensors.torch
 import torch
 
 import romkit
-from romkit import load, save, sealed
-from romkit.errors import FileError, InputError
-from romkit.presets import sized
+from romkit import load, save
+from romkit.core import files
+from romkit.core.errors import FileError, InputError
 from romkit.projections import (
     CAE,
     METHODS,
@@ -25,6 +25,7 @@ from romkit.projections import (
     storage,
     unstack,
 )
+from romkit.verbs.presets import sized
 
 SIGNATURE = Signature("lorenz96", tuple(f"x{k}" for k in range(36)), ("1",) * 36, ("F",), ("1",))
 TINY = Signature("", ("p", "é"), ("m", "m / s"), ("a", "b"), ("kg", ""))
@@ -231,9 +232,9 @@ def test_every_truncation_is_noticed(tiny):
 
 def rewritten(path, tensors=(), **changes):
     """The file with another header, and other tensors, its digest made to fit."""
-    header, content = sealed.read(path)
+    header, content = files.read(path)
     header, content = header | changes, content | dict(tensors)
-    digest = sealed._sha256(header, content)
+    digest = files._sha256(header, content)
     path.write_bytes(safetensors.torch.save(content, {"romkit": json.dumps(header | {"sha256": digest})}))
     return path
 

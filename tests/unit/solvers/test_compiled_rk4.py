@@ -9,13 +9,13 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import romkit
+from romkit.core.errors import InputError
 from romkit.engine import pays
 from romkit.engine.compiled import record
 from romkit.engine.compiled.formulas import FORMULAS
-from romkit.errors import InputError
 from romkit.integrators import Galerkin, PetrovGalerkin
-from romkit.problem import ConstantPath
 from romkit.solvers import RK4, Status
+from romkit.systems.problem import ConstantPath
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 TIMES = torch.linspace(0, 1, 51, dtype=torch.float64)

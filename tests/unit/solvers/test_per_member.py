@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.integrate import solve_ivp
 
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.solvers import RK4, Adaptive, PerMember, Status
 
 T64 = torch.float64

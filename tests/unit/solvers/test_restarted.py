@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.solvers import RK4, Adaptive, Restarted, Status
 
 TIMES = torch.linspace(0, 2, 21, dtype=torch.float64)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 
-from romkit.systems import chain
+from romkit.systems.mujoco import chain
 
 LINKS = 4
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.func import jvp
 
-from romkit.systems.coupling import couple
+from romkit.systems.pendulum import couple
 
 ZERO = torch.zeros(4, dtype=torch.float64)
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.systems import CylinderWake
 from romkit.systems.cylinder_wake import flow
 from romkit.systems.cylinder_wake.discretisation import MESHES, discretisation

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import torch
 
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.solvers import RK4
-from romkit.systems import chain
-from romkit.systems.mujoco_engine import compile_chain, simulate_chains
+from romkit.systems.mujoco import chain
+from romkit.systems.mujoco.engine import compile_chain, simulate_chains
 from tests.unit.systems.test_chain import mjcf
 
 DT = 1e-3
@@ -58,7 +58,7 @@ def test_coarser_output_takes_the_same_steps():
 def test_output_between_steps_takes_the_fewest_equal_steps(monkeypatch):
     steps = []
     monkeypatch.setattr(
-        "romkit.systems.mujoco_engine.compile_chain", lambda c, step: steps.append(step) or compile_chain(c, step)
+        "romkit.systems.mujoco.engine.compile_chain", lambda c, step: steps.append(step) or compile_chain(c, step)
     )
     simulate(*members(1), np.arange(4) * 2.5e-3)
     simulate(*members(1), np.arange(4) * 0.4e-3)
@@ -77,7 +77,7 @@ def test_one_output_time_is_the_initial_state():
 def test_calls_are_chunked_without_a_trace(monkeypatch):
     state, times = members(3), np.arange(50) * DT
     whole = simulate(*state, times)
-    monkeypatch.setattr("romkit.systems.mujoco_engine.STEPS_PER_CALL", 20)
+    monkeypatch.setattr("romkit.systems.mujoco.engine.STEPS_PER_CALL", 20)
     np.testing.assert_array_equal(simulate(*state, times)[0], whole[0])
     np.testing.assert_array_equal(simulate(*state, times, threads=2)[1], whole[1])
 
@@ -86,7 +86,7 @@ def test_calls_are_chunked_without_a_trace(monkeypatch):
 @pytest.mark.parametrize("steps_per_call", [30, 50_000])
 def test_divergence_is_marked_and_stays_with_its_member(threads, steps_per_call, monkeypatch, tmp_path, capfd):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("romkit.systems.mujoco_engine.STEPS_PER_CALL", steps_per_call)
+    monkeypatch.setattr("romkit.systems.mujoco.engine.STEPS_PER_CALL", steps_per_call)
     q0, v0, lengths = members(5)
     q0[2], v0[2], lengths[2] = 0.2, [0, 0, 0, 2.5e3], 0.5  # takes a few steps to diverge
     v0[1, 0], q0[3, 2] = 2e5, np.nan

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import romkit
-from romkit.errors import FileError, InputError
+from romkit.core.errors import FileError, InputError
 from romkit.systems import ModelParameter, MuJoCo
 from romkit.testing import check_system
 

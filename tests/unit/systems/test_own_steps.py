@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import romkit
+from romkit.core.errors import DivergenceWarning, InputError
 from romkit.data import ContextParameter
-from romkit.errors import DivergenceWarning, InputError
 from romkit.integrators import encoded_samples, galerkin_samples
 from romkit.solvers import RK4, SciPy
 from romkit.systems import CylinderWake, Pendulum, System

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import romkit.systems
+from romkit.core.errors import DivergenceWarning, InputError
 from romkit.data import check_dataset, context_matrix
-from romkit.errors import DivergenceWarning, InputError
 from romkit.solvers import RK4, Status
 from romkit.systems import Pendulum
 

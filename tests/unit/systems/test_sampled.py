@@ -8,16 +8,16 @@ import torch
 
 import romkit
 from romkit.bases import Basis
+from romkit.core.errors import InputError
 from romkit.data import ContextParameter, Contexts
-from romkit.errors import InputError
 from romkit.integrators import Galerkin
-from romkit.problem import ConstantPath
-from romkit.reduced import ReducedModel
 from romkit.solvers import RK4
-from romkit.systems import Burgers2D, Lorenz96, System, rates
-from romkit.systems.sampled import Sampled, chosen_rows
-from romkit.systems.through import SystemThroughBasis
+from romkit.systems import Burgers2D, Lorenz96, System
+from romkit.systems import through as rates
+from romkit.systems.problem import ConstantPath
+from romkit.systems.through import Sampled, SystemThroughBasis, chosen_rows
 from romkit.testing import check_system
+from romkit.verbs.reduced import ReducedModel
 
 T0 = torch.zeros((), dtype=torch.float64)
 

@@ -8,15 +8,14 @@ import torch
 from scipy import sparse
 
 import romkit
-from romkit.arrays import pairs
 from romkit.bases import Basis, weigher
-from romkit.bases.weights import root_of
+from romkit.bases.base import root_of
+from romkit.core.errors import InputError
+from romkit.core.tensors import pairs
 from romkit.data import context_matrix, trajectories
-from romkit.errors import InputError
 from romkit.systems import Lorenz96, System
-from romkit.systems.quadratic import Quadratic, packed, symmetric
-from romkit.systems.rates import coordinates_of
-from romkit.systems.terms import Term
+from romkit.systems.terms import Quadratic, Term, packed, symmetric
+from romkit.systems.through import coordinates_of
 from romkit.testing import check_system
 
 T0 = torch.zeros((), dtype=torch.float64)

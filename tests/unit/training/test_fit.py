@@ -10,13 +10,13 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.errors import DivergenceWarning, FileError, InputError
-from romkit.presets import PRESETS
+from romkit.core.errors import DivergenceWarning, FileError, InputError
 from romkit.projections import METHODS, NcAE, unstack
 from romkit.training import Penalty, PhaseFit, Recipe, Reconstruction, RolloutTraining, Snapshots
+from romkit.training.batches import Batch, batches
 from romkit.training.optimizers import Adam
-from romkit.training.pipeline import Batch, batches
 from romkit.training.schedules import Plateau, Plateaus
+from romkit.verbs.presets import PRESETS
 
 TRAINED = [name for name in METHODS if name not in ("pod", "quadratic-manifold")]
 
@@ -177,11 +177,11 @@ def test_bad_data_are_named_in_one_line(own_data):
 
 @pytest.mark.parametrize("optimizer", ["adam", "soap"])
 def test_an_interrupted_run_resumes_bit_for_bit(lorenz_data, tmp_path, monkeypatch, optimizer):
-    from romkit.training.checkpoint import Checkpoint
+    from romkit.training.loop import Checkpoint
 
     settings = {"seeds": [1, 2], "optimizer": optimizer, "batch_size": 32}
     whole = romkit.fit("ncae", lorenz_data, **settings, epochs=6)
-    monkeypatch.setattr("romkit.training.checkpoint.SHARE", 1e9)  # save after every epoch
+    monkeypatch.setattr("romkit.training.loop.SHARE", 1e9)  # save after every epoch
     save, saves = Checkpoint.save, []
 
     def interrupted(self, snapshot):
@@ -239,7 +239,7 @@ def test_noise_depends_on_seed_and_epoch_alone_and_has_the_stated_scale(lorenz_d
 
 def test_stacks_larger_than_the_cache_are_trained_in_chunks(lorenz_data, monkeypatch):
     one = romkit.fit("ncae", lorenz_data, seeds=range(3), epochs=1)
-    monkeypatch.setattr(sys.modules["romkit.training.stack"], "CACHE_ROWS", 256)
+    monkeypatch.setattr(sys.modules["romkit.training.loop"], "CACHE_ROWS", 256)
     chunked = romkit.fit("ncae", lorenz_data, seeds=range(3), epochs=1)
     assert torch.equal(parameters(one), parameters(chunked))
     assert [r["seeds_in_stack"] for r in chunked.report["seeds"]] == [2, 2, 1]

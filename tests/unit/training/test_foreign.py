@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import romkit
-from romkit.errors import DivergenceWarning, InputError
+from romkit.core.errors import DivergenceWarning, InputError
 from romkit.projections import unstack
 from romkit.projections.geometry import overlap
 from romkit.training import Penalty, Reconstruction, Snapshots
-from romkit.training.flat import FlatParameters
+from romkit.training.batches import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam, Foreign, RiemannianAdam
 from tests.unit.training.test_riemannian_adam import LR, SEEDS, WEIGHT_DECAY, batch, infeasibility, problem, run

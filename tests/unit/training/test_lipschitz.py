@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
+from romkit.core.types import Dual
 from romkit.training import Evaluated, LipschitzBound, Reconstruction
 from romkit.training.lipschitz import log_bound
-from romkit.types import Dual
 from tests.properties.test_projection_laws import make
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 import romkit
 from romkit.projections import Normalization
-from romkit.training.pipeline import Batch
+from romkit.training.batches import Batch
 
 
 def test_small_deviations_from_a_large_mean_are_kept():

@@ -11,7 +11,7 @@ from romkit.projections import METHODS, Normalization, Signature, architecture, 
 from romkit.projections.geometry import EuclideanMetric, Fractional, overlap
 from romkit.projections.manifold import BiorthogonalManifold
 from romkit.training import Penalty, Reconstruction
-from romkit.training.flat import FlatParameters
+from romkit.training.batches import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam, RiemannianAdam
 

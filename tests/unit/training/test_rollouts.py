@@ -7,13 +7,13 @@ import pytest
 import torch
 
 import romkit
-from romkit.errors import InputError
+from romkit.core.errors import InputError
 from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.metrics import nrmse
-from romkit.problem import ConstantPath
 from romkit.projections import stack, unstack
 from romkit.solvers import RK4
 from romkit.systems import MechanicalSystem
+from romkit.systems.problem import ConstantPath
 from romkit.training import LatentVelocity, PhaseFit, Reconstruction, RolloutTraining
 from romkit.training.loss import Objective
 from romkit.training.rollouts import Advance, Trajectories

@@ -8,8 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from romkit.training.optimizers import Adam, Soap
-from romkit.training.optimizers.soap import _sides, _turned
+from romkit.training.optimizers import Adam, Soap, _sides, _turned
 from tests.unit.training.test_riemannian_adam import SEEDS, batch, problem
 
 SOAP = Soap(clip=1.0, period=2)

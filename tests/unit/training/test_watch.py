@@ -8,12 +8,12 @@ import pytest
 import torch
 
 import romkit
+from romkit.core.errors import FileError, InputError
 from romkit.data import split
-from romkit.errors import FileError, InputError
 from romkit.projections import unstack
 from romkit.training import Epoch, Recipe, Reconstruction, Term
+from romkit.training.batches import Batch
 from romkit.training.loss import Objective
-from romkit.training.pipeline import Batch
 from tests.unit.data.own import waves
 
 SPEEDS = (1.0, 1.3, 1.6, 2.0, 2.4)

@@ -1,0 +1,525 @@
+"""Modes of snapshots: by the method of snapshots, randomised, streamed from disk, or merged from parts."""
+
+import functools
+import hashlib
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.bases.base import Basis, Weight, weigher
+from romkit.core import files, tensors
+from romkit.core.boundary import Count, FilePath, Numbers, Positive, Widths, checked, hook
+from romkit.core.errors import FitWarning, InputError, warn
+from romkit.core.files import expanded
+from romkit.data import DIMS, check_states
+from romkit.engine.devices import Device
+
+EXACT = 1500
+"""Snapshots (or components, if fewer) up to which their Gram matrix is decomposed: half a second, and 18 MB."""
+
+OVERSAMPLING = 20
+POWER = 2
+"""Additional directions and passes of the randomised decomposition (Halko et al. 2011, section 1.3)."""
+
+Weigher = Callable[[Tensor], Tensor]
+
+
+@hook
+class Decomposition(NamedTuple):
+    """Modes V (n, r) with Vᵀ W V = I, singular values (r,), and the energy Σ σₖ² of all snapshots, of every mode.
+
+    Example:
+        >>> import torch
+        >>> from romkit.bases import decompose
+        >>> modes, singular_values, energy = decompose(torch.diag(torch.tensor([3.0, 2.0, 1.0])).double(), rank=2)
+        >>> modes.shape, singular_values, energy
+        (torch.Size([3, 2]), tensor([3., 2.], dtype=torch.float64), tensor(14., dtype=torch.float64))
+    """
+
+    modes: Tensor
+    singular_values: Tensor
+    energy: Tensor
+
+
+@checked
+def decompose(x: Numbers, rank: Count, weigh: Weigher = lambda u: u) -> Decomposition:
+    """The leading left singular vectors of centred snapshots, orthonormal in a metric.
+
+    Up to `EXACT` snapshots or components by the Gram matrix of the smaller side (Sirovich 1987), and more of both by
+    random directions and two passes (Halko, Martinsson, Tropp 2011). A Rayleigh-Ritz step on the subspace restores what
+    squaring loses: singular values are accurate to rounding of the largest one.
+
+    Args:
+        x: (N, n) snapshots minus their mean, float64.
+        rank: number of modes at most; directions that are zero to rounding are left out.
+        weigh: u (n, k) -> W u.
+
+    Raises:
+        InputError: numbers that are not finite.
+
+    Example:
+        >>> import torch
+        >>> from romkit.bases import decompose
+        >>> x = torch.randn(100, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+        >>> found = decompose(x - x.mean(0), rank=3)
+        >>> torch.allclose(found.modes.mT @ found.modes, torch.eye(3, dtype=torch.float64))
+        True
+    """
+    tensors.matrix("x", x)
+    weighted = weigh(x.mT).mT  # (N, n)
+    energy = (x * weighted).sum()
+    if not energy.item() < math.inf:
+        fix = "give them in units in which they are not huge"
+        raise InputError("x", expected="squares that a float holds", got=f"an energy of {energy.item():g}", fix=fix)
+    if not energy > 0:
+        return Decomposition(x.new_zeros(x.shape[1], 0), x.new_zeros(0), energy)
+    return Decomposition(*ritz(weighted, _directions(x, weighted, rank, weigh), rank, weigh), energy)
+
+
+def ritz(weighted: Tensor, subspace: Tensor, rank: int, weigh: Weigher) -> tuple[Tensor, Tensor]:
+    """Leading singular vectors (n, r) and values (r,) of X within a subspace (n, k), by Rayleigh and Ritz.
+
+    The largest component of a mode is positive, so that rounding does not decide its sign.
+
+    Args:
+        weighted: X W, (N, n).
+        subspace: columns that span it.
+        rank: number of modes at most; directions that are zero to rounding are left out.
+        weigh: u (n, k) -> W u.
+    """
+    for _ in range(2):  # twice is enough (Giraud et al. 2005)
+        subspace = orthonormalised(subspace, weigh)
+    _, sigma, rotation = torch.linalg.svd(weighted @ subspace, full_matrices=False)
+    kept = min(rank, int((sigma > sigma[:1] * torch.finfo(sigma.dtype).eps * max(weighted.shape)).sum()))
+    modes = subspace @ rotation[:kept].mT
+    return modes * modes.gather(0, modes.abs().argmax(0, keepdim=True)).sign(), sigma[:kept]
+
+
+def _directions(x: Tensor, weighted: Tensor, rank: int, weigh: Weigher) -> Tensor:
+    """(n, k) columns that span the leading modes, and some more where they are cheap."""
+    count, n = x.shape
+    if count <= min(n, EXACT):
+        found = x.mT @ _leading(x @ weighted.mT, rank)
+    elif n <= EXACT:
+        unit = orthonormalised(torch.eye(n, dtype=x.dtype, device=x.device), weigh)
+        found = unit @ _leading(unit.mT @ (weighted.mT @ weighted) @ unit, rank)
+    else:
+        return _random_directions(x, weighted, rank)
+    # Squares of small singular values are lost in rounding; random directions see them.
+    return found if found.shape[-1] >= min(rank, count, n) else _random_directions(x, weighted, rank)
+
+
+def _random_directions(x: Tensor, weighted: Tensor, rank: int) -> Tensor:
+    generator = torch.Generator().manual_seed(0)  # a basis is a function of its snapshots
+    columns = min(rank + OVERSAMPLING, *x.shape)
+    subspace = x.mT @ torch.randn(len(x), columns, generator=generator, dtype=x.dtype).to(x.device)
+    for _ in range(POWER):
+        subspace = x.mT @ torch.linalg.qr(weighted @ torch.linalg.qr(subspace).Q).Q
+    return subspace
+
+
+def _leading(gram: Tensor, rank: int) -> Tensor:
+    """Eigenvectors of the largest eigenvalues, as far as these are more than rounding."""
+    values, vectors = torch.linalg.eigh(gram)
+    largest = slice(-min(rank + OVERSAMPLING, len(values)), None)
+    keep = values[largest] > values[-1] * len(values) * torch.finfo(values.dtype).eps
+    return vectors[:, largest][:, keep].flip(-1)
+
+
+def orthonormalised(u: Tensor, weigh: Weigher) -> Tensor:
+    """Columns with the same span that are orthonormal in the metric."""
+    u = u / u.norm(dim=0)
+    values, vectors = torch.linalg.eigh(u.mT @ weigh(u))
+    keep = values > values[-1:] * torch.finfo(u.dtype).eps * len(values)
+    return u @ (vectors[:, keep] / values[keep].sqrt())
+
+
+class Summary(NamedTuple):
+    """What is kept of snapshots: their number, mean (n,), factor V σ (n, k) of what deviates, and energy of all of it.
+
+    Mean and energy are exact; the factor leaves out what does not fit into its columns.
+    """
+
+    count: int
+    mean: Tensor
+    factor: Tensor
+    energy: Tensor
+
+    @classmethod
+    def of(cls, x: Tensor, columns: int, weigh: Weigher) -> "Summary":
+        """That of snapshots (N, n)."""
+        mean = x.mean(0)
+        found = decompose(x - mean, columns, weigh)
+        return cls(len(x), mean, found.modes * found.singular_values, found.energy)
+
+    def merged(self, other: "Summary", columns: int, weigh: Weigher) -> "Summary":
+        """That of both sets of snapshots.
+
+        Source: Himpe, Leibner, Rave (2018), Hierarchical approximate proper orthogonal decomposition; Ross et al.
+        (2008) for the mean.
+        """
+        count = self.count + other.count
+        apart = (self.count * other.count / count) ** 0.5 * (self.mean - other.mean)
+        rows = torch.cat([self.factor, other.factor, apart.unsqueeze(-1)], dim=-1).mT
+        found = decompose(rows, columns, weigh)
+        energy = self.energy + other.energy + apart @ weigh(apart.unsqueeze(-1)).squeeze(-1)
+        mean = (self.count * self.mean + other.count * other.mean) / count
+        return Summary(count, mean, found.modes * found.singular_values, energy)
+
+
+@checked
+def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weight = None) -> Basis:
+    """The basis of snapshots of which only the bases of parts are at hand; merged ones can be merged again.
+
+    Mean and energy are exact. Modes are those of what the parts kept: give these more modes than are asked for here.
+    The energy that is left out is at most that of the best basis and what the parts left out; `energy` counts both.
+
+    Args:
+        parts: bases by `romkit.basis` or `merge`.
+        counts: the number of snapshots of each.
+        rank: number of modes.
+        weight: W of the inner product, that of the parts.
+
+    Raises:
+        InputError: parts of different sizes, without energy, or in another inner product; more modes than they have.
+
+    Source: Himpe, Leibner, Rave (2018), Hierarchical approximate proper orthogonal decomposition.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> snapshots = np.random.default_rng(0).normal(size=(50, 6))
+        >>> parts = [romkit.basis(snapshots[:20], rank=6), romkit.basis(snapshots[20:], rank=6)]
+        >>> merged, whole = romkit.bases.merge(parts, [20, 30], rank=3), romkit.basis(snapshots, rank=3)
+        >>> np.allclose(merged.singular_values, whole.singular_values)
+        True
+    """
+    _check(parts, counts)
+    weigh = weigher(weight, parts[0].size)
+    for k, part in enumerate(parts):
+        if not torch.allclose(weigh(part.modes), part.dual, rtol=1e-8, atol=1e-12 * part.dual.abs().max().item()):
+            raise InputError("weight", expected=f"that of parts[{k}]", got="another", fix="give theirs")
+    columns = max(rank, *(part.rank for part in parts)) + OVERSAMPLING
+    summaries = (_summary(part, count) for part, count in zip(parts, counts, strict=True))
+    whole = functools.reduce(lambda a, b: a.merged(b, columns, weigh), summaries)
+    if rank > whole.factor.shape[1]:
+        expected = f"at most {whole.factor.shape[1]}, the directions of the parts"
+        raise InputError("rank", expected=expected, got=str(rank), fix="give a smaller one")
+    factor = whole.factor[:, :rank]
+    sigma = (factor * weigh(factor)).sum(0).sqrt()
+    share = sigma.square().cumsum(0) / whole.energy
+    return Basis(factor / sigma, whole.mean, weight, singular_values=sigma, energy=share)
+
+
+def _check(parts: Sequence[Basis], counts: Sequence[int]) -> None:
+    if len(parts) != len(counts):
+        got, fix = f"{len(counts)} for {len(parts)} parts", "give the number of snapshots of each part"
+        raise InputError("counts", expected="one for each part", got=got, fix=fix)
+    for k, part in enumerate(parts):
+        if part.size != parts[0].size:
+            got, fix = f"{part.size} components, not {parts[0].size}", "use data on one grid"
+            raise InputError(f"parts[{k}]", expected="a basis like the first", got=got, fix=fix)
+        if part.singular_values is None or part.energy is None:
+            fix = "make it by romkit.basis"
+            raise InputError(f"parts[{k}]", expected="a basis with singular values and energy", got="none", fix=fix)
+
+
+def _summary(part: Basis, count: int) -> Summary:
+    sigma = part.singular_values
+    return Summary(count, part.mean, part.modes * sigma, sigma.square().sum() / part.energy[-1])
+
+
+PASSES = 12
+"""At most; two or three are usual."""
+
+SETTLED = 1e-7
+"""Estimate of the angle between the subspaces found and sought at which passes end."""
+
+VISIBLE = 1e-7
+"""Singular values, relative to the first, below which modes may be rounding."""
+
+SECONDS = 20.0
+"""Between two checkpoints."""
+
+Tensors = dict[str, Tensor]
+
+
+def native(values: np.ndarray) -> np.ndarray:
+    """In the order of bytes of this machine, which torch needs."""
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
+def stream(
+    data: xr.Dataset,
+    rank: int,
+    weigh: Weigher,
+    chunk: int,
+    checkpoint: str | os.PathLike | None,
+    device: torch.device | None = None,
+) -> tuple[Tensor, Decomposition]:
+    """Mean (n,) and leading modes of the snapshots of a dataset that need not fit into memory.
+
+    Args:
+        data: with `state`, read lazily.
+        rank: number of modes.
+        weigh: u (n, k) -> W u.
+        chunk: snapshots in memory at a time.
+        checkpoint: a file from which an interrupted call goes on; removed at the end.
+        device: where blocks are summed up, the CPU by default.
+    """
+    blocks = _Blocks(data, chunk, device)
+    columns = min(rank + OVERSAMPLING, blocks.count, blocks.size)
+    identity = {"blocks": len(blocks), "columns": columns, "n": blocks.size, "count": blocks.count}
+    if checkpoint is not None:
+        identity |= {"first": blocks.digest(), "weight": weigh(torch.ones(blocks.size, 1).double()).sum().item()}
+    progress = _Progress(checkpoint, identity)
+    sums = progress.resumed(device) or _start(blocks, columns, weigh)
+    for number in range(progress.begun, PASSES):
+        _add_up(number, sums, blocks, weigh, progress)
+        modes, sigma = _leading_of_sums(sums, weigh)
+        kept = min(rank, int((sigma > sigma[:1] * VISIBLE).sum()))
+        angle = _angles(sums["subspace"], modes, sigma, weigh)[:kept].norm()
+        if number > 0 and angle < SETTLED:
+            break
+        sums |= _sums(_completed(modes, columns, weigh))
+    else:
+        warn(
+            f"the {kept} modes are known up to an angle of {angle:.1e} after {PASSES} passes, since singular values"
+            " fall slowly; the last of them are the least certain: drop some, basis.truncated(...)",
+            FitWarning,
+        )
+    progress.finish()
+    return sums["mean"], Decomposition(modes[:, :kept].clone(), sigma[:kept], sums["energy"])
+
+
+def _start(blocks: "_Blocks", columns: int, weigh: Weigher) -> Tensors:
+    """Of the first pass, which corrects the mean that it has from the first block."""
+    zero = torch.zeros(blocks.size, dtype=torch.float64, device=blocks.device)
+    own = {"mean": next(blocks.since(0, zero)).mean(0), "apart": zero, "energy": zero.new_zeros(())}
+    return own | _sums(_completed(zero.new_empty(blocks.size, 0), columns, weigh))
+
+
+def _sums(subspace: Tensor) -> Tensors:
+    """Of any pass: Q, and what will be Y and Qᵀ W Y."""
+    gram = subspace.new_zeros(subspace.shape[1], subspace.shape[1])
+    return {"subspace": subspace, "image": torch.zeros_like(subspace), "gram": gram}
+
+
+def _completed(modes: Tensor, columns: int, weigh: Weigher) -> Tensor:
+    """Modes and, in place of those that rounding took, random directions, always the same."""
+    missing = columns - modes.shape[1]
+    if not missing:
+        return modes
+    fresh = torch.randn(len(modes), missing, generator=torch.Generator().manual_seed(0), dtype=modes.dtype).to(modes)
+    return torch.cat([modes, orthonormalised(fresh - modes @ (modes.mT @ weigh(fresh)), weigh)], dim=-1)
+
+
+def _add_up(number: int, sums: Tensors, blocks: "_Blocks", weigh: Weigher, progress: "_Progress") -> None:
+    """A pass over the blocks that are left in it. The first one has the mean and the energy beside."""
+    dual, first = weigh(sums["subspace"]), number == 0
+    for x in progress.watched(number, blocks.since(progress.block, sums["mean"]), sums):
+        coordinates = x @ dual
+        sums["image"].addmm_(x.mT, coordinates)
+        sums["gram"].addmm_(coordinates.mT, coordinates)
+        if first:
+            sums["apart"] += x.sum(0)
+            sums["energy"] += torch.dot(x.flatten(), weigh(x.mT).mT.flatten())
+    if first:
+        shift = sums["apart"] / blocks.count
+        coordinates = shift @ dual
+        sums["image"].addr_(shift, coordinates, alpha=-blocks.count)
+        sums["gram"].addr_(coordinates, coordinates, alpha=-blocks.count)
+        sums["energy"] -= blocks.count * shift @ weigh(shift.unsqueeze(-1)).squeeze(-1)
+        sums["mean"] = sums["mean"] + shift
+
+
+def _leading_of_sums(sums: Tensors, weigh: Weigher) -> tuple[Tensor, Tensor]:
+    """Singular vectors and values of Uᵀ X, which is (Y R⁻¹)ᵀ with R² = Qᵀ W Y.
+
+    Source: Halko, Martinsson, Tropp (2011), Finding structure with randomness, section 5.5, Nyström's method.
+    """
+    there = sums["gram"].diagonal() > 0
+    gram, image = sums["gram"][there][:, there], sums["image"][:, there]
+    scale = gram.diagonal().rsqrt()  # or small modes drown in rounding
+    values, vectors = torch.linalg.eigh(scale.unsqueeze(-1) * gram * scale)
+    keep = values > values[-1:] * len(values) * torch.finfo(values.dtype).eps
+    # With the symmetric root columns stay in their order, from large to small.
+    image = (image * scale) @ (vectors[:, keep] / values[keep].sqrt() @ vectors[:, keep].mT)
+    return ritz(weigh(image).mT, image, image.shape[1], weigh)
+
+
+def _angles(subspace: Tensor, modes: Tensor, sigma: Tensor, weigh: Weigher) -> Tensor:
+    """Estimates (k,) of the angles between modes and true ones: those to the subspace before, times the rate."""
+    inside = subspace.mT @ weigh(modes)
+    rest = modes - subspace @ inside
+    return ((rest * weigh(rest)).sum(0) / inside.square().sum(0)).sqrt() * (sigma[-1:] / sigma) ** 2
+
+
+class _Blocks:
+    """The snapshots of a dataset, (chunk, n) at a time, in their order."""
+
+    def __init__(self, data: xr.Dataset, chunk: int, device: torch.device | None):
+        self.state, self.chunk, self.device = data["state"].transpose(*DIMS), chunk, device
+        self.size = self.state.sizes["component"]
+        trajectories, times = self.state.sizes["trajectory"], self.state.sizes["time"]
+        self.count = trajectories * times
+        self.parts = [(k, i) for k in range(trajectories) for i in range(0, times, chunk)]
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def digest(self) -> str:
+        """By which a checkpoint knows the first block."""
+        return hashlib.sha256(self.state.isel(trajectory=0, time=slice(self.chunk)).values.tobytes()).hexdigest()
+
+    def since(self, first: int, mean: Tensor) -> Iterator[Tensor]:
+        """Deviations from a mean, from a block on. They lie in one place, each until the next is asked for."""
+        place = mean.new_empty(min(self.chunk, self.state.sizes["time"]), self.size)
+        for k, i in self.parts[first:]:
+            block = self.state.isel(trajectory=k, time=slice(i, i + self.chunk)).values
+            x = torch.from_numpy(native(np.asarray(block))).to(self.device)
+            if not bool(x.sum(dtype=torch.float64).isfinite()):
+                got, fix = f"NaN or infinity in trajectory {k}, times from {i}", "drop those snapshots"
+                raise InputError("data", expected="finite snapshots", got=got, fix=fix)
+            yield torch.sub(x, mean, out=place[: len(x)])
+
+
+class _Progress:
+    """Where a call is: pass, block, and what has been summed; in a file, where there is one."""
+
+    def __init__(self, checkpoint: str | os.PathLike | None, identity: dict[str, object]):
+        self.file = None if checkpoint is None else expanded(checkpoint)
+        self.identity, self.saved = identity, time.monotonic()
+        self.begun, self.block, self.sums = 0, 0, {}
+        if self.file is not None and self.file.is_file():
+            header, self.sums = files.read(self.file)
+            if header.get("streaming") != identity:
+                fix = "remove it, or give the data and the rank that it was begun with"
+                raise InputError("checkpoint", expected="one of this very call", got=str(checkpoint), fix=fix)
+            self.begun, self.block = header["pass"], header["block"]
+
+    def resumed(self, device: torch.device | None) -> Tensors:
+        """What the file has, to be had once: it is large."""
+        return {name: self.sums.pop(name).to(device) for name in list(self.sums)}
+
+    def watched(self, number: int, blocks: Iterator[Tensor], sums: Tensors) -> Iterator[Tensor]:
+        """The blocks that are left in a pass; what has been summed is saved between them."""
+        for x in blocks:
+            yield x
+            self.block += 1
+            if self.file is not None and time.monotonic() - self.saved > SECONDS:
+                header = {"streaming": self.identity, "pass": number, "block": self.block}
+                files.write(self.file, "checkpoint", header, sums)
+                self.saved = time.monotonic()
+        self.block = 0
+
+    def finish(self) -> None:
+        if self.file is not None:
+            self.file.unlink(missing_ok=True)
+
+
+@checked
+def basis(
+    data: xr.Dataset | Tensor | np.ndarray,
+    rank: Count = 64,
+    weight: Weight = None,
+    tolerance: Positive | None = None,
+    *,
+    chunk: Count | None = None,
+    checkpoint: FilePath | None = None,
+    device: Device | None = None,
+) -> Basis:
+    """The leading modes of snapshots: the subspace that is nearest to them in the metric W.
+
+    Args:
+        data: a dataset in romkit's schema, or snapshots (N, n).
+        rank: number r of modes; with a tolerance, the largest.
+        weight: W of the inner product, as (n,) positive numbers or a sparse mass matrix (n, n); Σ xₖ² by default.
+        tolerance: share of the energy that may be left out; the smallest rank that does is taken.
+        chunk: snapshots in memory at a time, for data that are larger than it: a dataset that xarray reads lazily from
+            netCDF or zarr, with dask or without. It is read two to four times, more often where singular values fall
+            slowly; `romkit.bases.merge` joins bases of parts.
+        checkpoint: with `chunk`, a file from which an interrupted call goes on, to the same bits.
+        device: "cpu" or "cuda", where to compute; by default where the snapshots are. The basis is on the CPU.
+
+    Returns:
+        Mean, modes with Vᵀ W V = I, singular values, energy. In float64, by the method of snapshots up to 1500 of them,
+        and else by a randomised decomposition with a seed of its own: the same every time.
+
+    Raises:
+        InputError: more modes than snapshots have directions, a weight that is not positive, values not finite.
+
+    Source: Sirovich (1987), Turbulence and the dynamics of coherent structures; Halko, Martinsson, Tropp (2011),
+    Finding structure with randomness, algorithm 4.4.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> snapshots = np.random.default_rng(0).normal(size=(50, 3)) @ np.diag([3.0, 1.0, 0.0])
+        >>> basis = romkit.basis(snapshots, rank=2)
+        >>> basis.modes.shape, round(float(basis.energy[-1]), 6)
+        (torch.Size([3, 2]), 1.0)
+    """
+    x = _snapshots(data, device) if chunk is None else None
+    count, n = x.shape if chunk is None else _lazy(data)
+    if rank > min(count, n) and tolerance is None:
+        expected, fix = f"at most {min(count, n)}, the number of snapshots or of their components", "give a smaller one"
+        raise InputError("rank", expected=expected, got=str(rank), fix=fix)
+    weigh = weigher(weight, n)
+    if chunk is None:
+        mean = x.mean(0)
+        modes, sigma, energy = decompose(x - mean, rank, weigh)
+    else:
+        mean, (modes, sigma, energy) = stream(data, rank, weigh, chunk, checkpoint, device)
+    if not len(sigma):
+        raise InputError("data", expected="snapshots that differ", got="the same in all of them", fix="give others")
+    share = (sigma**2).cumsum(0) / energy
+    kept = len(sigma) if tolerance is None else _smallest(share, tolerance, rank)
+    if tolerance is None and len(sigma) < rank:
+        expected, fix = f"at most {len(sigma)}, the directions of these snapshots", "give a smaller one, or a tolerance"
+        raise InputError("rank", expected=expected, got=str(rank), fix=fix)
+    return Basis(modes[:, :kept], mean, weight, singular_values=sigma[:kept], energy=share[:kept])
+
+
+def _lazy(data: object) -> tuple[int, int]:
+    """N and n of a dataset, whose values are not looked at."""
+    if not isinstance(data, xr.Dataset) or "state" not in data or set(data["state"].dims) != set(DIMS):
+        fix = "open it with xarray.open_dataset, or leave chunk out"
+        raise InputError("data", expected=f"a dataset with state {DIMS}", got=type(data).__name__, fix=fix)
+    return data["state"].size // data.sizes["component"], data.sizes["component"]
+
+
+def _snapshots(data: xr.Dataset | np.ndarray | Tensor, device: torch.device | None) -> Tensor:
+    """(N, n), float64."""
+    if isinstance(data, xr.Dataset):
+        values = native(check_states(data)["state"].transpose(*DIMS).values)
+        rows = torch.as_tensor(values.reshape(-1, values.shape[-1])).to(device, torch.float64)
+        there = rows.isfinite().all(-1)  # the others are missing
+        return rows if bool(there.all()) else rows[there]
+    x = tensors.tensor("data", data).detach().to(device, torch.float64)
+    if x.ndim != 2 or 0 in x.shape:
+        fix = "give a row for each snapshot"
+        raise InputError("data", expected="snapshots (N, n)", got=f"shape {tuple(x.shape)}", fix=fix)
+    if not bool(x.isfinite().all()):
+        raise InputError("data", expected="finite snapshots", got="NaN or infinity", fix="drop those snapshots")
+    return x
+
+
+def _smallest(share: Tensor, tolerance: float, rank: int) -> int:
+    """The smallest number of modes that leave no more than `tolerance` of the energy.
+
+    Raises:
+        InputError: `rank` modes leave more.
+    """
+    enough = (1 - share) <= max(tolerance, 1e-15)
+    if not bool(enough.any()):
+        got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
+        raise InputError("tolerance", expected=f"one that {rank} modes reach", got=got, fix="give a larger rank")
+    return int(enough.int().argmax()) + 1

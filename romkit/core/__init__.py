@@ -1,0 +1,1 @@
+"""Foundations: errors, the boundary, tensors, files, display, provenance."""

@@ -1,0 +1,158 @@
+"""The errors romkit raises. Each message is one line: which argument, what was expected, what came, what to do."""
+
+import functools
+import sys
+import traceback
+import warnings
+
+
+class RomkitError(Exception):
+    """Base class: catch this to catch everything romkit raises on purpose.
+
+    Example:
+        >>> import romkit
+        >>> try:
+        ...     romkit.load("missing.safetensors")
+        ... except romkit.errors.RomkitError as error:
+        ...     print(type(error).__name__)
+        FileError
+    """
+
+
+class InputError(RomkitError, ValueError):
+    """An argument that cannot be used.
+
+    Args:
+        argument: name of the argument as the user typed it.
+        expected: what would have been right.
+        got: what came.
+        fix: what to do about it.
+
+    Example:
+        >>> import romkit
+        >>> system = romkit.systems.Lorenz96(transient=0.0)
+        >>> system.dataset(G=3.15)
+        Traceback (most recent call last):
+            ...
+        romkit.core.errors.InputError: G: expected a context parameter, got an unknown name; the context is F
+        >>> try:
+        ...     system.dataset(F=3.15, duration=-1.0)
+        ... except romkit.errors.InputError as error:
+        ...     print(error.argument, "|", error.expected, "|", error.got)
+        duration | a positive number | -1.0
+    """
+
+    def __init__(self, argument: str, *, expected: str, got: object, fix: str):
+        super().__init__(one_line(f"{argument}: expected {expected}, got {got}; {fix}"))
+        self.argument, self.expected, self.got, self.fix = argument, expected, str(got), fix
+
+    def __reduce__(self) -> tuple:  # so that it survives the way out of a process
+        words = {"expected": self.expected, "got": self.got, "fix": self.fix}
+        return functools.partial(type(self), self.argument, **words), ()
+
+
+class FileError(RomkitError, OSError):
+    """A file that is missing, truncated, altered or not romkit's.
+
+    Example:
+        >>> import romkit
+        >>> romkit.load("ncae-lorenz69")
+        Traceback (most recent call last):
+            ...
+        romkit.core.errors.FileError: ncae-lorenz69: neither a file nor a pretrained projection; did you mean
+        'ncae-lorenz96'? romkit ships ...
+    """
+
+    def __init__(self, path: object, *, problem: str, fix: str):
+        super().__init__(one_line(f"{path}: {problem}; {fix}"))
+        self.path, self.problem, self.fix = path, problem, fix
+
+    def __reduce__(self) -> tuple:
+        return functools.partial(type(self), self.path, problem=self.problem, fix=self.fix), ()
+
+
+class DivergenceWarning(UserWarning):
+    """Some members of a training stack or a rollout diverged; the others are unaffected.
+
+    Example:
+        >>> import warnings
+        >>> import romkit
+        >>> from romkit.errors import DivergenceWarning
+        >>> system = romkit.systems.Lorenz96(n=4)
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     run = romkit.simulate(system, F=1e8, duration=0.1, initial_state=[1.0, 2.0, 3.0, 4.0])
+        >>> caught[0].category is DivergenceWarning
+        True
+    """
+
+
+class ExtrapolationWarning(UserWarning):
+    """A context or a state that is beyond what a model was trained on.
+
+    Example:
+        >>> import warnings
+        >>> import romkit
+        >>> from romkit.errors import ExtrapolationWarning
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=4.0, duration=0.1)
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     run = romkit.follow(romkit.load("ncae-lorenz96"), data)
+        >>> caught[0].category is ExtrapolationWarning
+        True
+    """
+
+
+class FitWarning(UserWarning):
+    """A law that explains too little of what it was fitted to.
+
+    Example:
+        >>> import warnings
+        >>> import torch
+        >>> from romkit.errors import FitWarning
+        >>> from romkit.integrators import SINDy
+        >>> z = torch.linspace(-1, 1, 50, dtype=torch.float64).reshape(50, 1)
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     law = SINDy(degree=1).fit_samples(z, torch.sin(20 * z))
+        >>> caught[0].category is FitWarning
+        True
+    """
+
+
+class DataWarning(UserWarning):
+    """What was assumed about data that do not say it.
+
+    Example:
+        >>> import warnings
+        >>> import romkit
+        >>> from romkit.errors import DataWarning
+        >>> warnings.simplefilter("ignore", DataWarning)  # velocities may be estimated in silence
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.5).drop_vars("velocity")
+        >>> "velocity" in romkit.data.needing_velocity(data)
+        True
+    """
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """A warning that points to the line of the user's that called romkit, however deep it comes from.
+
+    Example:
+        >>> import warnings
+        >>> from romkit.errors import DataWarning, warn
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warn("units are not in the data; taken as SI", DataWarning)
+        >>> str(caught[0].message)
+        'units are not in the data; taken as SI'
+    """
+    frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(1))]
+    own = [k for k, frame in enumerate(frames) if frame.f_globals.get("__name__", "").partition(".")[0] == "romkit"]
+    warnings.warn(message, category, stacklevel=max(own, default=0) + 3)
+
+
+def one_line(text: str) -> str:
+    """The text on one line, without what a terminal would obey.
+
+    Example:
+        >>> from romkit.errors import one_line
+        >>> one_line(f"  spaces   and a bell{chr(7)}")
+        'spaces and a bell?'
+    """
+    return "".join(c if c.isprintable() else "?" for c in " ".join(text.split()))

@@ -1,0 +1,238 @@
+"""Files: atomic writing, and tensors with a JSON header under a SHA-256; nothing is unpickled."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import json
+import os
+import secrets
+import tempfile
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from romkit.core.errors import FileError, InputError, one_line
+
+
+@contextlib.contextmanager
+def atomic(path: str | os.PathLike) -> Iterator[Path]:
+    """A temporary name in the folder of `path`; what the block writes there becomes `path` when the block ends.
+
+    If the block raises, the temporary file is removed and an earlier `path` stays. A process that is killed
+    leaves `path` as it was, and perhaps a file `<name>.<8 digits>.tmp` beside it, which can be deleted.
+
+    Raises:
+        FileError: the folder does not exist, `path` is a folder, or the system refuses to write (disk full, ...).
+    """
+    # A link is followed, so that the file it points to is replaced and not the link.
+    target = Path(os.path.realpath(expanded(path)))
+    if not target.parent.is_dir():
+        raise FileError(path, problem="its folder does not exist", fix=f"make it first: mkdir -p {target.parent}")
+    if target.is_dir():
+        raise FileError(path, problem="is a folder", fix="add a file name")
+    temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        yield temporary
+        _flush(temporary)
+        temporary.replace(target)
+    except FileError:
+        raise
+    except OSError as error:
+        problem = f"cannot be written ({reason(error)})"
+        raise FileError(path, problem=problem, fix="check free space and permissions") from error
+    finally:
+        with contextlib.suppress(OSError):  # a file system that became read-only must not hide what went wrong
+            temporary.unlink(missing_ok=True)
+    if os.name == "posix":  # Windows cannot open a folder and does not need it
+        with contextlib.suppress(OSError):  # some network file systems refuse; the file is complete all the same
+            _flush(target.parent)
+
+
+def reserve(file: Path, size: int) -> None:
+    """Make `file` with `size` bytes of disk, which raises OSError at once where disk or quota lack them.
+
+    For libraries that do not survive a full disk: HDF5 leaves a file it can neither write nor close, and crashes later.
+    """
+    with file.open("wb") as stream:
+        if size > 0 and hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(stream.fileno(), 0, size)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it.
+
+    Raises:
+        FileError: it cannot be made, or nothing can be written there.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        problem = f"cannot be written to ({reason(error)})"
+        raise FileError(folder, problem=problem, fix="check the path and its permissions") from error
+
+
+def existing(path: str | os.PathLike) -> Path:
+    """`path`, with ~ expanded, if it is a file.
+
+    Raises:
+        FileError: it is not.
+    """
+    file = expanded(path)
+    try:
+        if file.is_file():
+            return file
+        problem = "is a folder" if file.is_dir() else "no such file"
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        problem = f"cannot be read ({reason(error)})"
+    raise FileError(path, problem=problem, fix="check the path")
+
+
+def there(path: str | os.PathLike) -> bool:
+    """Whether something is at this path, which may be no path at all."""
+    try:
+        return os.path.exists(expanded(path))
+    except ValueError:
+        return False
+
+
+def reason(error: BaseException) -> str:
+    """What an exception of another library says, on one line of bearable length."""
+    text = one_line(getattr(error, "strerror", None) or str(error))
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
+def expanded(path: str | os.PathLike) -> Path:
+    """With ~ expanded, where there is such a home."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        return Path(path)
+
+
+def _flush(path: Path) -> None:
+    """Before a rename, which else may reach the disk ahead of the content; and of the folder, so that it lasts."""
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+FORMAT = 2
+"""Version of the header; a reader refuses every other."""
+
+DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
+DTYPES |= {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+
+Header = dict[str, object]
+Tensors = dict[str, Tensor]
+
+
+def plain(what: str, header: Header) -> Header:
+    """The header as it is read back: lists for tuples, nothing but JSON.
+
+    Raises:
+        InputError: an entry of what is saved holds something else.
+    """
+    for key, value in header.items():
+        try:
+            header = header | {key: json.loads(json.dumps(value))}
+        except (TypeError, ValueError, RecursionError) as error:
+            fix = "convert tensors and arrays by .tolist()"
+            raise InputError(f"{what}.{key}", expected="plain values", got=reason(error), fix=fix) from error
+    return header
+
+
+def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) -> Path:
+    """Write header and tensors to one file, all of it or nothing; an earlier one is replaced once it is complete.
+
+    Args:
+        path: the file.
+        what: is saved, for errors.
+        header: JSON.
+        tensors: on any device, finite.
+
+    Raises:
+        InputError: what `read` would refuse.
+        FileError: the file cannot be written.
+    """
+    sealed = {"format": FORMAT, "romkit": importlib.metadata.version("romkit")} | plain(what, header)
+    content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    if fault := _fault(sealed, content):
+        raise InputError(what, expected="finite numbers and plain text", got=fault, fix="mend it before saving")
+    sealed["sha256"] = _sha256(sealed, content)
+    data = safetensors.torch.save(content, {"romkit": json.dumps(sealed)})
+    with atomic(path) as temporary:
+        temporary.write_bytes(data)
+    return expanded(path)
+
+
+def read(file: Path) -> tuple[Header, Tensors]:
+    """Header and tensors, verified: as they were written, finite, real, and without control characters in any text.
+
+    Raises:
+        FileError: not safetensors, truncated, altered, of another format, or with content that `write` refuses.
+    """
+    try:
+        with safetensors.safe_open(file, framework="pt") as stored:
+            metadata = stored.metadata() or {}
+            tensors = {name: stored.get_tensor(name).clone() for name in stored.keys()}  # noqa: SIM118, not a dict
+    except Exception as error:  # safetensors and torch raise many kinds on a damaged header
+        problem = f"is not a complete safetensors file ({reason(error)})"
+        raise FileError(file, problem=problem, fix="restore it from a copy, or save it again") from error
+    try:
+        header = json.loads(metadata["romkit"])
+        digest = header.pop("sha256")
+        changed = digest != _sha256(header, tensors)
+        fault = _fault(header, tensors)
+    except (KeyError, ValueError, AttributeError, TypeError, RecursionError) as error:
+        fix = "give a file by romkit.save, restored from a copy if this is one"
+        raise FileError(file, problem="has no romkit header, or a damaged one", fix=fix) from error
+    if header.get("format") != FORMAT:
+        problem = f"is of format {header.get('format')!r:.20}, this romkit reads {FORMAT}"
+        raise FileError(file, problem=problem, fix="update romkit, or restore the file from a copy")
+    if changed:
+        problem, fix = "has changed since romkit wrote it (checksum)", "restore it from a copy, or save it again"
+        raise FileError(file, problem=problem, fix=fix)
+    if fault:
+        raise FileError(file, problem=f"holds {fault}", fix="do not trust it; save it again from its source")
+    return header, tensors
+
+
+def _fault(header: Header, tensors: Tensors) -> str:
+    """What must not be used, in words; nothing where all is well."""
+    for text in _texts([header, list(tensors)]):
+        # A terminal obeys control characters, and text in files of others ends up on terminals.
+        if any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text):
+            return f"control characters in {text!a:.40}"
+    for name, tensor in tensors.items():
+        if tensor.dtype not in DTYPES:
+            return f"a tensor {name} of {tensor.dtype}"
+        if not bool(tensor.isfinite().all()):
+            return f"NaN or infinity in {name}"
+    return ""
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every string in plain values, those that are keys too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for part in [*value, *value.values()] if isinstance(value, dict) else value:
+            yield from _texts(part)
+
+
+def _sha256(header: Header, tensors: Tensors) -> str:
+    digest = hashlib.sha256(json.dumps(header).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        if tensor.numel():  # one of no numbers may have any strides
+            digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()

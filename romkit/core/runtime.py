@@ -1,0 +1,85 @@
+"""Progress bars, and the provenance of a result: versions and device."""
+
+import contextlib
+import functools
+import importlib.metadata
+import os
+import platform
+import time
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from tqdm import tqdm
+
+T = TypeVar("T")
+
+PIECE = 0.1
+"""Seconds of work between two updates of a bar: little to wait for, and much beside what an update costs."""
+
+_shown: ContextVar[bool] = ContextVar("shown", default=True)
+
+
+def track(items: Iterable[T], label: str) -> "tqdm[T]":
+    """Iterate over `items`; a bar on stderr appears once two seconds have passed, and leaves no trace."""
+    hidden = {} if _shown.get() else {"disable": True}  # else tqdm asks the environment
+    return tqdm(items, desc=label, delay=2, leave=False, mininterval=0.5, dynamic_ncols=True, **hidden)
+
+
+@contextlib.contextmanager
+def bars(shown: bool) -> Iterator[None]:
+    """Whether bars appear within the block."""
+    before = _shown.set(shown and _shown.get())
+    try:
+        yield
+    finally:
+        _shown.reset(before)
+
+
+def pieces(count: int, label: str) -> Iterator[slice]:
+    """Cut `range(count)` into pieces of work that double until one takes `PIECE` seconds, with a bar as of `track`.
+
+    For work whose result does not depend on where it is cut, since that is up to a clock.
+    """
+    start, length = 0, 1
+    with track(range(count), label) as bar:
+        while start < count:
+            began, stop = time.perf_counter(), min(start + length, count)
+            yield slice(start, stop)
+            bar.update(stop - start)
+            start, length = stop, length * (2 if time.perf_counter() - began < PIECE else 1)
+
+
+_PACKAGES = ("romkit", "torch", "geoopt", "torchdiffeq", "mujoco", "numpy", "pysindy", "xarray")
+
+
+def versions(*more: str) -> dict[str, str]:
+    """Installed version of romkit, of each package that can change a number, and of what else is named."""
+    return {package: _version(package) for package in (*_PACKAGES, *more)}
+
+
+@functools.cache
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def device_name(device: torch.device | str) -> str:
+    """A name that a reader recognises: the GPU's, or the processor's."""
+    if torch.device(device).type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{_processor()}, {os.cpu_count()} cores"
+
+
+def _processor() -> str:
+    """The model name that Linux knows, elsewhere the architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()

@@ -1,0 +1,297 @@
+"""Tensors at the boundary: conversion of numbers, leading axes that match from the left, constants."""
+
+import operator
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._guards import TracingContext
+from torch.compiler import is_compiling
+from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+from romkit.core import checks
+from romkit.core.errors import InputError
+
+FLOATS = (torch.float64, torch.float32)
+FIXES = {"complex": "take the real part", "bool": "give 0.0 or 1.0 for them"}
+"""By the type of what is not real."""
+WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
+
+
+def compiling() -> bool:
+    """Whether torch.compile looks at what runs: by itself, or, as it does in torch 2.11 with tuples, by running it."""
+    return is_compiling() or TracingContext.try_get() is not None
+
+
+def recording() -> bool:
+    """Whether a field is recorded, traced or compiled just now: values, if tensors have any, must not be looked at."""
+    return compiling() or _get_current_dispatch_mode() is not None
+
+
+def tensor(argument: str, value: object) -> Tensor:
+    """Real numbers of any shape as a dense floating-point tensor. NaN is data: it says that a member has diverged."""
+    if type(value) is Tensor and value.dtype in FLOATS and value.layout is torch.strided and not value.is_meta:
+        return value
+    found = value if isinstance(value, Tensor) else _from_numpy(value)
+    if found is None or found.is_complex() or found.dtype == torch.bool:
+        fix = next((fix for kind, fix in FIXES.items() if kind in str(getattr(value, "dtype", ""))), "give numbers")
+        expected = "real numbers (tensor, array or list)"
+        raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
+    if found.layout is not torch.strided or (found.is_meta and not recording()) or found.is_quantized:
+        got = f"a {'meta' if found.is_meta else str(found.layout).removeprefix('torch.')} tensor"
+        raise InputError(argument, expected="a dense tensor with values", got=got, fix=f"give {argument}.to_dense()")
+    if found.dtype in FLOATS:
+        return found
+    return found.float() if found.is_floating_point() else found.double()
+
+
+def finite(argument: str, value: object) -> Tensor:
+    """The same, with finite numbers."""
+    found = tensor(argument, value)
+    if recording() or bool(found.isfinite().all()):
+        return found
+    raise InputError(argument, expected="finite numbers", got="NaN or infinity", fix="drop what is not finite")
+
+
+def times(argument: str, value: object) -> Tensor:
+    """(T,) strictly increasing, finite times; at least one."""
+    found = finite(argument, value)
+    if found.ndim == 1 and len(found) >= 1 and not bool((found.diff() <= 0).any()):
+        return found
+    got = f"shape {tuple(found.shape)}" if found.ndim != 1 or len(found) == 0 else "times that do not"
+    fix = "sort them, each once" if got.startswith("times") else "give [0.0, 0.1, 0.2], say"
+    raise InputError(argument, expected="times that increase, on one axis", got=got, fix=fix)
+
+
+def mask(argument: str, value: object) -> Tensor:
+    """Booleans of any shape."""
+    if isinstance(value, Tensor | np.ndarray | list) and str(getattr(value, "dtype", "")).endswith("bool"):
+        return torch.as_tensor(value)
+    raise InputError(argument, expected="a tensor of booleans", got=checks.shown(value), fix="compare, x > 0 say")
+
+
+def scalar(argument: str, value: object) -> Tensor:
+    """One number as a tensor without axes."""
+    found = tensor(argument, value)
+    if found.ndim == 0:
+        return found
+    raise InputError(argument, expected="one number", got=f"shape {tuple(found.shape)}", fix=f"take {argument}[0], say")
+
+
+def codes(argument: str, value: object) -> Tensor:
+    """Whole numbers of any shape, as they are."""
+    if isinstance(value, Tensor) and value.dtype in WHOLE:
+        return value
+    raise InputError(argument, expected="whole numbers in a tensor", got=checks.shown(value), fix="give x.int()")
+
+
+def array(argument: str, value: object) -> np.ndarray:
+    """Real numbers of any shape as a floating-point NumPy array; NaN passes."""
+    return tensor(argument, value).detach().cpu().numpy()
+
+
+def states(argument: str, value: object, size: int, number: int) -> Tensor:
+    """One state (size,) or one per trajectory (number, size), as finite float64 numbers (number, size)."""
+    found = finite(argument, value).detach().cpu().double()
+    checks.last_axis(argument, found.shape, size, "the components of the state")
+    if found.ndim > 2 or (found.ndim == 2 and len(found) not in (1, number)):
+        expected = f"one state ({size},)" + (f", or {number} of them, as there are contexts" if number > 1 else "")
+        fix = "give as many as contexts, or one for all"
+        raise InputError(argument, expected=expected, got=f"shape {tuple(found.shape)}", fix=fix)
+    return found.expand(number, -1).clone()
+
+
+def parts(argument: str, value: object, order: int, size: int) -> None:
+    """A state is a tuple of `order` tensors (..., size): (x,), or (q, q̇) of a mechanical system."""
+    meaning = "(x,)" if order == 1 else "(q, q̇)"
+    if not isinstance(value, tuple) or len(value) != order:
+        got = f"{len(value)} parts" if isinstance(value, tuple) else checks.shown(value)
+        fix = f"give a tuple of {order}"
+        raise InputError(argument, expected=f"{meaning}, tensors (..., {size})", got=got, fix=fix)
+    for name, part in zip(("initial_state", "initial_velocity"), value, strict=False):
+        checks.last_axis(name, part.shape, size, "the components of the state")
+
+
+def broadcast(**tensors: Tensor) -> None:
+    """Shapes must broadcast against each other."""
+    try:
+        torch.broadcast_shapes(*(each.shape for each in tensors.values()))
+    except RuntimeError as error:
+        got = ", ".join(f"{name} {tuple(each.shape)}" for name, each in tensors.items())
+        expected, fix = f"shapes that go with {', '.join([*tensors][:-1])}", "compare equal runs"
+        raise InputError([*tensors][-1], expected=expected, got=got, fix=fix) from error
+
+
+def fits(argument: str, lead: torch.Size, other: torch.Size, what: str) -> None:
+    """Leading axes must match those of something else from the left (`romkit.broadcast`)."""
+    if any(a != b and 1 not in (a, b) for a, b in zip(lead, other, strict=False)):
+        expected, fix = f"leading axes {tuple(other)}, as {what}", "give each as many rows, or one"
+        raise InputError(argument, expected=expected, got=str(tuple(lead)), fix=fix)
+
+
+def same_shape(**tensors: Tensor) -> None:
+    """Shapes must be equal."""
+    (first, shape), *others = ((name, tuple(each.shape)) for name, each in tensors.items())
+    for name, other in others:
+        if other != shape:
+            raise InputError(name, expected=f"shape {shape}, as {first}", got=f"shape {other}", fix="give equal shapes")
+
+
+def alike(values: np.ndarray, others: np.ndarray) -> bool:
+    """Whether labels are the same, numbers up to a change of precision."""
+    if values.dtype.kind in "iuf" and others.dtype.kind in "iuf":
+        return np.allclose(values, others, rtol=1e-6, atol=0.0, equal_nan=True)
+    return np.array_equal(values, others)
+
+
+def matrix(argument: str, value: Tensor) -> None:
+    """The tensor must have two axes, with entries."""
+    if value.ndim != 2 or 0 in value.shape:
+        fix = "give a row for each sample"
+        raise InputError(argument, expected="a matrix", got=f"shape {tuple(value.shape)}", fix=fix)
+
+
+def axes(argument: str, value: Tensor, names: str) -> None:
+    """The tensor must have at least these axes, "T n" say, none of them empty."""
+    number = len(names.split())
+    if value.ndim >= number and 0 not in value.shape[value.ndim - number :]:
+        return
+    expected, fix = f"shape (..., {', '.join(names.split())})", "add the axis, or the entries that are missing"
+    raise InputError(argument, expected=expected, got=f"shape {tuple(value.shape)}", fix=fix)
+
+
+def pairs(a: Tensor, b: Tensor) -> Tensor:
+    """aᵢ bⱼ (..., m (m + 1) / 2) for i <= j, of a and b (..., m), row by row of the upper triangle."""
+    return torch.cat([a[..., i : i + 1] * b[..., i:] for i in range(a.shape[-1])], dim=-1)
+
+
+class Constants:
+    """Tensors that never change, in the precision and on the device of what they meet; each kind is made once.
+
+    Whole numbers change their device alone. One tensor under two names stays one.
+
+    Args:
+        **tensors: that stay, by name.
+    """
+
+    def __init__(self, **tensors: Tensor):
+        self._tensors = tensors
+        self._kinds: dict[tuple[torch.dtype, torch.device], dict[str, Tensor]] = {}
+
+    def like(self, x: Tensor) -> dict[str, Tensor]:
+        """All of them, as x is."""
+        kind = (x.dtype, x.device)
+        if kind not in self._kinds:
+            made = {id(each): _as(each, x) for each in self._tensors.values()}
+            self._kinds[kind] = {name: made[id(each)] for name, each in self._tensors.items()}
+        return self._kinds[kind]
+
+
+def _as(tensor: Tensor, x: Tensor) -> Tensor:
+    return tensor.to(x) if tensor.is_floating_point() else tensor.to(x.device)
+
+
+class Axes:
+    """Real numbers in a tensor whose last axes the object counts whose method takes it: an annotation of hooks.
+
+    Args:
+        *counted: for each of the last axes an attribute, which is a number or as long as the axis ("state_names", also
+            with dots), or None where any number of entries does, but for none.
+        like: an attribute that has the precision to convert to; none by default.
+        only: whether there are no axes in front of these.
+    """
+
+    def __init__(self, *counted: str | None, like: str | None = None, only: bool = False):
+        self.counted, self.only = counted, only
+        self.sizes = [None if name is None else operator.attrgetter(name) for name in counted]
+        self.like = None if like is None else operator.attrgetter(like)
+
+    def __call__(self, argument: str, value: object) -> Tensor:
+        return tensor(argument, value)
+
+    def converted(self, owner: object, value: Tensor) -> Tensor:
+        """In the precision that was asked for."""
+        return value if self.like is None else value.to(self.like(owner))
+
+    def lead(self, owner: object, argument: str, value: Tensor) -> torch.Size:
+        """The shape before these axes, if they are as they have to be."""
+        number, shape = len(self.counted), value.shape
+        sizes = [None if size is None else _count(size(owner)) for size in self.sizes]
+        lead, last = shape[: len(shape) - number], shape[len(shape) - number :]
+        right = len(shape) == number if self.only else len(shape) >= number
+        if right and all(n == size or (size is None and n) for n, size in zip(last, sizes, strict=True)):
+            return lead
+        counts = [("any" if n is None else str(n), _meaning(name)) for n, name in zip(sizes, self.counted, strict=True)]
+        wanted = ", ".join([*([] if self.only else ["..."]), *(count for count, _ in counts)])
+        said = " and ".join(f"{count} {meaning}" for count, meaning in counts if meaning)
+        fix = f"give it these axes{': ' if said else ''}{said}"
+        raise InputError(argument, expected=f"shape ({wanted})", got=f"shape {tuple(shape)}", fix=fix)
+
+
+def fitting(owner: object, tensors: Mapping[str, tuple[Tensor, Axes]]) -> dict[str, Tensor]:
+    """The tensors in their precision, if their axes are as they should be, and what is in front of these broadcasts."""
+    leads = {name: axes.lead(owner, name, each) for name, (each, axes) in tensors.items()}
+    try:
+        if len({*leads.values()}) > 1:  # else they need no look, which takes long
+            torch.broadcast_shapes(*leads.values())
+    except RuntimeError as error:
+        got = ", ".join(f"{name} {tuple(tensors[name][0].shape)}" for name in leads)
+        *others, last = leads
+        expected, fix = f"leading axes that go with those of {', '.join(others)}", "give each as many rows, or one"
+        raise InputError(last, expected=expected, got=got, fix=fix) from error
+    return {name: axes.converted(owner, each) for name, (each, axes) in tensors.items()}
+
+
+MEANING = {
+    "context_names": "context parameters",
+    "control_names": "inputs",
+    "latent_dim": "latent coordinates",
+    "parameter_names": "parameters, context and inputs",
+    "phase_size": "components of the state, velocities included",
+    "size": "coordinates that the network sees",
+    "snapshots": "snapshots",
+    "state_names": "components of the state",
+    "state_size": "components of the state",
+    "weights": "components of the state",
+}
+"""What attributes count, in words."""
+
+
+def _meaning(name: str | None) -> str:
+    return "" if name is None else MEANING.get(last := name.rpartition(".")[2], last)
+
+
+def _count(found: object) -> int:
+    return found if isinstance(found, int) else len(found)
+
+
+def _from_numpy(value: object) -> Tensor | None:
+    """None for what has no numbers in it; text that could be read as a number is none."""
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return None
+    if found.dtype.kind not in "iuf" or isinstance(value, str | bytes):
+        return None
+    dtype = found.dtype if found.dtype in (np.float16, np.float32, np.float64) else np.float64
+    return torch.from_numpy(np.array(found, dtype=dtype))
+
+
+def align(parameter: Tensor, x: Tensor) -> Tensor:
+    """`parameter` (..., k) with singleton axes put in so that it broadcasts against x (..., any), left to left."""
+    missing = x.ndim - parameter.ndim
+    if missing <= 0:
+        return parameter
+    return parameter.reshape(*parameter.shape[:-1], *(1,) * missing, parameter.shape[-1])
+
+
+def matmul(x: Tensor, weight: Tensor) -> Tensor:
+    """x W along the last axis of x, for a weight (n, r), or one per seed (S, n, r) with x (S, ..., n)."""
+    if weight.ndim == 2:
+        return x @ weight
+    if x.ndim == 3 and x.shape[0] == weight.shape[0]:
+        return x.bmm(weight)
+    x = x.expand(weight.shape[0], *x.shape[1:])
+    rows = x.reshape(x.shape[0], x.shape[1:-1].numel(), x.shape[-1]).bmm(weight)
+    return rows.reshape(*x.shape[:-1], weight.shape[-1])

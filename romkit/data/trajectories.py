@@ -1,0 +1,225 @@
+"""Trajectories of a dataset: split by context, match with a model, tensors for training."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.core import tensors
+from romkit.core.boundary import Count, Part, Seed, checked, hook
+from romkit.core.errors import InputError
+from romkit.data.context import ROLE, context_matrix, context_names, is_declared
+from romkit.data.layout import Layout, component_names, layout_of
+from romkit.data.schema import DIMS, check_numbers, check_states, complete
+
+
+def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None:
+    """Raise unless the context of a dataset has these names, in any order, or it has them and declares none."""
+    found = context_names(data)
+    if set(found) != set(names) and (is_declared(data) or not set(names) <= set(map(str, data.variables))):
+        expected = f"the context {', '.join(names) or 'of no parameter'}"
+        raise InputError(argument, expected=expected, got=", ".join(found) or "none", fix="use matching data")
+
+
+def check_components(argument: str, data: xr.Dataset | xr.DataArray, names: Sequence[str]) -> None:
+    """Raise unless data have as many components; where it has these, they must be in this order."""
+    if data.sizes["component"] != len(names):
+        expected, got = f"{len(names)} components", f"{data.sizes['component']}"
+        raise InputError(argument, expected=expected, got=got, fix="use matching data")
+    own = component_names(data)
+    if own != tuple(names) and sorted(own) == sorted(names):
+        fix = "select them in this order: data.sel(component=[...])"
+        expected = f"components in the order {names[0]} ... {names[-1]}"
+        raise InputError(argument, expected=expected, got=f"{own[0]} ... {own[-1]}", fix=fix)
+
+
+def check_grid(data: xr.Dataset, layout: Layout) -> None:
+    """Raise where data know the coordinates of their state, which are those of the layout in another order."""
+    if data.attrs.get("layout"):
+        layout.check_order({dim: own["values"] for dim, own in layout_of(data).coords.items()})
+
+
+def in_order(argument: str, state: object, names: Sequence[str]) -> object:
+    """A state; if it is labelled, with its components last, which must be in this order."""
+    if not isinstance(state, xr.DataArray) or "component" not in state.dims:
+        return state
+    if "time" in state.dims:
+        got, fix = f"one of dims {state.dims}", f"select one, {argument}.isel(time=0), say"
+        raise InputError(argument, expected="a state at one time", got=got, fix=fix)
+    check_components(argument, state, names)
+    return state.transpose(..., "component")
+
+
+def matched(argument: str, data: xr.Dataset, names: Sequence[str], components: Sequence[str]) -> xr.Dataset:
+    """The data with this context alone, in this order.
+
+    Raises:
+        InputError: another context, another number of components, or these components in another order.
+    """
+    check_context(argument, data, names)
+    check_components(argument, data, components)
+    found = context_names(data)
+    if found == tuple(names):
+        return data
+    roles = {name: "label" for name in found if name not in names} | dict.fromkeys(names, "context")
+    coords = {name: data[name].assign_attrs({ROLE: role}).variable for name, role in roles.items()}
+    return data.drop_vars(list(coords)).assign_coords(coords)
+
+
+@checked
+def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset, xr.Dataset]:
+    """Trajectories for training, and held-out ones, which have contexts that training does not see.
+
+    Trajectories of one context stay together. Contexts at the ends of a parameter's range are for training, as long as
+    there are enough others, so that what is held out lies between what was seen.
+
+    Args:
+        data: in romkit's schema.
+        share: of the contexts, or of the trajectories where there is no context, that is held out; at least one.
+        seed: of the choice.
+
+    Raises:
+        InputError: a share that is not between 0 and 1, or a single context.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.15, 3.16, 3.17, 3.18], duration=0.1)
+        >>> train, held_out = romkit.data.split(data, 0.4)
+        >>> train.sizes["trajectory"], held_out.sizes["trajectory"]
+        (3, 2)
+        >>> float(train.F.min()), float(train.F.max())  # the ends of the range are for training
+        (3.14, 3.18)
+    """
+    check_states(data)
+    groups = _groups(data)
+    count = max(groups) + 1
+    if count < 2:
+        got, fix = "a single one", "give data of more contexts, or hold out nothing"
+        raise InputError("data", expected="two contexts or more", got=got, fix=fix)
+    wanted = min(count - 1, max(1, round(share * count)))
+    inner = _inner(data, groups, count)
+    order = np.random.default_rng(seed).permutation(count)
+    chosen = [group for group in order if inner[group]] + [group for group in order if not inner[group]]
+    held = np.isin(groups, chosen[:wanted])
+    return data.isel(trajectory=np.flatnonzero(~held)), data.isel(trajectory=np.flatnonzero(held))
+
+
+def _groups(data: xr.Dataset) -> np.ndarray:
+    """(C,) number of the context of each trajectory; of the trajectory where there is no context."""
+    c = context_matrix(data)
+    c = c.reshape(len(c), -1)
+    return np.unique(c, axis=0, return_inverse=True)[1].ravel() if c.shape[1] else np.arange(len(c))
+
+
+def _inner(data: xr.Dataset, groups: np.ndarray, count: int) -> np.ndarray:
+    """Whether a context has no parameter at an end of its range; of one that moves, at its first time."""
+    c = context_matrix(data)
+    c = c if c.ndim == 2 else c[:, 0]
+    if not c.shape[1]:
+        return np.ones(count, dtype=bool)
+    varies = c.min(0) < c.max(0)
+    at_end = (((c == c.min(0)) | (c == c.max(0))) & varies).any(1)
+    return np.array([not at_end[groups == group].any() for group in range(count)])
+
+
+@hook
+class Snapshots(NamedTuple):
+    """States and velocities (N, n) with the context (N, p) of each, in physical units.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> x, v, c = romkit.data.snapshots(data)
+        >>> x.shape, v.shape, c.shape
+        (torch.Size([20, 36]), torch.Size([20, 36]), torch.Size([20, 1]))
+    """
+
+    state: Tensor
+    velocity: Tensor
+    context: Tensor
+
+
+@checked
+def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
+    """A variable (trajectories, times, n) of a dataset, in float64 on the CPU; NaN where it is missing.
+
+    Raises:
+        InputError: there is none.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> x = romkit.data.trajectories(data, "state")
+        >>> x.shape, x.dtype
+        (torch.Size([2, 10, 36]), torch.float64)
+    """
+    check_numbers(data, name, fix=fix)
+    return torch.from_numpy(np.array(data[name].transpose(*DIMS).values, dtype=np.float64, order="C"))
+
+
+@checked
+def times_of(data: xr.Dataset) -> Tensor:
+    """The times (T,) of a dataset, in float64.
+
+    Raises:
+        InputError: there are none, or they do not increase.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.03)
+        >>> romkit.data.times_of(data)
+        tensor([0.0000, 0.0100, 0.0200], dtype=torch.float64)
+    """
+    if "time" not in data.coords:
+        fix = "add it: data.assign_coords(time=...)"
+        raise InputError("data", expected="a coordinate 'time'", got=f"{sorted(map(str, data.coords))}", fix=fix)
+    return tensors.times("data's time", data["time"].values).double()
+
+
+@checked
+def snapshots(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
+    """All complete snapshots of all trajectories, of each `every`-th time, in float64 on the CPU.
+
+    Raises:
+        InputError: state or velocity is missing.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> romkit.data.snapshots(data).state.shape, romkit.data.snapshots(data, every=5).state.shape
+        (torch.Size([20, 36]), torch.Size([4, 36]))
+    """
+    if "time" in data.dims:
+        data = data.isel(time=slice(None, None, every))
+    state, velocity = trajectories(data, "state"), trajectories(data, "velocity")
+    context = torch.from_numpy(context_matrix(data))
+    if context.ndim == 2:
+        context = context.unsqueeze(1).expand(-1, data.sizes["time"], -1)
+    flat = [part.flatten(0, 1) for part in (state, velocity, context)]
+    rows = torch.from_numpy(complete(data, ("state", "velocity"))).flatten()
+    return Snapshots(*(flat if bool(rows.all()) else (part[rows] for part in flat)))
+
+
+@checked
+def whole_trajectories(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
+    """(C, T, n) of each `every`-th time, where nothing may be missing.
+
+    Raises:
+        InputError: something is.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> romkit.data.whole_trajectories(data, every=5).velocity.shape
+        torch.Size([2, 2, 36])
+    """
+    missing = int((~complete(data, ("state", "velocity"))).any(1).sum())
+    if missing:
+        fix = "train on snapshots alone (rollouts=None, phase=None), or select trajectories and times without gaps"
+        got = f"missing samples in {missing} of them"
+        raise InputError("data", expected="whole trajectories for training by rollouts", got=got, fix=fix)
+    count = data.sizes["trajectory"]
+    return Snapshots(*(part.unflatten(0, (count, -1)) for part in snapshots(data, every=every)))

@@ -1,0 +1,1 @@
+"""Laws: latent dynamics that are learned from data."""

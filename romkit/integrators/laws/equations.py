@@ -1,0 +1,667 @@
+"""Equations: libraries of candidate terms, their products with terms of the context, and laws that print themselves."""
+
+import abc
+import functools
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit.core import checks
+from romkit.core.boundary import Count, Hooks, Mask, Natural, Order, checked, hook
+from romkit.core.errors import InputError
+from romkit.core.files import reason
+from romkit.core.tensors import Axes, align
+from romkit.integrators.base import LearnedField
+from romkit.integrators.laws.samples import Scaling
+from romkit.integrators.region import Domain
+
+if TYPE_CHECKING:
+    import sympy
+
+
+CONSTANT = "1"
+
+MOST_TERMS = 10_000
+"""Of a polynomial, beyond which no fit has an end."""
+
+
+Variables = Annotated[Tensor, Axes(None)]
+
+
+class Library(Hooks, abc.ABC):
+    """Terms θ₁, ..., θ_K of d variables. `a + b` has the terms of both, `a * b` every product of a term of each.
+
+    A term whose name appears twice counts once; products of polynomials with each other repeat terms under other
+    names, so raise the degree instead.
+    """
+
+    @hook
+    @abc.abstractmethod
+    def names(self, variables: Sequence[str]) -> list[str]:
+        """The K names, for variables with these names."""
+
+    @hook
+    @abc.abstractmethod
+    def __call__(self, x: Variables) -> list[Tensor]:
+        """The K terms at x (..., d), each (...)."""
+
+    @checked
+    def __add__(self, other: "Library") -> "Library":
+        return Sum(self, other)
+
+    @checked
+    def __mul__(self, other: "Library") -> "Library":
+        return Product(self, other)
+
+
+@checked
+@dataclass(frozen=True)
+class Polynomial(Library):
+    """All monomials up to a total degree, the constant first: 1, z0, z1, z0^2, z0 z1, z1^2, ...
+
+    Args:
+        degree: highest total degree, at least 0.
+    """
+
+    degree: Natural
+
+    def names(self, variables: Sequence[str]) -> list[str]:
+        return [
+            _monomial_name([variables[i] for i in monomial]) for monomial in _monomials(self.degree, len(variables))
+        ]
+
+    def __call__(self, x: Tensor) -> list[Tensor]:
+        variables = x.unbind(-1)
+        found = {(): torch.ones(x.shape[:-1], dtype=x.dtype, device=x.device)}
+        for monomial in _monomials(self.degree, len(variables))[1:]:
+            *rest, last = monomial
+            found[monomial] = found[tuple(rest)] * variables[last] if rest else variables[last]
+        return list(found.values())
+
+
+@checked
+@dataclass(frozen=True)
+class Fourier(Library):
+    """sin(k z) and cos(k z) of each variable, for k = 1, ..., `frequencies`."""
+
+    frequencies: Count
+
+    def names(self, variables: Sequence[str]) -> list[str]:
+        waves = range(1, self.frequencies + 1)
+        return [
+            f"{function}({k} {name})" if k > 1 else f"{function}({name})"
+            for k in waves
+            for name in variables
+            for function in ("sin", "cos")
+        ]
+
+    def __call__(self, x: Tensor) -> list[Tensor]:
+        waves = range(1, self.frequencies + 1)
+        return [wave for k in waves for column in (k * x).unbind(-1) for wave in (column.sin(), column.cos())]
+
+
+@checked
+class Terms(Library):
+    """Terms of your own: `Terms({"|z0|": lambda z: z[..., 0].abs()})`.
+
+    Args:
+        functions: for each name a function of torch tensors from (..., d) to (...).
+    """
+
+    def __init__(self, functions: Mapping[str, Callable[[Tensor], Tensor]]):
+        if not functions:
+            raise InputError("functions", expected="at least one term", got="none", fix="give {name: function, ...}")
+        self.functions = dict(functions)
+
+    def names(self, variables: Sequence[str]) -> list[str]:
+        return list(self.functions)
+
+    def __call__(self, x: Tensor) -> list[Tensor]:
+        return [self._evaluate(name, function, x) for name, function in self.functions.items()]
+
+    def __repr__(self) -> str:
+        return f"Terms({', '.join(self.functions)})"
+
+    @staticmethod
+    def _evaluate(name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        try:
+            values = function(x)
+        except (IndexError, RuntimeError, TypeError) as error:
+            expected, fix = f"a function of {x.shape[-1]} variables", "index them as z[..., 0]"
+            raise InputError(f"term {name!r}", expected=expected, got=reason(error), fix=fix) from error
+        if torch.is_tensor(values) and values.shape == x.shape[:-1]:
+            return values
+        got = f"shape {tuple(values.shape)}" if torch.is_tensor(values) else type(values).__name__
+        expected = f"a tensor of shape {tuple(x.shape[:-1])} for variables of shape {tuple(x.shape)}"
+        raise InputError(f"term {name!r}", expected=expected, got=got, fix="index the variables as z[..., 0]")
+
+
+@checked
+@dataclass(frozen=True)
+class Sum(Library):
+    """The terms of both libraries: what `a + b` makes."""
+
+    first: Library
+    second: Library
+
+    def names(self, variables: Sequence[str]) -> list[str]:
+        return self.first.names(variables) + self.second.names(variables)
+
+    def __call__(self, x: Tensor) -> list[Tensor]:
+        return self.first(x) + self.second(x)
+
+
+@checked
+@dataclass(frozen=True)
+class Product(Library):
+    """Every product of a term of the first and one of the second library: what `a * b` makes."""
+
+    first: Library
+    second: Library
+
+    def names(self, variables: Sequence[str]) -> list[str]:
+        return product_names(self.first.names(variables), self.second.names(variables))
+
+    def __call__(self, x: Tensor) -> list[Tensor]:
+        return [a * b for a, b in itertools.product(self.first(x), self.second(x))]
+
+
+@checked
+@dataclass(frozen=True)
+class Some(Library):
+    """Terms of a library by their index."""
+
+    library: Library
+    keep: tuple[int, ...]
+
+    def names(self, variables: Sequence[str]) -> list[str]:
+        names = self.library.names(variables)
+        return [names[k] for k in self.keep]
+
+    def __call__(self, x: Tensor) -> list[Tensor]:
+        terms = self.library(x)
+        return [terms[k] for k in self.keep]
+
+
+def distinct(library: Library, variables: Sequence[str]) -> Library:
+    """The library, or where names repeat its first term of each name."""
+    names = library.names(variables)
+    keep = tuple(k for k, name in enumerate(names) if name not in names[:k])
+    return library if len(keep) == len(names) else Some(library, keep)
+
+
+def product_names(first: Sequence[str], second: Sequence[str]) -> list[str]:
+    """Names of all products, the second factor running faster; the constant leaves no trace."""
+    return [
+        " ".join(factor for factor in pair if factor != CONSTANT) or CONSTANT
+        for pair in itertools.product(first, second)
+    ]
+
+
+@functools.lru_cache
+def _monomials(degree: int, variables: int) -> list[tuple[int, ...]]:
+    """Each as the sorted indices of its factors, so that all but the last factor is a monomial before it."""
+    if (number := math.comb(variables + degree, degree)) > MOST_TERMS:
+        got = f"degree {degree} of {variables} variables, {number} terms"
+        raise InputError("degree", expected=f"at most {MOST_TERMS} terms", got=got, fix="lower the degree")
+    return [m for d in range(degree + 1) for m in itertools.combinations_with_replacement(range(variables), d)]
+
+
+def _monomial_name(factors: list[str]) -> str:
+    powers = [(name, len(list(group))) for name, group in itertools.groupby(factors)]
+    return " ".join(name if power == 1 else f"{name}^{power}" for name, power in powers) or CONSTANT
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """θ(z, c): each latent term times each context term, the context term running faster.
+
+    Attributes:
+        library: terms of the scaled variables, which are z, or z and ż; no two of one name.
+        context_library: terms of the scaled context; no two of one name.
+        variables: names and scaling of the variables.
+        context: names and scaling of the context.
+    """
+
+    library: Library
+    context_library: Library
+    variables: Scaling
+    context: Scaling
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """(K,) names of the terms."""
+        return product_names(self.latent_names, self.context_names)
+
+    @functools.cached_property
+    def latent_names(self) -> list[str]:
+        """Names of the latent factors."""
+        return self.library.names(self.variables.symbols)
+
+    @functools.cached_property
+    def context_names(self) -> list[str]:
+        """Names of the context factors."""
+        return self.context_library.names(self.context.symbols)
+
+    def terms(self, z: Tensor, c: Tensor) -> list[Tensor]:
+        """The K terms at z (..., d) and c (..., p), each (...); leading axes broadcast as in torch."""
+        return self.terms_of_scaled(self.variables.on(z)(z), c)
+
+    def terms_of_scaled(self, z: Tensor, c: Tensor) -> list[Tensor]:
+        """The same for variables that are scaled already."""
+        latent = self.library(z)
+        if self.context_names == [CONSTANT]:
+            return latent
+        return [a * b for a, b in itertools.product(latent, self.context_terms(c))]
+
+    def context_terms(self, c: Tensor) -> list[Tensor]:
+        """The context factors at c (..., p) in physical units."""
+        return self.context_library(self.context.on(c)(c))
+
+    def scaled(self, z: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
+        """z (..., N, d) and ż or z̈ (..., N, m) as they enter the equation: scaled, in float64."""
+        z, rate = z.double(), rate.double()
+        return self.variables.on(z)(z), rate / self._rate_scale(rate)
+
+    def rate(self, values: Tensor) -> Tensor:
+        """ż or z̈ (..., m) in physical units, from those of the scaled variables that the equation gives."""
+        return values * self._rate_scale(values)
+
+    def __getitem__(self, problem: int) -> "Basis":
+        """That of one problem of a stack."""
+        return replace(self, variables=self.variables[problem])
+
+    def at(self, coefficients: Tensor, c: Tensor) -> Callable[[Tensor], Tensor]:
+        """z (..., d) -> the right-hand side (..., m) at a context, whose terms are evaluated once, here.
+
+        Args:
+            coefficients: (..., K, m); leading axes are stacked equations.
+            c: (..., p) in physical units; leading axes match those of the coefficients from the left.
+        """
+        weights = self.rate(self.folded(coefficients, c))
+        scaled = self.variables.on(c)
+
+        def g(z: Tensor) -> Tensor:
+            theta = torch.stack(self.library(scaled(z)), dim=-1).unsqueeze(-2)
+            extra = (1,) * max(0, z.ndim + 1 - weights.ndim) if weights.ndim > 2 else ()
+            return (theta @ weights.reshape(*weights.shape[:-2], *extra, *weights.shape[-2:])).squeeze(-2)
+
+        return g
+
+    def folded(self, coefficients: Tensor, c: Tensor) -> Tensor:
+        """Coefficients (..., latent terms, m) of the latent factors alone, at a context c (..., p)."""
+        context = torch.stack(self.context_terms(c), dim=-1)
+        lead, m = coefficients.shape[:-2], coefficients.shape[-1]
+        missing = (1,) * max(0, context.ndim - 1 - len(lead)) if lead else ()
+        grid = coefficients.to(c).reshape(*lead, *missing, -1, context.shape[-1], m)
+        return torch.einsum("...kcm,...c->...km", grid, context)
+
+    def _rate_scale(self, values: Tensor) -> Tensor:
+        """Factors (..., m) for rates (..., m)."""
+        return align(self.variables.scale.to(values)[..., : values.shape[-1]], values)
+
+
+ROUNDING = 1e-12
+"""Terms below this share of the largest one, where the data are, are what is left of terms that cancel when brackets
+are multiplied out."""
+
+
+def equations(basis: Basis, coefficients: Tensor, order: int) -> "list[sympy.Eq]":
+    """żᵢ or z̈ᵢ = Σₖ ξₖᵢ θₖ with every scaled variable written out.
+
+    Args:
+        basis: the terms.
+        coefficients: (K, m).
+        order: 1 or 2.
+    """
+    import sympy
+
+    latent = terms(basis.library, _physical(basis.variables))
+    context = terms(basis.context_library, _physical(basis.context))
+    theta = [a * b for a, b in itertools.product(latent, context)]
+    columns = coefficients.T.tolist()
+    scales = basis.variables.scale.tolist()[: len(columns)]
+    sizes, found = _sizes(basis.variables) | _sizes(basis.context), []
+    for name, column, scale in zip(basis.variables.names, columns, scales, strict=False):
+        total = sum((scale * value * term for value, term in zip(column, theta, strict=True) if value), sympy.S.Zero)
+        found.append(sympy.Eq(sympy.Symbol(name + "'" * order), _expanded(total, sizes), evaluate=False))
+    return found
+
+
+def terms(library: Library, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
+    """The terms of a library at symbolic variables.
+
+    Raises:
+        InputError: terms that are functions of the user's own.
+    """
+    import sympy
+
+    match library:
+        case Polynomial(degree):
+            powers = range(degree + 1)
+            return [math.prod(m) for d in powers for m in itertools.combinations_with_replacement(x, d)]
+        case Fourier(frequencies):
+            waves = range(1, frequencies + 1)
+            return [wave(k * each) for k in waves for each in x for wave in (sympy.sin, sympy.cos)]
+        case Sum(first, second):
+            return terms(first, x) + terms(second, x)
+        case Product(first, second):
+            return [a * b for a, b in itertools.product(terms(first, x), terms(second, x))]
+        case Some(inner, keep):
+            found = terms(inner, x)
+            return [found[k] for k in keep]
+    fix = "build them from Polynomial and Fourier, or use equations()"
+    raise InputError("law", expected="terms that sympy can write", got=repr(library)[:80], fix=fix)
+
+
+def texts(found: "Sequence[sympy.Eq]", digits: int) -> list[str]:
+    """`z0' = 0.9252 - 0.9095 z0`, one line for each."""
+    return [f"{each.lhs} = {_rounded(each.rhs, digits)}".replace("**", "^").replace("*", " ") for each in found]
+
+
+def latex(found: "Sequence[sympy.Eq]", digits: int, names: Sequence[str], order: int) -> list[str]:
+    """The same for LaTeX, with dots for rates."""
+    import sympy
+
+    latents = names[: len(found)]
+    dotted = {name: sympy.latex(sympy.Symbol(name)) for name in latents}
+    symbols = {sympy.Symbol(f"{name}'"): rf"\dot{{{text}}}" for name, text in dotted.items()}
+    dot = "dot" if order == 1 else "ddot"
+    return [
+        rf"\{dot}{{{dotted[name]}}} = {sympy.latex(_rounded(each.rhs, digits), symbol_names=symbols)}"
+        for name, each in zip(latents, found, strict=True)
+    ]
+
+
+def _physical(scaling: Scaling) -> "list[sympy.Expr]":
+    """(x - shift) / scale of each variable."""
+    import sympy
+
+    rows = zip(scaling.names, scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
+    return [(sympy.Symbol(name) - shift) / scale if (shift, scale) != (0, 1) else sympy.Symbol(name)
+            for name, shift, scale in rows]  # fmt: skip
+
+
+def _sizes(scaling: Scaling) -> "dict[sympy.Symbol, float]":
+    """How large each variable is in the data."""
+    import sympy
+
+    rows = zip(scaling.names, scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
+    return {sympy.Symbol(name): abs(shift) + scale for name, shift, scale in rows}
+
+
+def _expanded(expression: "sympy.Expr", sizes: "dict[sympy.Symbol, float]") -> "sympy.Expr":
+    parts = expression.expand().as_coefficients_dict()
+    large = {
+        term: abs(value) * math.prod(sizes.get(x, 1.0) ** power for x, power in term.as_powers_dict().items())
+        for term, value in parts.items()
+    }
+    largest = max(large.values(), default=0)
+    return sum((value * term for term, value in parts.items() if large[term] > ROUNDING * largest), 0 * expression)
+
+
+def _rounded(expression: "sympy.Expr", digits: int) -> "sympy.Expr":
+    import sympy
+
+    return expression.xreplace({x: sympy.Float(float(x), digits) for x in expression.atoms(sympy.Float)})
+
+
+def to_pysindy(basis: Basis, coefficients: Tensor, order: int) -> object:
+    """A fitted `pysindy.SINDy` for one equation, with the context (physical units) as control input.
+
+    Args:
+        basis: the terms.
+        coefficients: (K, m).
+        order: 1, or 2, where its state is (z, ż) and the rates ż are features of their own in front of the terms.
+    """
+    import pysindy
+
+    K, m = coefficients.shape
+    rates, parameters = m * (order - 1), len(basis.context.names)
+    names = [*basis.variables.names[len(basis.variables) - rates :], *basis.names]
+    library = _library_class()(_features(basis, rates), names)
+    library.n_features_in_ = len(basis.variables) + parameters
+    library.n_output_features_ = rates + K
+    optimizer = pysindy.STLSQ()
+    optimizer.coef_ = np.zeros((rates + m, rates + K))
+    optimizer.coef_[:rates, :rates] = np.eye(rates)
+    optimizer.coef_[rates:, rates:] = basis.rate(coefficients).T.cpu().numpy()
+    optimizer.ind_, optimizer.intercept_ = optimizer.coef_ != 0, 0.0
+    model = pysindy.SINDy(optimizer=optimizer, feature_library=library)
+    model.feature_names = [*basis.variables.names, *basis.context.names]
+    model.n_control_features_ = parameters
+    model._fit_shape()  # what its fit calls last
+    return model
+
+
+def _features(basis: Basis, rates: int) -> Callable[[np.ndarray], np.ndarray]:
+    """(N, d + p) -> (N, rates + K): the rates ż and the terms at (z, ż) and c."""
+    d = len(basis.variables)
+
+    def features(x: np.ndarray) -> np.ndarray:
+        x = torch.from_numpy(np.array(x, dtype=np.float64))
+        z, c = x[:, :d], x[:, d:]
+        columns = [*z[:, d - rates :].unbind(-1), *(term.expand(len(z)) for term in basis.terms(z, c))]
+        return torch.stack(columns, dim=-1).numpy()
+
+    return features
+
+
+@functools.cache
+def _library_class() -> type:
+    """A feature library of pysindy that evaluates romkit's terms; a class of its own would import pysindy."""
+    from pysindy.feature_library.base import BaseFeatureLibrary, x_sequence_or_item
+
+    class RomkitLibrary(BaseFeatureLibrary):
+        """Terms of a romkit equation."""
+
+        def __init__(self, features: Callable[[np.ndarray], np.ndarray], names: Sequence[str]):
+            self.features, self.names = features, names
+
+        @x_sequence_or_item
+        def fit(self, x, y=None):
+            return self
+
+        @x_sequence_or_item
+        def transform(self, x):
+            return [self.features(np.asarray(one)) for one in x]
+
+        def get_feature_names(self, input_features=None):
+            return list(self.names)
+
+    return RomkitLibrary
+
+
+@checked
+@dataclass(frozen=True, eq=False, repr=False)
+class Equation(LearnedField):
+    """żᵢ = Σₖ ξₖᵢ θₖ(z, c), or z̈ᵢ = Σₖ ξₖᵢ θₖ(z, ż, c): what is common to laws that are linear in their coefficients.
+
+    One equation for all contexts. A stack of problems has a leading axis on coefficients, condition, converged and
+    residual; `model[i]` is one of it, and the stack as it is drives a stack of projections.
+
+    Attributes:
+        basis: the candidate terms.
+        coefficients: ξ (..., terms, latent), float64.
+        order, source, samples, control_names, domain: as of every `LearnedField`.
+        condition: (...) condition number of the library with columns of norm 1. From about 1e4 on, coefficients of
+            single terms depend on details of the data, while the fitted field need not; see `regression`.
+        converged: (...) whether the support settled within `max_iter` steps.
+        residual: (..., latent) root mean square residual over the samples, relative to that of the target.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import SINDy
+        >>> t = torch.linspace(0, 6, 100, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> law = SINDy(degree=1).fit_samples(z, rate)
+        >>> law.equations()
+        ["z0' = -1.000 z1", "z1' = 1.000 z0"]
+        >>> law.terms, law.support.sum().item()
+        (['1', 'z0', 'z1'], 2)
+        >>> law.predict(torch.tensor([2.0, 0.0], dtype=torch.float64)) + 0.0
+        tensor([0., 2.], dtype=torch.float64)
+    """
+
+    basis: Basis
+    coefficients: Tensor
+    order: Order
+    source: str
+    samples: Natural
+    condition: Tensor
+    converged: Mask
+    residual: Tensor
+    control_names: tuple[str, ...] = ()
+    domain: Domain | None = None
+
+    @property
+    def latent_dim(self) -> int:
+        """m."""
+        return self.coefficients.shape[-1]
+
+    @property
+    def context_names(self) -> tuple[str, ...]:
+        """Of the parameters that the law depends on, without its inputs."""
+        return self.basis.context.names[: len(self.basis.context) - len(self.control_names)]
+
+    @property
+    def terms(self) -> list[str]:
+        """Names of the candidate terms, one per row of `coefficients`."""
+        return self.basis.names
+
+    @property
+    def support(self) -> Tensor:
+        """(..., terms, latent) which terms the equation has."""
+        return self.coefficients != 0
+
+    def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+        """w = z or (z, ż) -> ż or z̈ (..., m) at a context c (..., p), whose terms are evaluated once, here."""
+        return self.basis.at(self.coefficients, c)
+
+    @checked
+    def predict(self, z: Tensor, context: Tensor | None = None) -> Tensor:
+        """The right-hand side (..., m) at z (..., m), or (z, ż) (..., 2m), and context (..., p) in physical units.
+
+        Leading axes of the context match those of z from the left; samples of a stack are (problems, N, m).
+        """
+        variables, parameters = self.basis.variables.names, self.basis.context.names
+        checks.last_axis("z", z.shape, len(variables), f"({', '.join(variables)})")
+        c = z.new_empty(0) if context is None else context.to(z)
+        checks.last_axis("context", c.shape, len(parameters), f"({', '.join(parameters)})")
+        return self.right_hand_side(c)(z)
+
+    @checked
+    def equations(self, digits: Count = 4) -> list[str]:
+        """One formula per latent in the terms as they are scaled, like `δz0' = 1.000 δz1 - 0.5000 δz0 F`."""
+        self._check_single("equations")
+        columns = self.coefficients.T.tolist()
+        latents = self.basis.variables.symbols[: len(columns)]
+        return [
+            f"{name}{chr(39) * self.order} = {_formula(column, self.terms, digits)}"
+            for name, column in zip(latents, columns, strict=True)
+        ]
+
+    def details(self) -> list[str]:
+        """Each equation with its residual, and what scaled variables mean."""
+        if self.coefficients.ndim > 2:
+            return [line for k in range(len(self)) for line in (f"law {k} of the stack", *self[k].details())]
+        rows = zip(self.equations(), self.residual.tolist(), strict=True)
+        return [*(f"{equation}   (residual {residual:.1e})" for equation, residual in rows), *self._definitions]
+
+    def to_sympy(self) -> "list[sympy.Eq]":
+        """One equation per latent in physical latents and contexts, multiplied out; `.rhs` is its right-hand side.
+
+        Raises:
+            InputError: a stack, or terms that are functions of the user's own.
+        """
+        self._check_single("to_sympy")
+        return equations(self.basis, self.coefficients, self.order)
+
+    @checked
+    def formulas(self, digits: Count = 4) -> list[str]:
+        """The same as text with this many significant digits."""
+        return texts(self.to_sympy(), digits)
+
+    @checked
+    def latex(self, digits: Count = 4) -> list[str]:
+        """The same as LaTeX, without the dollars."""
+        return latex(self.to_sympy(), digits, self.basis.variables.names, self.order)
+
+    def to_pysindy(self) -> object:
+        """A fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes its control input.
+
+        For second order its inputs are (z, ż) and its `predict` gives (ż, z̈).
+        """
+        self._check_single("to_pysindy")
+        return to_pysindy(self.basis, self.coefficients, self.order)
+
+    @checked
+    def __getitem__(self, index: int) -> Self:
+        if self.coefficients.ndim < 3:
+            raise InputError("index", expected="a stack of equations", got="a single one", fix="use it as it is")
+        index = checks.index("index", index, len(self))
+        parts = ("coefficients", "condition", "converged", "residual")
+        domain = None if self.domain is None else self.domain[index]
+        own = {part: getattr(self, part)[index] for part in parts}
+        return replace(self, basis=self.basis[index], domain=domain, **own)
+
+    def __iter__(self) -> Iterator[Self]:
+        return (self[k] for k in range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self.coefficients) if self.coefficients.ndim > 2 else 1
+
+    def __repr__(self) -> str:
+        lead = tuple(self.coefficients.shape[:-2])
+        if lead:
+            facts = f"stack {lead}, {len(self.terms)} candidate terms, {self.samples} samples; {self.source}"
+            return f"{type(self).__name__}({facts})"
+        facts = (
+            f"{int(self.support.sum())} of {self.support.numel()} coefficients, "
+            f"residual {', '.join(f'{r:.1e}' for r in self.residual.tolist())}, "
+            f"condition {self.condition.item():.1e}, {self.samples} samples; {self.source}"
+        )
+        unsettled = [] if bool(self.converged) else ["the support had not settled: raise max_iter"]
+        return "\n  ".join([f"{type(self).__name__}({facts})", *self.equations(), *self._definitions, *unsettled])
+
+    @property
+    def _definitions(self) -> list[str]:
+        return self.basis.variables.definitions + self.basis.context.definitions
+
+    def _check_single(self, what: str) -> None:
+        if self.coefficients.ndim > 2:
+            got = f"a stack of shape {tuple(self.coefficients.shape[:-2])}"
+            raise InputError("model", expected="a single equation", got=got, fix=f"take one: model[0].{what}()")
+
+
+class SINDyModel(Equation):
+    """Few non-zero coefficients: what the fit of `SINDy` or `WeakSINDy` returns.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import SINDy
+        >>> z = torch.linspace(-1, 1, 50, dtype=torch.float64).reshape(50, 1)
+        >>> law = SINDy(degree=3).fit_samples(z, z - z**3, names=["a"])
+        >>> type(law).__name__, law.equations()
+        ('SINDyModel', ["a' = 1.000 a - 1.000 a^3"])
+    """
+
+
+def _formula(column: list[float], names: list[str], digits: int) -> str:
+    """The non-zero terms with signs, `0` without any."""
+    parts = [(c, name) for c, name in zip(column, names, strict=True) if c != 0]
+    if not parts:
+        return "0"
+    text = " ".join(f"{'-' if c < 0 else '+'} {_factor(abs(c), name, digits)}" for c, name in parts)
+    return text.removeprefix("+ ") if parts[0][0] > 0 else text.replace("- ", "-", 1)
+
+
+def _factor(value: float, name: str, digits: int) -> str:
+    number = f"{value:#.{digits}g}"
+    return number.rstrip(".") if name == "1" else f"{number.rstrip('.')} {name}"

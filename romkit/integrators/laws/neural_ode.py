@@ -1,0 +1,424 @@
+"""Neural ODEs: a small network for the latent field, trained on rates and then on segments of trajectories."""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, Widths, checked, hook
+from romkit.core.errors import InputError
+from romkit.core.runtime import track
+from romkit.core.tensors import align, matmul
+from romkit.core.types import Field
+from romkit.engine.threads import one_thread
+from romkit.integrators.base import LearnedField, Parameters
+from romkit.integrators.laws.base import Estimator
+from romkit.integrators.laws.samples import LatentSamples, Scaling, interval
+from romkit.integrators.region import Domain
+from romkit.solvers import odeint
+
+Layers = tuple[tuple[Tensor, Tensor], ...]
+"""Weights (..., inputs, outputs) and biases (..., outputs); the leading axis, if any, is the stack."""
+
+
+@checked
+@dataclass(frozen=True, eq=False, repr=False)
+class NeuralODEModel(LearnedField):
+    """The latent field that `NeuralODE.fit` returns. A stack of fields drives a stack of projections.
+
+    The network sees latents as (w - shift) / scale, w = z or (z, ż), and contexts scaled to [-1, 1] over the training
+    range; its output is multiplied by `rate`.
+
+    Attributes:
+        layers: weights and biases; the inputs are those for w, then those for the context.
+        shift, scale: (..., d) mean and standard deviation of w over the training data; the mean of ż counts as 0.
+        rate: (..., m) root mean square of ż, or of z̈, over the training data.
+        context: names and scaling of the context.
+        order, source, samples, control_names, domain: as of every `LearnedField`.
+        velocity_error: (...) root mean square error of the rates of the training data, in units of `rate`.
+        trajectory_error: (...) root mean square error along a segment, in units of `scale`.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import NeuralODE
+        >>> t = torch.linspace(0, 6, 61, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> law = NeuralODE(hidden=(8,), regression_steps=5, shooting_steps=1).fit_samples(z[None], rate[None], times=t)
+        >>> law.right_hand_side(torch.zeros(0))(z.float()).shape, [tuple(weight.shape) for weight, _ in law.layers]
+        (torch.Size([61, 2]), [(2, 8), (8, 2)])
+    """
+
+    layers: Layers
+    shift: Tensor
+    scale: Tensor
+    rate: Tensor
+    context: Scaling
+    order: Order
+    source: str
+    samples: Natural
+    velocity_error: Tensor
+    trajectory_error: Tensor
+    control_names: tuple[str, ...] = ()
+    domain: Domain | None = None
+
+    @property
+    def latent_dim(self) -> int:
+        """m."""
+        return self.rate.shape[-1]
+
+    @property
+    def context_names(self) -> tuple[str, ...]:
+        """Of the parameters that the law depends on, without its inputs."""
+        return self.context.names[: len(self.context) - len(self.control_names)]
+
+    def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
+        """w (..., d) -> ż or z̈ (..., m) at a context c (..., p) in physical units."""
+        d = self.scale.shape[-1]
+        (first, offset), *rest = self._scaled(c)
+        if self.context.names:
+            towards = matmul(self.context.on(c)(c), first[..., d:, :])
+            offset = towards + align(offset, towards)
+
+        def g(w: Tensor) -> Tensor:
+            y = affine(w, first[..., :d, :], offset)
+            for weight, bias in rest:
+                y = affine(y.tanh(), weight, bias)
+            return y
+
+        return g
+
+    @hook
+    def motion(self, c: Parameters) -> Field:
+        """ẇ (..., d) of w = z or (z, ż) at a context c (..., p)."""
+        g = self.right_hand_side(c)
+        if self.order == 1:
+            return lambda t, w: g(w)
+        return lambda t, w: torch.cat([w.chunk(2, dim=-1)[1], g(w)], dim=-1)
+
+    @hook
+    def detached(self, *, single: bool) -> "NeuralODEModel":
+        """A copy without gradients; with `single`, the only field of its stack, without the leading axis."""
+        plain = lambda tensor: tensor.detach()[0] if single else tensor.detach()  # noqa: E731
+        parts = ("shift", "scale", "rate", "velocity_error", "trajectory_error")
+        layers = tuple((plain(weight), plain(bias)) for weight, bias in self.layers)
+        return replace(self, layers=layers, **{part: plain(getattr(self, part)) for part in parts})
+
+    def _scaled(self, like: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """The layers with shift, scale and rate put into the first and the last, so that a call has no more to do."""
+        layers = [(weight.to(like), bias.to(like)) for weight, bias in self.layers]
+        shift, scale, rate = (value.to(like).unsqueeze(-2) for value in (self.shift, self.scale, self.rate))
+        d = scale.shape[-1]
+        weight, bias = layers[0]
+        inner = weight[..., :d, :] / scale.mT
+        layers[0] = torch.cat([inner, weight[..., d:, :]], dim=-2), bias - (shift @ inner).squeeze(-2)
+        weight, bias = layers[-1]
+        layers[-1] = weight * rate, bias * rate.squeeze(-2)
+        return layers
+
+    def details(self) -> list[str]:
+        """Widths of the network, and its errors on the training data, the largest of a stack."""
+        widths = " -> ".join(str(weight.shape[-2]) for weight, _ in self.layers) + f" -> {self.latent_dim}"
+        errors = f"velocity {self.velocity_error.max():.1e}, trajectory {self.trajectory_error.max():.1e}"
+        return ["".join(f"stack of {size}, " for size in self.rate.shape[:-1]) + widths, f"training errors: {errors}"]
+
+    def __repr__(self) -> str:
+        names = ", ".join(self.context.names) or "none"
+        facts = f"order {self.order}, context {names}; {'; '.join(self.details())}; {self.samples} samples"
+        return f"NeuralODEModel({facts}; {self.source})"
+
+
+def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """x W + b along the last axis of x, for one layer or one per seed; b may have axes of x as well."""
+    if x.ndim == weight.ndim == 3 and len(x) == len(weight):
+        return torch.baddbmm(bias if bias.ndim == 3 else bias.unsqueeze(1), x, weight)
+    y = matmul(x, weight)
+    return y + align(bias, y)
+
+
+STEPS_PER_DEVIATION = 8
+"""Default steps while the latent state moves by one standard deviation at its root mean square speed.
+
+The network learns the field that gives the right segments at this step. Where it is too long for the method, that is
+another field, and a rollout at a shorter step drifts in phase: on Lorenz96 half as many steps doubled the drift."""
+
+
+class Paths(NamedTuple):
+    """Latent trajectories w (S, C, T, d), rates of the highest order (S, C, T, m), parameters (S or 1, C, T, p), drift
+    (S, C, T, m) of z, and dt.
+
+    NaN where samples are missing, in all S alike.
+    """
+
+    states: Tensor
+    rates: Tensor
+    context: Tensor
+    drift: Tensor
+    dt: float
+
+    @property
+    def observed(self) -> Tensor:
+        """(C, T) whether a sample is complete."""
+        parts = (self.states, self.rates, self.context, self.drift)
+        return functools.reduce(torch.logical_and, (part.isfinite().all(-1).all(0) for part in parts))
+
+    def complete(self) -> "Paths":
+        """The samples as they are if none is missing, else those that are not, as one path (S, 1, N, ...)."""
+        there = self.observed
+        if bool(there.all()):
+            return self
+        return self._replace(states=self.states[:, there].unsqueeze(1), rates=self.rates[:, there].unsqueeze(1))
+
+
+def make_paths(samples: LatentSamples) -> Paths:
+    """The trajectories of samples, and of each its context."""
+    if samples.inputs.ndim > 3:
+        got = f"a stack of shape {tuple(samples.inputs.shape[:-2])}"
+        raise InputError("samples", expected="one problem or a stack of them", got=got, fix="flatten the stack")
+    dt = interval(samples)
+    parts = (samples.inputs, samples.targets, samples.context, samples.drift)
+    stacked = (part if part.ndim == 3 else part.unsqueeze(0) for part in parts)
+    return Paths(*(part.unflatten(1, (-1, len(samples.times))) for part in stacked), dt)
+
+
+def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
+    """(S,) samples in one step of a segment."""
+    T = paths.states.shape[2]
+    longest = (T - 1) // segment
+    if step is None:
+        m = paths.rates.shape[-1]
+        z = paths.complete().states[..., :m].flatten(1, 2)
+        speed = _mean((paths.states.diff(dim=2)[..., :m] / paths.dt).square().sum(-1)).sqrt()
+        step = z.var(1).sum(-1).sqrt() / speed / STEPS_PER_DEVIATION
+        strides = (step / paths.dt).nan_to_num(nan=1.0).round().clamp(min=1, max=max(1, longest)).long()
+    else:
+        strides = torch.full(paths.states.shape[:1], max(1, round(step / paths.dt)))
+    if int(strides.max()) > longest:
+        length = segment * int(strides.max())
+        fix = "shorten the segment or the step, or give longer trajectories"
+        raise InputError("segment", expected=f"at most {T - 1} samples", got=f"{length}", fix=fix)
+    return strides
+
+
+class Shooting(NamedTuple):
+    """Segments of `length` steps without missing samples; a step of field s is strides[s] (S,) samples long."""
+
+    paths: Paths
+    strides: Tensor
+    length: int
+    starts: list[Tensor] | None
+
+    @classmethod
+    def along(cls, paths: Paths, strides: Tensor, length: int) -> "Shooting":
+        """Of all segments that the paths have.
+
+        Raises:
+            InputError: every segment has a missing sample.
+        """
+        observed = paths.observed
+        if bool(observed.all()):
+            return cls(paths, strides, length, None)
+        starts = [_starts(observed, length * int(stride)) for stride in strides]
+        if min(map(len, starts)) == 0:
+            got, fix = "a missing sample in every one", "shorten the segment or the step, or fit SINDy"
+            raise InputError("segment", expected=f"stretches of {length} steps", got=got, fix=fix)
+        return cls(paths, strides, length, starts)
+
+    def error(self, field: NeuralODEModel, batch: int, noise: float, draw: torch.Generator) -> Tensor:
+        """(S,) mean squared error along `batch` random segments, in standard deviations of w."""
+        w, _, c, drift, dt = self.paths
+        S, *_, d = w.shape
+        path, first = self._draw(batch, draw)
+        index = first + self.strides.unsqueeze(-1) * torch.arange(self.length + 1).view(-1, 1, 1)
+        each = torch.arange(S).unsqueeze(-1)
+        truth = w[each, path, index]  # (length + 1, S, batch, d)
+        start = truth[0] + noise * field.scale.unsqueeze(1) * torch.randn(batch, d, generator=draw, dtype=w.dtype)
+        step, ticks = dt * self.strides.view(-1, 1, 1), torch.arange(self.length + 1, dtype=w.dtype)
+        if moves(c):
+            parameters = c.expand(S, *c.shape[1:])[each, path, index]  # (length + 1, S, batch, p)
+            beside = torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))[each, path, index]
+            motion = lambda t, w: field.motion(_between(parameters, t))(t, w) + _between(beside, t)  # noqa: E731
+        else:
+            motion = field.motion(c[each if len(c) > 1 else each[:1], path, 0])
+        reached = odeint(lambda t, w: step * motion(t, w), start, ticks)
+        return ((reached - truth)[1:] / field.scale.unsqueeze(1)).square().mean((0, 2, 3))
+
+    def _draw(self, batch: int, draw: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Paths (batch,), or (S, batch) where samples are missing, and first samples (S, batch) of random segments."""
+        w = self.paths.states
+        if self.starts is not None:
+            picked = [own[torch.randint(len(own), (batch,), generator=draw)] for own in self.starts]
+            return torch.stack(picked).unbind(-1)
+        path = torch.randint(w.shape[1], (batch,), generator=draw)
+        room = (w.shape[2] - self.length * self.strides).unsqueeze(-1)
+        return path, (torch.rand(batch, generator=draw, dtype=w.dtype) * room).long()
+
+
+def moves(c: Tensor) -> bool:
+    """Whether parameters (S, C, T, p) vary along a trajectory."""
+    return not torch.equal(c, c[:, :, :1].expand_as(c))
+
+
+def _between(parameters: Tensor, t: Tensor) -> Tensor:
+    """Parameters (steps + 1, ...) at t steps, on straight lines between them."""
+    k = min(max(int(t), 0), len(parameters) - 2)
+    return parameters[k] + (t - k) * (parameters[k + 1] - parameters[k])
+
+
+def _starts(observed: Tensor, samples: int) -> Tensor:
+    """(K, 2) path and first sample of every stretch of `samples` further ones without a missing one."""
+    count = torch.nn.functional.pad((~observed).long().cumsum(1), (1, 0))
+    return (count[:, samples + 1 :] == count[:, : -samples - 1]).nonzero()
+
+
+def _mean(values: Tensor) -> Tensor:
+    """(S,) mean of (S, C, T) without what is missing."""
+    return values.nanmean((1, 2)) if bool(values.isnan().any()) else values.mean((1, 2))
+
+
+def regression_error(
+    field: NeuralODEModel, paths: Paths, batch: int, draw: torch.Generator, there: Tensor | None = None
+) -> Tensor:
+    """(S,) mean squared error of the rates at `batch` random samples, in units of `field.rate`.
+
+    `there` (K, 2) are path and number of the samples that are not missing, None for all.
+    """
+    w, rates, c, *_ = paths
+    if there is None:
+        path, k = (torch.randint(size, (batch,), generator=draw) for size in w.shape[1:3])
+    else:
+        path, k = there[torch.randint(len(there), (batch,), generator=draw)].unbind(-1)
+    error = field.right_hand_side(c[:, path, k])(w[:, path, k]) - rates[:, path, k]
+    return (error / field.rate.unsqueeze(1)).square().mean((1, 2))
+
+
+CLIP = 1.0
+"""Largest norm of a field's gradient."""
+
+AT_REST = 1e-30
+"""Unit of the rate of a latent that never moves, so that it stays where it is, whatever the unit of time."""
+
+TEST_BATCH = 1024
+"""Samples, or segments, by which the errors of a fitted field are measured."""
+
+
+@checked
+@dataclass(frozen=True)
+class NeuralODE(Estimator):
+    """Settings of a fit; `fit` returns the latent field: a tanh network for ż = g(z, c) or z̈ = g(z, ż, c).
+
+    Training has two stages, both by Adam with a cosine schedule: regression on the latent velocities of the data (fast,
+    but blind to how errors add up), then multiple shooting. There, short segments of encoded trajectories are
+    integrated from their first point, and the loss is the mean squared distance from the rest of the segment, in
+    standard deviations of the latent state.
+
+    Args:
+        hidden: widths of the hidden layers.
+        segment: steps in a segment.
+        step: length of a step, rounded to the sampling of the data; by default an eighth of the time in which the
+            latent state moves by one standard deviation, and no more than lets a segment fit into a trajectory.
+        noise: standard deviation of what is added to the first point of a segment, in those of the latent state. The
+            field learns to return to the data, which by themselves say nothing about directions across an attractor.
+        regression_steps, shooting_steps: updates in each stage.
+        batch_size: samples, or segments, per update.
+        learning_rate: highest rate of each stage.
+
+    Samples have to be whole trajectories at equally spaced times: arrays z (C, T, m) with `times` (T,). Segments lie
+    where no sample is missing; parameters that move, inputs say, go on straight lines between samples.
+
+    Source: Chen, Rubanova, Bettencourt, Duvenaud (2018), Neural ordinary differential equations; multiple shooting
+    of Bock & Plitt (1984), with the encoded data as the starts of all segments.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import NeuralODE
+        >>> t = torch.linspace(0, 6, 61, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> settings = NeuralODE(hidden=(8,), regression_steps=5, shooting_steps=1)
+        >>> law = settings.fit_samples(z[None], rate[None], times=t)
+        >>> law.latent_dim, law.order
+        (2, 1)
+    """
+
+    hidden: Widths = (32, 32)
+    segment: Count = 8
+    step: Positive | None = None
+    noise: NotNegative = 0.02
+    regression_steps: Natural = 8000
+    shooting_steps: Natural = 2000
+    batch_size: Count = 256
+    learning_rate: Positive = 5e-3
+
+    def _fit(self, samples: LatentSamples, seed: int) -> NeuralODEModel:
+        paths = make_paths(samples)
+        draw = torch.Generator().manual_seed(seed)
+        shoot = Shooting.along(paths, choose_strides(paths, self.segment, self.step), self.segment)
+        there = None if bool(paths.observed.all()) else paths.observed.nonzero()
+        field = _initial_field(self.hidden, samples, paths, draw)
+        with one_thread():
+            regression = lambda: regression_error(field, paths, self.batch_size, draw, there)  # noqa: E731
+            self._minimise(field, regression, self.regression_steps, "neural ODE: regression")
+            shooting = lambda: shoot.error(field, self.batch_size, self.noise, draw)  # noqa: E731
+            self._minimise(field, shooting, self.shooting_steps, "neural ODE: shooting")
+            with torch.no_grad():
+                velocity_error = regression_error(field, paths, TEST_BATCH, draw, there).sqrt()
+                trajectory_error = shoot.error(field, TEST_BATCH, 0.0, draw).sqrt()
+        fitted = replace(field, velocity_error=velocity_error, trajectory_error=trajectory_error)
+        return fitted.detached(single=samples.inputs.ndim == 2)
+
+    def _minimise(self, field: NeuralODEModel, errors: Callable[[], Tensor], steps: int, label: str) -> None:
+        """Updates the layers of `field` in place to lower `errors()` (S,), each field of the stack on its own."""
+        parameters = [tensor for layer in field.layers for tensor in layer]
+        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
+        for k in track(range(steps), label):
+            optimizer.param_groups[0]["lr"] = self.learning_rate * (1 + math.cos(math.pi * k / steps)) / 2
+            optimizer.zero_grad()
+            errors().sum().backward()
+            _clip([parameter.grad for parameter in parameters])
+            optimizer.step()
+
+
+def _initial_field(
+    hidden: tuple[int, ...], samples: LatentSamples, paths: Paths, draw: torch.Generator
+) -> NeuralODEModel:
+    """A stack of fields with equal random weights and the scaling of each one's data."""
+    w, rates, c, *_ = paths.complete()
+    S, d, m = len(w), w.shape[-1], rates.shape[-1]
+    sizes = (d + c.shape[-1], *hidden, m)
+    shift, scale = w.mean((1, 2)), w.flatten(1, 2).std(1)
+    if samples.order == 2:
+        shift[:, m:], scale[:, m:] = 0.0, w[..., m:].square().mean((1, 2)).sqrt()
+    rate = rates.square().mean((1, 2)).sqrt()
+    layers = tuple(_random_layer(S, *pair, draw, w) for pair in pairwise(sizes))
+    unknown = torch.full((S,), torch.nan, dtype=w.dtype)
+    return NeuralODEModel(
+        layers=layers,
+        shift=shift,
+        scale=torch.where(scale > 0, scale, 1.0),
+        rate=torch.where(rate > 0, rate, AT_REST),
+        context=samples.parameters,
+        order=samples.order,
+        source=samples.source,
+        control_names=samples.control_names,
+        samples=int(paths.observed.sum()),
+        velocity_error=unknown,
+        trajectory_error=unknown,
+    )
+
+
+def _random_layer(S: int, inputs: int, outputs: int, draw: torch.Generator, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Uniform in ±1 / √inputs, as torch.nn.Linear, and the same for each of the S fields."""
+    values = (2 * torch.rand(inputs + 1, outputs, generator=draw, dtype=like.dtype) - 1) / math.sqrt(inputs)
+    weight, bias = (part.expand(S, *part.shape).clone().requires_grad_() for part in (values[:-1], values[-1]))
+    return weight, bias
+
+
+def _clip(gradients: list[Tensor]) -> None:
+    """Scales the gradients (S, ...) of each field to a norm of at most CLIP."""
+    norm = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()
+    for g in gradients:
+        g.mul_((CLIP / norm.clamp(min=CLIP)).view(-1, *(1,) * (g.ndim - 1)))

@@ -1,0 +1,238 @@
+"""Linear and polynomial operators from data: operator inference and dynamic mode decomposition."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy.linalg
+import torch
+from torch import Tensor
+
+from romkit.core.boundary import Count, Natural, NotNegative, Part, Positive, checked
+from romkit.core.errors import InputError
+from romkit.integrators.laws.base import HELD_OUT, Estimator, choose
+from romkit.integrators.laws.equations import Basis, Equation, Polynomial
+from romkit.integrators.laws.regression import joined, triangular
+from romkit.integrators.laws.samples import LatentSamples, interval
+from romkit.integrators.laws.sindy import design_of, equation
+
+
+class OperatorModel(Equation):
+    """ż = (c + A z + H (z ⊗ z) + ...)(context): what the fit of `OperatorInference` returns.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import OperatorInference
+        >>> z = torch.linspace(-1, 1, 50, dtype=torch.float64).reshape(50, 1)
+        >>> law = OperatorInference(degree=2, regularization=0.0).fit_samples(z, z - z**2)
+        >>> type(law).__name__, law.terms
+        ('OperatorModel', ['1', 'z0', 'z0^2'])
+    """
+
+
+@checked
+@dataclass(frozen=True)
+class OperatorInference(Estimator):
+    """Settings of a fit; `fit` returns the law, with every polynomial term up to the degree.
+
+    Minimises ‖ż - Θ(z, c) ξ‖² + ‖λ ξ‖², where λ keeps rollouts from drifting and blowing up. Each operator is a
+    polynomial in the context.
+
+    Args:
+        degree: of the polynomials in the latent coordinates: 1 for c + A z, 2 with H (z ⊗ z), 3 with a cubic term.
+        context_degree: of the operators in the context.
+        regularization: λ, one number for all coefficients, or two: for terms up to degree 1, and for those above. By
+            default chosen from `CANDIDATES` √N (N samples) by rollouts of held-out trajectories.
+        validation: share of the trajectories that is held out for this choice; the law is then fitted to all.
+
+    `fit(projection, data)` scales the latents, and λ acts on the scaled coefficients.
+
+    Source: Peherstorfer, Willcox (2016); choice of λ: McQuarrie, Huang, Willcox (2021), section 3.3.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import OperatorInference
+        >>> z = torch.linspace(-1, 1, 50, dtype=torch.float64).reshape(50, 1)
+        >>> law = OperatorInference(degree=2, regularization=0.0).fit_samples(z, z - z**2)
+        >>> law.predict(torch.tensor([[0.5]], dtype=torch.float64)).round(decimals=6)
+        tensor([[0.2500]], dtype=torch.float64)
+    """
+
+    degree: Count = 2
+    context_degree: Natural = 1
+    regularization: NotNegative | tuple[NotNegative, ...] | None = None
+    validation: Part = HELD_OUT
+
+    CANDIDATES: ClassVar[tuple[tuple[float, ...], tuple[float, ...]]] = (
+        (1e-6, 1e-4, 1e-2),
+        (1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0),
+    )
+    """λ / √N of terms up to degree 1, and of those above."""
+
+    def __post_init__(self):
+        given = self.regularization
+        if isinstance(given, tuple) and len(given) != 2:
+            fix = "give one number, or a pair: up to degree 1, and above"
+            raise InputError("regularization", expected="one or two numbers", got=repr(given), fix=fix)
+
+    def _fit(self, samples: LatentSamples, seed: int) -> OperatorModel:
+        if self.regularization is None:
+            low, high = self.CANDIDATES if self.degree > 1 else (self.CANDIDATES[1], (0.0,))
+            root = len(samples) ** 0.5
+            pairs = [(a * root, b * root) for a, b in itertools.product(low, high)]
+            return choose(self, samples, {"regularization": pairs}, self.validation, seed)
+        library, context = Polynomial(self.degree), Polynomial(self.context_degree)
+        design = design_of(samples, Basis(library, context, samples.variables, samples.parameters))
+        penalty = self._penalty(design.basis)
+        found = [_ridge(triangular(design, k), penalty) for k in range(len(design.targets))]
+        return equation(OperatorModel, samples, design.basis, joined(found))
+
+    def _penalty(self, basis: Basis) -> Tensor:
+        """(K,) λ of each term."""
+        pair = self.regularization if isinstance(self.regularization, tuple) else (self.regularization,) * 2
+        simple = len(Polynomial(1).names(basis.variables.names))  # 1, z0, z1, ... come first
+        each = [pair[k >= simple] for k in range(len(basis.latent_names))]
+        return torch.tensor(each, dtype=torch.float64).repeat_interleave(len(basis.context_names))
+
+
+def _ridge(R: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Coefficients (K, m), condition () and relative residual (m,), from the triangular factor R of (Θ, ż)."""
+    K = len(penalty)
+    kept = penalty > 0
+    matrix = torch.cat([R[:, :K], torch.diag(penalty)[kept]])
+    target = torch.cat([R[:, K:], R.new_zeros(int(kept.sum()), R.shape[-1] - K)])
+    coefficients = torch.linalg.lstsq(matrix, target, driver="gelsd").solution
+    singular = torch.linalg.svdvals(matrix / _nonzero(matrix.norm(dim=0)))
+    miss = (R[:, K:] - R[:, :K] @ coefficients).norm(dim=0)
+    return coefficients, singular[0] / singular[-1], miss / _nonzero(R[:, K:].norm(dim=0))
+
+
+def _nonzero(norms: Tensor) -> Tensor:
+    return torch.where(norms > 0, norms, 1.0)
+
+
+class LinearModel(Equation):
+    """ż = A z + B (1, c): what the fit of `DMD` returns.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import DMD
+        >>> t = torch.linspace(0, 6, 61, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> law = DMD().fit_samples(z[None], rate[None], times=t)
+        >>> A, B = law.step(0.1)
+        >>> torch.allclose(z[:-1] @ A.mT, z[1:])
+        True
+    """
+
+    @checked
+    def step(self, dt: Positive) -> tuple[Tensor, Tensor]:
+        """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical latents, contexts and inputs.
+
+        Raises:
+            InputError: a stack, or a law of second order.
+        """
+        self._check_single("step")
+        if self.order != 1:
+            raise InputError("model", expected="a law of first order", got="one of second", fix="use it as it is")
+        m, p = self.latent_dim, len(self.basis.context)
+        zero, units = torch.zeros(p, dtype=torch.float64), torch.eye(m, dtype=torch.float64)
+        free = self.predict(torch.zeros(m, dtype=torch.float64), zero)
+        A = torch.stack([self.predict(u, zero) - free for u in units], dim=-1)
+        inputs = [self.predict(0 * free, c) - free for c in torch.eye(p, dtype=torch.float64)]
+        generator = torch.zeros(m + 1 + p, m + 1 + p, dtype=torch.float64)
+        generator[:m] = torch.cat([A, torch.stack([free, *inputs], dim=-1)], dim=-1)
+        stepped = torch.linalg.matrix_exp(dt * generator)[:m]
+        return stepped[:, :m], stepped[:, m:]
+
+
+@checked
+@dataclass(frozen=True)
+class DMD(Estimator):
+    """Settings of a fit; `fit` returns ż = A z + B (1, c), whose motion over one sampling interval is that of DMDc.
+
+    Least squares for z(t + dt) = A' z(t) + B' (1, c(t)) over all neighbours in time; (A, B) is the matrix logarithm of
+    (A', B') for inputs that are held over an interval. The context enters as an input, so the eigenvalues are the same
+    at all contexts.
+
+    Args:
+        rank: how many singular values of the data (z, 1, c) to keep; all by default.
+
+    Samples have to be whole trajectories at evenly spaced times. In second order the state is (z, ż), and its last rows
+    are the law: exact for linear systems, a fit for others.
+
+    Source: Proctor, Brunton, Kutz (2016), Dynamic mode decomposition with control, section 3.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import DMD
+        >>> t = torch.linspace(0, 6, 61, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> law = DMD().fit_samples(z[None], rate[None], times=t)  # trajectories (C, T, m)
+        >>> law.predict(torch.tensor([1.0, 0.0], dtype=torch.float64)).round(decimals=6) + 0.0
+        tensor([0., 1.], dtype=torch.float64)
+    """
+
+    rank: Count | None = None
+
+    def _fit(self, samples: LatentSamples, seed: int) -> LinearModel:
+        step = interval(samples)
+        basis = Basis(Polynomial(1), Polynomial(1), samples.variables, samples.parameters)
+        lead, m = samples.targets.shape[:-2], samples.targets.shape[-1]
+        w, drift = basis.scaled(samples.inputs, samples.drift)
+        half = torch.nn.functional.pad(step / 2 * drift, (0, w.shape[-1] - m))
+        c = basis.context.on(samples.context.double())(samples.context.double())
+        paths = [x.unflatten(-2, (-1, len(samples.times))) for x in (w, half, c.expand(*lead, *c.shape[-2:]))]
+        problems = zip(*(x.reshape(math.prod(lead), *x.shape[-3:]) for x in paths), strict=True)
+        return equation(LinearModel, samples, basis, joined([self._one(*pair, step, m) for pair in problems]))
+
+    def _one(self, w: Tensor, half: Tensor, c: Tensor, step: float, m: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Coefficients (K, m), condition (), and residual (m,) of a step, relative to the step itself.
+
+        From scaled states w (C, T, d), their drift in half a step (C, T, d), and contexts c (C, T, p). The drift,
+        which is no part of the law, enters by the trapezoidal rule.
+        """
+        before, after = (x.flatten(0, 1) for x in ((w + half)[:, :-1], (w - half)[:, 1:]))
+        inputs = torch.cat([c.new_ones(*c.shape[:-1], 1), c], dim=-1)[:, :-1].flatten(0, 1)
+        known = torch.cat([before, inputs], dim=-1)
+        there = torch.cat([known, after], dim=-1).isfinite().all(-1)
+        known, before, after = known[there], before[there], after[there]
+        if not len(known):
+            fix = "take a law that needs single samples, or data without gaps"
+            raise InputError("data", expected="neighbours in time", got="a gap between any two samples", fix=fix)
+        U, s, Vh = torch.linalg.svd(known, full_matrices=False)
+        keep = slice(self.rank) if self.rank else s > s[0] * len(known) * torch.finfo(s.dtype).eps
+        operator = (Vh[keep].mT / s[keep]) @ (U[:, keep].mT @ (after - before))  # (d + 1 + p, d)
+        operator[: w.shape[-1]] += torch.eye(w.shape[-1], dtype=w.dtype)  # what the data do not show to move stays
+        missed = (after - known @ operator)[:, -m:].norm(dim=0) / (after - before)[:, -m:].norm(dim=0)
+        generator = _generator(operator.mT.numpy(), step)[-m:]
+        return _coefficients(generator, c.shape[-1]), s[0] / s[-1], missed.nan_to_num(nan=0.0, posinf=0.0)
+
+
+def _generator(operator: np.ndarray, step: float) -> Tensor:
+    """(d, d + 1 + p) of ẇ that moves w by `operator` in one step, while the inputs stay.
+
+    Raises:
+        InputError: no real linear flow does that.
+    """
+    d, size = operator.shape
+    whole = np.eye(size)
+    whole[:d] = operator
+    values = np.linalg.eigvals(operator[:, :d])
+    if bool((values.real <= 0).any() and (np.abs(values.imag[values.real <= 0]) < 1e-12).any()):
+        worst = values[np.argmin(values.real)].real
+        fix = "sample more finely, lower rank or the number of latents, or take another law"
+        expected = "steps that a linear motion can make"
+        raise InputError("data", expected=expected, got=f"a mode that is multiplied by {worst:.2g} in a step", fix=fix)
+    return torch.from_numpy(np.real(scipy.linalg.logm(whole))[:d] / step)
+
+
+def _coefficients(generator: Tensor, p: int) -> Tensor:
+    """(K, m) in the order of the terms: each of 1, w0, w1, ... times each of 1, c0, c1, ..."""
+    m, d = len(generator), generator.shape[-1] - 1 - p
+    table = generator.new_zeros(1 + d, 1 + p, m)
+    table[0] = generator[:, d:].mT
+    table[1:, 0] = generator[:, :d].mT
+    return table.flatten(0, 1)

@@ -1,0 +1,370 @@
+"""SINDy: sparse identification of latent dynamics, in strong and weak form, with bagging."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.polynomial import Polynomial as Series
+from torch import Tensor
+
+from romkit.core import checks
+from romkit.core.boundary import Count, Natural, NotNegative, Positive, Seed, Share, checked
+from romkit.core.errors import FitWarning, InputError, warn
+from romkit.integrators.laws.base import Estimator
+from romkit.integrators.laws.equations import Basis, Equation, Library, Polynomial, SINDyModel, distinct
+from romkit.integrators.laws.regression import Design, Fit, gram, regress
+from romkit.integrators.laws.samples import LatentSamples, trajectory_times
+from romkit.integrators.region import Domain
+
+
+class Bootstrap(NamedTuple):
+    """Bounds of J blocks of samples, and how often each member has each block: counts (B, J)."""
+
+    bounds: list[tuple[int, int]]
+    counts: Tensor
+
+    def sample_weights(self) -> Tensor:
+        """(B, N) how often each member has each sample."""
+        sizes = torch.tensor([stop - start for start, stop in self.bounds], device=self.counts.device)
+        return self.counts.repeat_interleave(sizes, dim=-1)
+
+
+def bootstrap(samples: int, models: int, blocks: int, seed: int, device: torch.device) -> Bootstrap:
+    """As many blocks as there are, drawn with replacement for each member; the same for a seed on every device."""
+    edges = np.linspace(0, samples, blocks + 1).round().astype(int).tolist()
+    counts = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), size=models)
+    return Bootstrap(list(itertools.pairwise(edges)), torch.from_numpy(counts).double().to(device))
+
+
+@checked
+@dataclass(frozen=True)
+class SINDyEnsemble:
+    """Equations of bootstrap samples of one data set.
+
+    Attributes:
+        members: a stack of equations; members are its first axis.
+    """
+
+    members: SINDyModel
+
+    @property
+    def inclusion(self) -> Tensor:
+        """(..., terms, latent) share of the members that have each term."""
+        return self.members.support.double().mean(0)
+
+    @property
+    def spread(self) -> Tensor:
+        """(..., terms, latent) standard deviation of each coefficient over the members."""
+        return self.members.coefficients.std(0)
+
+    @checked
+    def median(self, *, inclusion: Share = 0.0) -> SINDyModel:
+        """Median of each coefficient; zero for terms that fewer than this share of the members have.
+
+        Attributes of the result that describe a fit are those of the members: the largest condition and residual.
+        """
+        coefficients = self.members.coefficients.quantile(0.5, dim=0)
+        return replace(
+            self.members,
+            basis=self.members.basis[0],
+            coefficients=torch.where(self.inclusion >= inclusion, coefficients, 0.0),
+            condition=self.members.condition.amax(0),
+            converged=self.members.converged.all(0),
+            residual=self.members.residual.amax(0),
+            source=f"median of {self.members.source}",
+            domain=None if self.members.domain is None else self.members.domain[0],
+        )
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+
+E = TypeVar("E", bound=Equation)
+
+Several = Annotated[int, checks.from_(2)]
+
+EXPLAINED = 0.9
+"""Share of the variance of a rate that an equation should explain; one that explains less warns."""
+
+
+@checked
+@dataclass(frozen=True)
+class SINDy(Estimator):
+    """Settings of a fit; `fit` returns the equation. Candidate terms are products of latent and context terms.
+
+    Minimises ‖ż - Θ(z, c) ξ‖² + α ‖ξ‖², dropping coefficients below the threshold until the support settles, and then
+    fits what is left without α. Support and coefficients are those of pysindy's STLSQ.
+
+    Args:
+        degree: of the polynomials in the latent coordinates (and their rates, for second order).
+        threshold: smallest coefficient that stays, per unit of time of the data, as rates are: in milliseconds it is a
+            thousandth of what it is in seconds.
+        alpha: ridge penalty α on the coefficients; sums over samples are not normalised, so it weakens with N.
+        context_degree: of the polynomials in the context.
+        library: candidate terms in place of the polynomials in the latent coordinates.
+        context_library: candidate terms in place of the polynomials in the context.
+        normalize_columns: whether α and threshold act on terms divided by their norm over the samples.
+        unbias: whether the coefficients that stay are fitted again without α.
+        max_iter: most rounds of thresholding.
+
+    `fit(projection, data)` scales the latents; `fit_samples` takes samples as they are. Both warn (`FitWarning`) of an
+    equation that explains less than 90 % of the variance of its rate; `residual` of the result has the numbers.
+
+    Good values: data scaled so that coefficients are of order 1, threshold a tenth of the smallest one that matters.
+    Source: Brunton, Proctor, Kutz (2016); context as a parameter: section "parametric" there, and Champion et al.
+    (2019) for latent spaces.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import SINDy
+        >>> t = torch.linspace(0, 6, 100, dtype=torch.float64)
+        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
+        >>> SINDy(degree=1, threshold=0.1).fit_samples(z, rate).equations()
+        ["z0' = -1.000 z1", "z1' = 1.000 z0"]
+    """
+
+    degree: Natural = 3
+    threshold: NotNegative = 0.1
+    alpha: NotNegative = 0.05
+    context_degree: Natural = 1
+    library: Library | None = None
+    context_library: Library | None = None
+    normalize_columns: bool = False
+    unbias: bool = True
+    max_iter: Count = 20
+
+    def _fit(self, samples: LatentSamples, seed: int) -> SINDyModel:
+        design = self._design(samples)
+        model = equation(SINDyModel, samples, design.basis, regress(design, gram(design, 0, design.rows), self))
+        _warn_of_poor_fit(model, design.targets)
+        return model
+
+    @checked
+    def fit_ensemble(
+        self, samples: LatentSamples, *, models: Several = 100, blocks: Several = 100, seed: Seed = 0
+    ) -> SINDyEnsemble:
+        """Equations of `models` bootstrap samples, fitted as one batch.
+
+        Blocks of consecutive samples are drawn with replacement, because neighbours in time tell the same. All
+        members need little more time than one fit, because sums over each block are made once.
+
+        Args:
+            samples: as in `fit_samples`; order them by trajectory and time.
+            models: members of the ensemble.
+            blocks: into how many blocks the samples are cut.
+            seed: of the draws.
+
+        Source: Fasel, Kutz, Brunton, Brunton (2022), ensemble-SINDy, section 2 (bagging); Künsch (1989) for blocks.
+        """
+        design = self._design(samples)
+        if blocks > design.rows:
+            raise InputError("blocks", expected=f"at most {design.rows}, the samples", got=blocks, fix="lower it")
+        draw = bootstrap(design.rows, models, blocks, seed, samples.targets.device)
+        sums = torch.stack([gram(design, start, stop) for start, stop in draw.bounds])
+        grams = torch.einsum("bj,j...->b...", draw.counts, sums)
+        found = regress(design, grams, self, draw.sample_weights())
+        basis = replace(design.basis, variables=design.basis.variables.repeated(models))
+        members = equation(SINDyModel, samples, basis, found, models)
+        source = f"{models} bootstrap samples of {blocks} blocks: {samples.source}"
+        return SINDyEnsemble(replace(members, source=source, domain=Domain.of(samples.latents).repeated(models)))
+
+    def _design(self, samples: LatentSamples) -> Design:
+        return design_of(samples, self._basis(samples))
+
+    def _basis(self, samples: LatentSamples) -> Basis:
+        library = distinct(self.library or Polynomial(self.degree), samples.variables.symbols)
+        context = distinct(self.context_library or Polynomial(self.context_degree), samples.parameters.symbols)
+        return Basis(library, context, samples.variables, samples.parameters)
+
+
+def design_of(samples: LatentSamples, basis: Basis) -> Design:
+    """The samples that are not missing, as they enter the terms.
+
+    Raises:
+        InputError: fewer samples than terms.
+    """
+    terms, samples = len(basis.names), samples.complete()
+    if len(samples) < terms:
+        expected, fix = f"at least {terms} samples, one per candidate term", "give more samples or lower the degree"
+        raise InputError("z", expected=expected, got=f"{len(samples)}", fix=fix)
+    lead = samples.targets.shape[:-2]
+    shared = all(size == 1 for size in samples.context.shape[:-2])
+    context = samples.context if shared else samples.context.expand(*lead, *samples.context.shape[-2:])
+    inputs, targets = basis.scaled(samples.inputs, samples.targets)
+    return Design(basis, *(_one_axis(x) for x in (inputs, context, targets)))
+
+
+def equation(kind: type[E], samples: LatentSamples, basis: Basis, found: Fit, *members: int) -> E:
+    """What was found for the members of an ensemble, if any, and for the problems of the samples."""
+    lead, flat = (*members, *samples.targets.shape[:-2]), 1 + len(members)
+    parts = {name: value.reshape((*lead, *value.shape[flat:])) for name, value in found._asdict().items()}
+    facts = {"order": samples.order, "source": samples.source, "control_names": samples.control_names}
+    return kind(basis=basis, samples=int(samples.observed.sum()), **facts, **parts)
+
+
+def _warn_of_poor_fit(model: SINDyModel, targets: Tensor) -> None:
+    """Warn where an equation explains less than `EXPLAINED` of the variance of its rate."""
+    variance, square = (
+        value.reshape(model.residual.shape) for value in (targets.var(-2, correction=0), targets.square().mean(-2))
+    )
+    unexplained = torch.where(variance > 0, model.residual.square() * square / variance, 0.0).nan_to_num(nan=1.0)
+    poor = unexplained > 1 - EXPLAINED
+    if bool(poor.any()):
+        found = f"{int(poor.sum())} of {poor.numel()} equations explain less than {EXPLAINED:.0%} of the variance"
+        worst = f"of the rate, the worst {max(0.0, 1 - float(unexplained.max())):.0%}"
+        fix = "raise the degree, lower the threshold, or scale the samples"
+        warn(f"SINDy: {found} {worst}; {fix}", FitWarning)
+
+
+def _one_axis(x: Tensor) -> Tensor:
+    """x (..., N, k) as (S, N, k)."""
+    return x.unsqueeze(0) if x.ndim == 2 else x.flatten(0, -3)
+
+
+LAGS = 3.0
+"""Half width of a window, in times in which the latent state moves by one deviation: half a period of a wave."""
+
+
+@checked
+@dataclass(frozen=True)
+class WeakSINDy(SINDy):
+    """Settings of a fit for noisy data; `fit` returns the equation. Rates of the data are not looked at.
+
+    Integration by parts over windows of time, with a test function φ that vanishes at their ends, makes of ż = g(z, c)
+
+        - ∫ φ' z dt - ∫ φ d dt = Σₖ ξₖ ∫ φ θₖ(z, c) dt,        φ = (1 - s²)^p,  s in [-1, 1],
+
+    with the drift d of a context that moves (see `LatentSamples`): one equation for each window, solved for ξ as
+    `SINDy` does. Integrals are exact for what is linear between samples, so samples need not be evenly spaced, and
+    windows in which one is missing are left out. In second order, ż of the samples takes the place of z on the left.
+
+    Args:
+        windows: for each trajectory, evenly spread; they overlap.
+        width: length of a window, in the time unit of the data; by default six times the time in which the latent state
+            moves by one standard deviation, at most a quarter of a trajectory. Wider ones average more.
+        smoothness: p.
+
+    The others are those of `SINDy`. Samples have to be whole trajectories, with their times.
+
+    Source: Messenger, Bortz (2021), Weak SINDy; Reinbold, Gurevich, Grigoriev (2020); weights as in pysindy's
+    WeakPDELibrary.
+
+    Example:
+        >>> import torch
+        >>> from romkit.integrators import WeakSINDy
+        >>> t = torch.linspace(0, 12, 601, dtype=torch.float64)
+        >>> z = torch.stack([t.cos(), t.sin()], dim=-1)[None]
+        >>> unseen = torch.zeros_like(z)  # rates are not looked at
+        >>> law = WeakSINDy(degree=1, windows=50).fit_samples(z, unseen, times=t)
+        >>> law.predict(torch.tensor([1.0, 0.0], dtype=torch.float64)).round(decimals=2) + 0.0
+        tensor([0., 1.], dtype=torch.float64)
+    """
+
+    windows: Count = 200
+    width: Positive | None = None
+    smoothness: Count = 4
+
+    def _design(self, samples: LatentSamples) -> Design:
+        basis = self._basis(samples)
+        times = trajectory_times(samples)
+        spans = spread_windows(times, self.width or default_width(samples), self.windows)
+        within, across = weak_weights(times, spans, self.smoothness)
+        z, drift = basis.scaled(samples.inputs, samples.drift)
+        terms = torch.stack(torch.broadcast_tensors(*basis.terms_of_scaled(z, samples.context)), dim=-1)
+        m = samples.targets.shape[-1]
+        known = (terms, z[..., -m:], drift)
+        whole = _whole(torch.cat(known, dim=-1), spans, len(times))
+        theta, z, drift = (x.nan_to_num(nan=0.0).unflatten(-2, (-1, len(times))) for x in known)
+        columns = [within @ theta, -across @ z - within @ drift]
+        scale = within.sum(-1).mean()  # so that a row weighs as much as a sample
+        rows = torch.cat(columns, dim=-1).flatten(-3, -2)[..., whole, :] / scale
+        rows = rows.unsqueeze(0) if rows.ndim == 2 else rows.flatten(0, -3)
+        if rows.shape[1] < len(basis.names):
+            expected, fix = f"at least {len(basis.names)} windows, one per term", "raise windows or lower the degree"
+            raise InputError("windows", expected=expected, got=f"{rows.shape[1]}", fix=fix)
+        return Rows(basis, rows, samples.context, rows[..., -m:])
+
+
+class Rows(Design):
+    """A design whose rows (S, N, K + m) of terms and targets are known; they stand in `inputs`."""
+
+    def write(self, out: Tensor, problems: slice, samples: slice) -> None:
+        out.copy_(self.inputs[problems, samples].mT)
+
+
+def weak_weights(times: Tensor, spans: Sequence[tuple[int, int]], p: int) -> tuple[Tensor, Tensor]:
+    """(R, T) weights w, w' with Σ wₖ f(tₖ) = ∫ φ f dt and Σ w'ₖ f(tₖ) = ∫ φ' f dt over each window.
+
+    Exact for f that are linear between samples.
+
+    Args:
+        times: (T,) increasing.
+        spans: first and last sample of each window.
+        p: exponent of φ = (1 - s²)^p.
+    """
+    bump = Series([1.0, 0.0, -1.0]) ** p
+    t, rows = times.numpy(), np.zeros((2, len(spans), len(times)))
+    for row, (first, last) in enumerate(spans):
+        half = (t[last] - t[first]) / 2
+        s = (t[first : last + 1] - t[first]) / half - 1
+        for k, (function, factor) in enumerate(((bump, half), (bump.deriv(), 1.0))):
+            area, moment = (
+                np.diff(integral(s)) for integral in (function.integ(), (Series([0.0, 1.0]) * function).integ())
+            )
+            rows[k, row, first:last] += factor * (s[1:] * area - moment) / np.diff(s)
+            rows[k, row, first + 1 : last + 1] += factor * (moment - s[:-1] * area) / np.diff(s)
+    within, across = torch.from_numpy(rows)
+    return within, across
+
+
+def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, int]]:
+    """First and last sample of windows no longer than `width`, spread evenly over the times (T,).
+
+    Raises:
+        InputError: no window has three samples.
+    """
+    t = times.numpy()
+    half = min(width, t[-1] - t[0]) / 2
+    centres = np.linspace(t[0] + half, t[-1] - half, number)
+    tolerance = 1e-9 * (t[-1] - t[0])
+    first = np.searchsorted(t, centres - half - tolerance)
+    last = np.searchsorted(t, centres + half + tolerance) - 1
+    spans = sorted({(int(a), int(b)) for a, b in zip(first, last, strict=True) if b - a >= 2})
+    if not spans:
+        got = f"{width:g} with {len(t)} samples over {t[-1] - t[0]:g}"
+        raise InputError("width", expected="windows of three samples or more", got=got, fix="widen the windows")
+    return spans
+
+
+def _whole(samples: Tensor, spans: Sequence[tuple[int, int]], T: int) -> Tensor:
+    """(C · R,) whether no sample (..., C · T, k) is missing in each window of each trajectory."""
+    missing = samples.isnan().any(-1).reshape(-1, samples.shape[-2]).any(0).view(-1, T)
+    before = torch.nn.functional.pad(missing.cumsum(-1), (1, 0))
+    return torch.stack([before[:, last + 1] == before[:, first] for first, last in spans], dim=-1).flatten()
+
+
+def default_width(samples: LatentSamples) -> float:
+    """2 `LAGS` times the time in which the latent state moves by one standard deviation, the mean over a stack.
+
+    At most a quarter of a trajectory. Read from the distance of samples that are some time apart, which noise
+    changes little.
+    """
+    times = trajectory_times(samples)
+    m = samples.targets.shape[-1]
+    z = samples.inputs[..., :m].double().unflatten(-2, (-1, len(times)))
+    mean = z.nanmean((-3, -2), keepdim=True)
+    variance = (z - mean).square().nanmean((-3, -2)).sum(-1)
+    step, longest = float(times.diff().mean()), max(1, int((len(times) - 1) / (8 * LAGS)))
+    lags = []
+    for total, path in zip(variance.reshape(-1), z.reshape(-1, *z.shape[-3:]), strict=True):
+        moved = (lag for lag in range(1, longest + 1) if _moved(path, lag) >= total)
+        lags.append(next(moved, longest))
+    return 2 * LAGS * step * sum(lags) / len(lags)
+
+
+def _moved(z: Tensor, lag: int) -> Tensor:
+    """Mean squared distance of samples of z (C, T, m) that are `lag` steps apart."""
+    return (z[:, lag:] - z[:, :-lag]).square().sum(-1).nanmean()

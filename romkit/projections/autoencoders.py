@@ -1,0 +1,174 @@
+"""Plain autoencoders: AE, Context-AE (context concatenated to the input) and FiLM+AE (context scales and shifts)."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from romkit.core.boundary import Sizes, checked
+from romkit.core.errors import InputError
+from romkit.core.tensors import align, matmul
+from romkit.core.types import Dual, Jet
+from romkit.projections.base import Projection
+from romkit.projections.frame import Normalization
+from romkit.projections.layers import DecoderStep, Joint, LastStep, Linear, Networks, Pointwise, ReLU, SiLU
+
+
+class Affine(NamedTuple):
+    """x W + b."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        y = matmul(x, self.weight)
+        return y + align(self.bias, y)
+
+    def jvp(self, x: Tensor, v: Tensor) -> Dual:
+        return Dual(self(x), matmul(v, self.weight))
+
+    def jet(self, curve: Jet) -> Jet:
+        return Jet(self(curve.value), matmul(curve.velocity, self.weight), matmul(curve.acceleration, self.weight))
+
+    def last(self) -> LastStep:
+        return LastStep([], self.weight, self.bias)
+
+
+class Film(NamedTuple):
+    """γ x + β, with γ and β from the context (Perez et al. 2018, FiLM)."""
+
+    gamma: Tensor
+    beta: Tensor
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return align(self.gamma, x) * x + align(self.beta, x)
+
+    def jvp(self, x: Tensor, v: Tensor) -> Dual:
+        return Dual(self(x), align(self.gamma, v) * v)
+
+    def jet(self, curve: Jet) -> Jet:
+        x, v, a = curve
+        return Jet(self(x), align(self.gamma, v) * v, align(self.gamma, a) * a)
+
+
+@checked
+class AE(Projection):
+    """A plain autoencoder with ReLU, no context and no constraint.
+
+    Args:
+        encoder: sizes (n, ..., m).
+        decoder: sizes (m, ..., n).
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> ae = romkit.fit("ae", data, latent_dim=2, epochs=1, verbose=False)
+        >>> ae.config, ae.idempotent
+        ({'encoder': [36, 19, 2], 'decoder': [2, 19, 36]}, False)
+    """
+
+    name = "ae"
+    joint: ClassVar[bool] = False
+    """Whether the encoder sees the p parameters of the context beside the state."""
+
+    def __init__(
+        self,
+        normalization: Normalization,
+        generator: torch.Generator,
+        *,
+        encoder: Sizes,
+        decoder: Sizes,
+    ):
+        n = normalization.size
+        if (encoder[0], encoder[-1], decoder[-1]) != (n, decoder[0], n):
+            expected, got = f"sizes (m, ..., {n}) after an encoder ({n}, ..., m)", f"{decoder} after {encoder}"
+            raise InputError("decoder", expected=expected, got=got, fix="leave both out, and give layers")
+        super().__init__(normalization, {"encoder": list(encoder), "decoder": list(decoder)})
+        self.latent_dim, p = int(decoder[0]), len(normalization.signature.context_names)
+        self.encoder = _linears([encoder[0] + p, *encoder[1:]] if self.joint else encoder, generator)
+        self.decoder = _linears(decoder, generator)
+
+    def at(self, c: Tensor) -> Networks:
+        return Networks(_steps(self.encoder, ReLU()), _steps(self.decoder, ReLU()))
+
+
+class ContextAE(AE):
+    """An autoencoder whose encoder also sees the context. Arguments as for `AE`; p is added to the encoder's n.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> model = romkit.fit("context-ae", data, latent_dim=2, epochs=1, verbose=False)
+        >>> model(F=3.15).encode(data.state.values[0]).shape
+        (20, 2)
+    """
+
+    name = "context-ae"
+    joint = True
+
+    def at(self, c: Tensor) -> Joint:
+        return Joint(super().at(c), c, self.normalization.size)
+
+
+@checked
+class FilmAE(AE):
+    """An autoencoder with SiLU whose hidden units are scaled and shifted by the context: γ(c) h + β(c).
+
+    γ and β of each hidden layer are affine in c, γ near 1 at the start. Arguments as for `AE`.
+    Source: Perez et al. (2018); Adriaens et al. (2026), section 4.1, "Baselines".
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> model = romkit.fit("film-ae", data, latent_dim=2, epochs=1, verbose=False)
+        >>> model(F=[3.14, 3.18])(data.state.values).shape
+        (2, 20, 36)
+    """
+
+    name = "film-ae"
+
+    def __init__(
+        self,
+        normalization: Normalization,
+        generator: torch.Generator,
+        *,
+        encoder: Sizes,
+        decoder: Sizes,
+    ):
+        super().__init__(normalization, generator, encoder=encoder, decoder=decoder)
+        p = len(normalization.signature.context_names)
+        self.encoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in encoder[1:-1])
+        self.decoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in decoder[1:-1])
+
+    def at(self, c: Tensor) -> Networks:
+        return Networks(
+            _steps(self.encoder, SiLU(), [head(c) for head in self.encoder_film]),
+            _steps(self.decoder, SiLU(), [head(c) for head in self.decoder_film]),
+        )
+
+
+class FilmHead(nn.Module):
+    """γ = 1 + c W + b and β = c W' + b'."""
+
+    def __init__(self, p: int, size: int, generator: torch.Generator):
+        super().__init__()
+        self.gamma = Linear(p, size, generator, scale=0.1)
+        self.beta = Linear(p, size, generator, scale=0.1)
+
+    def forward(self, c: Tensor) -> Film:
+        return Film(1 + self.gamma(c), self.beta(c))
+
+
+def _linears(sizes: Sequence[int], generator: torch.Generator) -> nn.ModuleList:
+    pairs = pairwise(sizes)
+    return nn.ModuleList(Linear(n, r, generator, scale=math.sqrt(3)) for n, r in pairs)
+
+
+def _steps(layers: Sequence[Linear], activation: ReLU | SiLU, films: Sequence[Film] = ()) -> list[DecoderStep]:
+    steps: list[DecoderStep] = []
+    for k, layer in enumerate(layers):
+        steps += [Affine(layer.weight, layer.bias), Pointwise(activation), *films[k : k + 1]]
+    return steps[:-1]  # the last layer is affine

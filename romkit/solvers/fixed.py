@@ -1,0 +1,273 @@
+"""Solvers with a fixed step: RK4, the implicit midpoint rule, and restarts at intervals."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.core.boundary import Count, Positive, checked
+from romkit.core.errors import InputError
+from romkit.core.runtime import pieces, track
+from romkit.core.types import Field
+from romkit.engine import captured_if, compiled_if
+from romkit.engine.captured import CapturedSteps
+from romkit.engine.compiled import Newton, RungeKutta
+from romkit.solvers.base import Run, Solver, check_field, inside
+
+MOST_STEPS = 10**12
+"""Steps of a run, which take days even where they are compiled."""
+
+ROUNDING = 1e-3
+"""Of an interval, in steps: times in single precision would else take one step more in every other interval."""
+
+
+class Grid(NamedTuple):
+    """Step length h (K,), float64, and number of steps (K,), int64, between successive output times, on the CPU."""
+
+    h: Tensor
+    steps: Tensor
+
+    @classmethod
+    def between(cls, times: Tensor, dt: float) -> "Grid":
+        """The fewest equal steps that are no longer than `dt`, but for rounding of the times."""
+        gaps = times.diff().double().cpu()
+        if float(gaps.sum()) / dt > MOST_STEPS:
+            got = f"{float(gaps.sum()):g} in steps of {dt:g}"
+            raise InputError("dt", expected=f"at most {MOST_STEPS:g} steps", got=got, fix="raise it")
+        steps = (gaps / dt - ROUNDING).ceil().clamp(min=1).long()
+        return cls(gaps / steps, steps)
+
+    @property
+    def count(self) -> int:
+        """Steps in all."""
+        return int(self.steps.sum())
+
+    def intervals(self) -> list[tuple[float, int]]:
+        """Length and number of the steps of each interval."""
+        return list(zip(self.h.tolist(), self.steps.tolist(), strict=True))
+
+
+STAGES = 4
+"""Evaluations of the field in a step."""
+
+
+@checked
+@dataclass(frozen=True)
+class RK4(Solver):
+    """Order four, fixed step; members that diverge are frozen so that the others run on undisturbed.
+
+    Between two output times it takes the fewest equal steps that are no longer than `dt`.
+
+    On a CPU, a field that consists of calls to torch can be compiled together with the loop around it
+    (`romkit.engine`), which is tens to hundreds of times faster than one call after the other and equal to rounding; on
+    a GPU its steps are launched as a whole. Compiled for a CPU, a member's result does not depend on its neighbours or
+    their number, bit for bit, in batches of two and more.
+
+    Args:
+        dt: largest step, in the time unit of the field.
+
+    Source: Hairer, Nørsett, Wanner, Solving Ordinary Differential Equations I, table II.1.2.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import RK4
+        >>> times = torch.linspace(0, 1, 11, dtype=torch.float64)
+        >>> solution = RK4(0.01)(lambda t, y: y * (1 - y), torch.tensor([[0.5], [-2.0]], dtype=torch.float64), times)
+        >>> solution.states.shape, solution.status.tolist()  # the second member blows up
+        (torch.Size([2, 11, 1]), [0, 1])
+    """
+
+    dt: Positive
+    divergence_threshold: Positive = 1e6
+
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        check_field(field, times[0], y0)
+        grid = Grid.between(times, self.dt)
+        if y0.is_cuda and grid.count:
+            kernel, name = captured_if(engine, step_by_tensor, field, times, y0, grid.h[0], STAGES * grid.count)
+        else:
+            kernel, name = compiled_if(engine, RungeKutta, field, times, y0, STAGES * grid.count)
+        if kernel is None:
+            return partial(self._integrate, field, label), name
+        return partial(self._integrate_compiled, kernel, label), name
+
+    def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
+        y, intervals = y0.clone(), Grid.between(times, self.dt).intervals()
+        states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
+        states[0] = y
+        for k in track(range(len(intervals)), label):
+            h, steps = intervals[k]
+            for i in range(steps):
+                y = step(field, times[k] + i * h, y, h)
+            states[k + 1] = y
+            y = torch.where(inside(y, self.divergence_threshold), y, 0.0)
+        return states
+
+    def _integrate_compiled(self, kernel: RungeKutta | CapturedSteps, label: str, y0: Tensor, times: Tensor) -> Tensor:
+        y, grid = y0.contiguous().clone(), Grid.between(times, self.dt)
+        states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
+        states[0] = y
+        h, steps = grid.h.to(y.dtype), grid.steps
+        for part in pieces(len(steps), label):
+            kernel.integrate(times[:-1][part], h[part], steps[part], self.divergence_threshold, y, states[1:][part])
+        return states
+
+
+def step(field: Field, t: Tensor, y: Tensor, h: float) -> Tensor:
+    k1 = field(t, y)
+    k2 = field(t + h / 2, torch.add(y, k1, alpha=h / 2))
+    k3 = field(t + h / 2, torch.add(y, k2, alpha=h / 2))
+    k4 = field(t + h, torch.add(y, k3, alpha=h))
+    return torch.add(y, k1 + 2 * (k2 + k3) + k4, alpha=h / 6)
+
+
+def step_by_tensor(field: Field, t: Tensor, y: Tensor, h: Tensor) -> Tensor:
+    """`step` of a length that is in a tensor, as a GPU reads it."""
+    k1 = field(t, y)
+    k2 = field(t + h / 2, y + h / 2 * k1)
+    k3 = field(t + h / 2, y + h / 2 * k2)
+    k4 = field(t + h, y + h * k3)
+    return y + h / 6 * (k1 + 2 * (k2 + k3) + k4)
+
+
+ITERATIONS = 8
+"""Of the fixed point that a step takes, about."""
+
+Settle = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""(t, known, u) -> the midpoint that the iteration from u ends at."""
+
+
+@checked
+@dataclass(frozen=True)
+class ImplicitMidpoint(Solver):
+    """y₁ = 2 u - y₀ with u = y₀ + h/2 f(t₀ + h/2, u): order two, symmetric, symplectic, keeps quadratic invariants.
+
+    The midpoint u is found by fixed-point iteration, which converges where h/2 times the Lipschitz constant of f is
+    less than one, and is accurate enough that rounding decides about long runs.
+
+    Args:
+        dt: largest step; between two output times it takes the fewest equal steps that are no longer.
+        iterations: largest number of iterations per step.
+        tolerance: length of the last iteration's step, relative to 1 + |u|, member by member.
+
+    Source: Hairer, Lubich, Wanner (2006), Geometric Numerical Integration, theorem VI.3.5.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import ImplicitMidpoint
+        >>> times = torch.linspace(0, 10, 11, dtype=torch.float64)
+        >>> oscillator = lambda t, y: torch.stack([y[..., 1], -y[..., 0]], dim=-1)
+        >>> y = ImplicitMidpoint(0.1)(oscillator, torch.tensor([[1.0, 0.0]], dtype=torch.float64), times).states
+        >>> bool((y.square().sum(-1) - 1).abs().max() < 1e-12)  # quadratic invariants stay
+        True
+    """
+
+    dt: Positive
+    iterations: Count = 20
+    tolerance: Positive = 1e-14
+    divergence_threshold: Positive = 1e6
+
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        check_field(field, times[0], y0)
+        grid, size = Grid.between(times, self.dt), y0.shape[-1]
+
+        def correction(t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+            return known[..., :-1] + known[..., -1:] * field(t, u) - u
+
+        def move(t: Tensor, packed: Tensor) -> Tensor:
+            known, u = packed.split([size + 1, size], dim=-1)
+            return torch.cat([torch.zeros_like(known), correction(t, known, u)], dim=-1)
+
+        example = torch.cat([_known(y0, y0.new_tensor(self.dt)), y0], dim=-1)
+        kernel, name = compiled_if(engine, Newton, move, times, example, ITERATIONS * grid.count)
+        settle = partial(self._settle, correction) if kernel is None else partial(self._settle_compiled, kernel)
+        return partial(self._integrate, settle, label), name
+
+    def _integrate(self, settle: Settle, label: str, y0: Tensor, times: Tensor) -> Tensor:
+        y, moved, states, intervals = y0, torch.zeros_like(y0), [y0], Grid.between(times, self.dt).intervals()
+        for k in track(range(len(intervals)), label):
+            h = times.new_tensor(intervals[k][0])
+            for i in range(intervals[k][1]):
+                u = settle(times[k] + (i + 0.5) * h, _known(y, h), y + moved / 2)
+                y, moved = 2 * u - y, 2 * (u - y)
+            states.append(y)
+            healthy = inside(y, self.divergence_threshold)
+            y, moved = torch.where(healthy, y, 0.0), torch.where(healthy, moved, 0.0)
+        return torch.stack(states)
+
+    def _settle(self, correction: Callable[..., Tensor], t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        moving = torch.ones_like(u[..., :1], dtype=torch.bool)
+        for _ in range(self.iterations):
+            step = correction(t, known, u)
+            u = torch.where(moving, u + step, u)
+            moving = moving & (_norm(step) > self._limit(u) * (1 + _norm(u)))  # one that is lost has NaN
+            if not bool(moving.any()):
+                break
+        return u
+
+    def _settle_compiled(self, kernel: Newton, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        packed, start = torch.cat([known, u], dim=-1), known.shape[-1]
+        kernel.settle(t.item(), packed, start=start, iterations=self.iterations, tolerance=self._limit(u))
+        return packed[..., start:]
+
+    def _limit(self, u: Tensor) -> float:
+        """The tolerance, as far as rounding allows."""
+        return max(self.tolerance, 16 * torch.finfo(u.dtype).eps)
+
+
+def _known(y: Tensor, h: Tensor) -> Tensor:
+    """y (..., d) with half a step beside it."""
+    return torch.cat([y, (h / 2).expand(*y.shape[:-1], 1)], dim=-1)
+
+
+def _norm(x: Tensor) -> Tensor:
+    return x.norm(dim=-1, keepdim=True)
+
+
+@checked
+@dataclass(frozen=True)
+class Restarted(Solver):
+    """Another solver that starts again from `jump(t, y)` every `every` output times.
+
+    What is reported at the time of a jump is the state before it.
+
+    Args:
+        solver: what integrates in between; a field that it compiles, it compiles once.
+        every: output times from one jump to the next.
+        jump: (t, y) -> the state (..., d) to go on from.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import RK4, Restarted
+        >>> times = torch.linspace(0, 4, 5, dtype=torch.float64)
+        >>> bouncing = Restarted(RK4(0.1), every=2, jump=lambda t, y: torch.ones_like(y))
+        >>> bouncing(lambda t, y: -y, torch.ones(1, 1, dtype=torch.float64), times).states.flatten().round(decimals=2)
+        tensor([1.0000, 0.3700, 0.1400, 0.3700, 0.1400], dtype=torch.float64)
+    """
+
+    solver: Solver
+    every: Count
+    jump: Callable[[Tensor, Tensor], Tensor]
+
+    @property
+    def divergence_threshold(self) -> float:
+        """That of the solver in between."""
+        return self.solver.divergence_threshold
+
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        run, name = self.solver.prepare(field, y0, times, engine, label)
+        return partial(self._run_parts, run), name
+
+    def _run_parts(self, run: Run, y: Tensor, times: Tensor) -> Tensor:
+        parts = [y.unsqueeze(0)]
+        for first in track(range(0, len(times) - 1, self.every), "restarting"):
+            part = times[first : first + self.every + 1]
+            if first:
+                y = self.jump(part[0], y)
+            states = run(y, part)
+            parts.append(states[1:])
+            y = states[-1]
+        return torch.cat(parts)

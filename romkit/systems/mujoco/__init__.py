@@ -1,0 +1,1 @@
+"""MuJoCo models of the user as systems, and what simulates them."""

@@ -1,0 +1,259 @@
+"""MuJoCo models of the user's own as systems: `romkit.systems.MuJoCo("model.xml", context={...})`."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from romkit.core import tensors
+from romkit.core.boundary import FilePath, Finite, NotNegative, Positive, checked
+from romkit.core.errors import InputError
+from romkit.core.types import Metric, SecondOrderField
+from romkit.data import ContextParameter
+from romkit.solvers import Status
+from romkit.solvers.base import cost_of
+from romkit.systems.base import Motion
+from romkit.systems.mechanical import MechanicalSystem
+from romkit.systems.mujoco import multibody
+from romkit.systems.mujoco.engine import accelerations, affine_forces, roll, substeps_of
+from romkit.systems.mujoco.model import SLIDE, Joints, ModelFile, ModelParameter, unsmooth
+from romkit.systems.problem import Parts
+
+
+@checked
+class MuJoCo(MechanicalSystem):
+    """A MuJoCo model whose geometry, masses, gains or lengths are set by named context parameters.
+
+        M(q; c) q̈ + h(q, q̇; c) = τ(q, q̇; c)
+
+    Datasets come from MuJoCo's batched rollout: RK4 without contacts, the integrator of the file with them. Without,
+    and where the model is smooth (no limits, dry friction, tendons, constraints), it has a field as well, the same
+    physics in closed form. With contacts, or with ball or free joints, it gives data only. The state of these is a
+    position and a unit quaternion, and the velocity its rate.
+
+    Args:
+        path: of the MJCF file.
+        context: a `ModelParameter` for each name.
+        dt: sampling interval; the timestep of the file by default.
+        step: largest step of the simulation; the timestep of the file by default.
+        duration: of the trajectories in a dataset.
+        horizon: default length of a rollout; that duration by default.
+        transient: simulated before the first sample.
+        start: (n,) positions that trajectories start from, at rest; those of the first keyframe, or of the file.
+        spread: in the training set, starts are uniform within start ± spread, one number or one per joint.
+        contacts: whether contacts are simulated.
+        control: of the actuators, constant; zero by default.
+        name: of the system in files; that of the file by default.
+
+    Raises:
+        FileError: no file, or none that MuJoCo reads.
+        InputError: no joints, actuators with a state of their own, or parameters that set nothing.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import romkit
+        >>> from romkit.systems import ModelParameter
+        >>> path = Path("arm.xml")
+        >>> _ = path.write_text('''<mujoco model="arm"><worldbody><body><joint name="hinge" axis="0 1 0"/>
+        ...   <geom name="link" type="capsule" size="0.05" fromto="0 0 0 0 0 -0.5"/></body></worldbody></mujoco>''')
+        >>> length = ModelParameter(0.3, 0.6, {"geom/link.fromto[5]": -1}, units="m")
+        >>> arm = romkit.systems.MuJoCo(path, context={"length": length}, start=[0.3])
+        >>> dict(romkit.simulate(arm, length=[0.4, 0.5], duration=0.02).state.sizes)
+        {'trajectory': 2, 'time': 11, 'component': 1}
+    """
+
+    time_units = "s"
+
+    def __init__(
+        self,
+        path: FilePath,
+        *,
+        context: Mapping[str, ModelParameter],
+        dt: Positive | None = None,
+        step: Positive | None = None,
+        duration: Positive = 5.0,
+        horizon: Positive | None = None,
+        transient: NotNegative = 0.0,
+        start: Sequence[Finite] | None = None,
+        spread: NotNegative | Sequence[NotNegative] = 0.0,
+        contacts: bool = False,
+        control: Sequence[Finite] = (),
+        name: str | None = None,
+    ):
+        self.file = ModelFile(path, context, contacts=contacts)
+        middle = self.file.compiled([(p.low + p.high) / 2 for p in context.values()])
+        self.name = Path(path).stem if name is None else name
+        self.context = tuple(
+            ContextParameter(key, p.units, p.low, p.high, p.long_name or key) for key, p in context.items()
+        )
+        self.joints = Joints.of(middle)
+        self.state_names, self.state_units = self.joints.names, self.joints.units
+        self.step = middle.opt.timestep if step is None else step
+        self.dt = self.step if dt is None else dt
+        self.duration, self.transient = duration, transient
+        self.horizon = duration if horizon is None else horizon
+        first = middle.key_qpos[0] if middle.nkey else middle.qpos0
+        self.first = tensors.states("start", first if start is None else start, len(self.state_names), 1)[0]
+        if not all(self.first[place : place + 4].any() for place, _ in self.joints.turns):
+            fix = "give 1, 0, 0, 0 for one that is not turned"
+            raise InputError("start", expected="quaternions", got="one of zeros", fix=fix)
+        self.spread = torch.tensor(spread, dtype=torch.float64)
+        if self.spread.shape not in ((), self.first.shape):
+            fix = "give one number, or one for each joint"
+            raise InputError("spread", expected=f"{len(self.first)} numbers", got=f"{len(self.spread)}", fix=fix)
+        if len(control) not in (0, middle.nu):
+            fix = "give one number for each actuator"
+            raise InputError("control", expected=f"{middle.nu} numbers", got=f"{len(control)}", fix=fix)
+        if middle.na:
+            fix = "leave out their activation (dyntype, timeconst): it is a state that data do not have"
+            raise InputError("model", expected="actuators without a state of their own", got="others", fix=fix)
+        self.control = tuple(float(u) for u in control) or (0.0,) * middle.nu
+        self._unsmooth = unsmooth(middle)
+
+    def acceleration(self, t: Tensor, q: Tensor, v: Tensor, c: Tensor) -> Tensor:
+        """q̈ in closed form.
+
+        Raises:
+            InputError: the model is not smooth.
+        """
+        return multibody.acceleration(_like(self._tree(c), q), q, v)
+
+    def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
+        c = self._context_tensor(context, named)
+        tree, lead = self._tree(c), c.ndim - 1
+        return lambda t, q, v: multibody.acceleration(_like(tree, q, lead), q, v)
+
+    def weigh(self, q: Tensor, u: Tensor, c: Tensor) -> Tensor:
+        """M(q; c) u."""
+        return multibody.mass_matrix(_like(self._tree(c), q), q) @ u
+
+    def metric(self, context: Tensor) -> Metric:
+        context = self._context_tensor(context, {})
+        tree, lead = self._tree(context), context.ndim - 1
+        return lambda q, u: multibody.mass_matrix(_like(tree, q, lead), q) @ u
+
+    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+        shape = (*contexts.shape[:-1], len(self.first))
+        apart = 0.0 if rng is None else torch.from_numpy(rng.uniform(-1, 1, size=shape)) * self.spread
+        return torch.from_numpy(self.joints.normalised((self.first + apart).expand(shape).numpy()))
+
+    def provenance(self) -> dict[str, object]:
+        parameters = {"path": str(self.file.path), "control": self.control, "contacts": self.file.contacts}
+        own = {"parameters": json.dumps(parameters), "step": self.step}
+        return super().provenance() | own
+
+    @property
+    def simulator(self) -> str:
+        """MuJoCo, with its integrator."""
+        integrator = "the integrator of the file" if self.file.contacts else "RK4"
+        return f"MuJoCo, {integrator}"
+
+    def _simulate(self, parts: Parts, context: Tensor, times: Tensor, engine: str, label: str) -> Motion:
+        q0, v0 = (part.double().cpu() for part in parts)
+        lead, n = q0.shape[:-1], self.state_size
+        rows = context.double().cpu().expand(*lead, -1).reshape(lead.numel(), len(self.context)).numpy()
+        substeps, step = substeps_of(times.numpy(), self.step)
+        started = time.perf_counter()
+        models = [self.file.compiled(row, step) for row in rows]
+        q0, v0 = (part.reshape(-1, n).numpy() for part in (q0, v0))
+        q0 = self.joints.normalised(q0)
+        v0 = self.joints.velocities(q0, v0)
+        threads = torch.get_num_threads()
+        q, v, alive = roll(models, q0, v0, len(times), substeps, threads=threads, label=label, control=self.control)
+        q, v = (np.where(alive[..., None], x, np.nan) for x in (q, v))
+        second = self.joints.second(q, v, accelerations(models, q, v, self.control))
+        motion = [torch.from_numpy(x) for x in (q, self.joints.rates(q, v), second)]
+        cost = cost_of(f"{self.simulator}(dt={step:g})", "MuJoCo", 0.0, time.perf_counter() - started)
+        status = torch.where(torch.from_numpy(alive[:, -1]), Status.COMPLETED, Status.DIVERGED).to(torch.int8)
+        return Motion(*(x.reshape(*lead, *x.shape[1:]) for x in motion), status.reshape(lead), cost)
+
+    def _tree(self, c: Tensor) -> multibody.Tree:
+        """The bodies at contexts (..., p), constants with the same leading axes."""
+        if self._unsmooth:
+            fix = "take them out of the model; or fit laws to its data, which need no field"
+            raise InputError("system", expected="a smooth model", got=f"one with {', '.join(self._unsmooth)}", fix=fix)
+        with torch._C._DisableFuncTorch():  # inside torch.func, tensors have no numbers, not even those from outside
+            rows = c.detach().cpu().double().reshape(c.shape[:-1].numel(), len(self.context)).numpy()
+        return tree_of([self.file.compiled(row) for row in rows], c.shape[:-1], self.control)
+
+
+def tree_of(models: Sequence[object], lead: Sequence[int], control: Sequence[float]) -> multibody.Tree:
+    """The closed form of models with equal joints; constants have the leading axes `lead`."""
+    stacked = lambda name: torch.from_numpy(np.stack([getattr(model, name) for model in models]))  # noqa: E731
+    shaped = lambda x: x.reshape(*lead, *x.shape[1:])  # noqa: E731
+    one, part = models[0], {name: shaped(stacked(name)) for name in _PARTS}
+    own, inner = (_matrices(part[name]) for name in ("body_quat", "body_iquat"))
+    inertia = inner @ torch.diag_embed(part["body_inertia"]) @ inner.mT
+    bodies = []
+    for b in range(one.nbody):
+        joints = range(one.body_jntadr[b], one.body_jntadr[b] + one.body_jntnum[b]) if one.body_jntnum[b] else ()
+        made = tuple(
+            multibody.Joint(
+                k,
+                one.jnt_type[k] == SLIDE,
+                part["jnt_axis"][..., k, :],
+                part["jnt_pos"][..., k, :],
+                part["qpos0"][..., k],
+            )
+            for k in joints
+        )
+        place = part["body_pos"][..., b, :], own[..., b, :, :]
+        load = part["body_mass"][..., b], part["body_ipos"][..., b, :], inertia[..., b, :, :]
+        bodies.append(multibody.Body(int(one.body_parentid[b]), *place, made, *load))
+    forces = zip(*(affine_forces(model, control) for model in models), strict=True)
+    forces = (shaped(torch.from_numpy(np.stack(rows))) for rows in forces)
+    return multibody.Tree(tuple(bodies), *forces, part["dof_armature"])
+
+
+_PARTS = (
+    "body_pos",
+    "body_quat",
+    "body_ipos",
+    "body_iquat",
+    "body_mass",
+    "body_inertia",
+    "jnt_axis",
+    "jnt_pos",
+    "qpos0",
+    "dof_armature",
+)
+
+
+def _matrices(quaternion: Tensor) -> Tensor:
+    """(..., 3, 3) rotations of unit quaternions (..., 4), w first."""
+    w, axis = quaternion[..., 0], quaternion[..., 1:]
+    norm = axis.norm(dim=-1)
+    unit = axis / torch.where(norm > 0, norm, 1.0).unsqueeze(-1)
+    return multibody.rotation(unit, 2 * torch.atan2(norm, w))
+
+
+def _like(tree: multibody.Tree, q: Tensor, lead: int | None = None) -> multibody.Tree:
+    """The constants in the precision of q, with axes put in behind the first `lead` where q has more."""
+
+    def lifted(x: Tensor, event: int) -> Tensor:
+        x = x.to(q)
+        own = x.ndim - event
+        missing = 0 if lead is None else q.ndim - 1 - own
+        return x.reshape(*x.shape[:own], *(1,) * missing, *x.shape[own:]) if missing > 0 else x
+
+    bodies = tuple(
+        body._replace(
+            position=lifted(body.position, 1),
+            rotation=lifted(body.rotation, 2),
+            mass=lifted(body.mass, 0),
+            centre=lifted(body.centre, 1),
+            inertia=lifted(body.inertia, 2),
+            joints=tuple(
+                joint._replace(
+                    axis=lifted(joint.axis, 1), anchor=lifted(joint.anchor, 1), reference=lifted(joint.reference, 0)
+                )
+                for joint in body.joints
+            ),
+        )
+        for body in tree.bodies
+    )
+    return multibody.Tree(bodies, *(lifted(part, 1) for part in tree[1:]))

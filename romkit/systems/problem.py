@@ -1,0 +1,280 @@
+"""What a latent dynamics solves: the operators, the full-order equation, and how distances are weighed.
+
+A latent dynamics gives the highest rate of the latent coordinates: ż of a first-order system, z̈ of a mechanical one. A
+problem says what that rate has to answer to, so that a dynamics is written once for both, and for contexts that move.
+"""
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from romkit.core import tensors
+from romkit.core.boundary import Hooks, Time, hook
+from romkit.core.errors import InputError
+from romkit.core.tensors import Axes
+from romkit.core.types import Metric, OperatorPath, ProjectionOperator
+
+T = TypeVar("T")
+
+Parts = tuple[Tensor, ...]
+"""(x,), or (q, q̇) of a mechanical system, each (..., n); of latent states (z,) or (z, ż), each (..., m)."""
+
+
+Latent = Annotated[Tensor, Axes(None)]
+"""(..., m) or (..., 2m), any number of entries but none."""
+
+
+def euclidean(x: Tensor, u: Tensor) -> Tensor:
+    """The metric in which all components weigh the same: u itself.
+
+    Example:
+        >>> import torch
+        >>> from romkit.problem import euclidean
+        >>> u = torch.ones(3, 2)
+        >>> euclidean(torch.zeros(3), u) is u
+        True
+    """
+    return u
+
+
+def unknown_field(t: Tensor, *parts: Tensor) -> Tensor:
+    """The field of data without equations.
+
+    Raises:
+        InputError: always.
+
+    Example:
+        >>> import romkit
+        >>> romkit.problem.unknown_field(0.0)
+        Traceback (most recent call last):
+            ...
+        romkit.core.errors.InputError: dynamics: expected a law, since there are no equations, got one that needs them;
+        give dynamics=..., a law that was fitted to data (SINDy, NeuralODE), or the system
+    """
+    fix = "give dynamics=..., a law that was fitted to data (SINDy, NeuralODE), or the system"
+    raise InputError("dynamics", expected="a law, since there are no equations", got="one that needs them", fix=fix)
+
+
+@hook
+class Decoded(NamedTuple):
+    """The full state x (..., n) at a latent state, and the rate (..., n) that Dφ times the latent one should equal.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> system, P = romkit.systems.Lorenz96(), romkit.load("ncae-lorenz96")(F=3.15)
+        >>> problem = system.problem(romkit.problem.ConstantPath(P), P.context)
+        >>> x, target = problem.decoded(torch.tensor(0.0), torch.zeros(2))
+        >>> x.shape, target.shape
+        (torch.Size([36]), torch.Size([36]))
+    """
+
+    x: Tensor
+    target: Tensor
+
+
+@hook
+class Linearised(NamedTuple):
+    """The same with the tangents J = Dφ (..., n, m) of the manifold at x.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> system, P = romkit.systems.Lorenz96(), romkit.load("ncae-lorenz96")(F=3.15)
+        >>> problem = system.problem(romkit.problem.ConstantPath(P), P.context)
+        >>> x, J, target = problem.linearised(torch.tensor(0.0), torch.zeros(2))
+        >>> rate = torch.linalg.lstsq(J, target.unsqueeze(-1)).solution  # what Galerkin takes
+        >>> x.shape, J.shape, rate.shape
+        (torch.Size([36]), torch.Size([36, 2]), torch.Size([2, 1]))
+    """
+
+    x: Tensor
+    tangents: Tensor
+    target: Tensor
+
+
+@hook
+@dataclass(frozen=True)
+class ConstantPath:
+    """The operator of a context that stays (see `romkit.types.OperatorPath`).
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> P = romkit.load("ncae-lorenz96")(F=3.15)
+        >>> path = romkit.problem.ConstantPath(P)
+        >>> path.at(torch.tensor(5.0)) is P
+        True
+    """
+
+    operator: ProjectionOperator
+
+    @hook
+    def at(self, t: Tensor) -> ProjectionOperator:
+        """The operator, whatever the time is."""
+        return self.operator
+
+    @hook
+    def each(self, make: Callable[[ProjectionOperator], T]) -> Callable[[Tensor], T]:
+        """t -> make(P), made once, here."""
+        made = make(self.operator)
+        return lambda t: made
+
+    @hook
+    def relative(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
+        """`rate` (..., n) itself, since the manifold stays."""
+        return rate
+
+    @hook
+    def carried(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
+        """The latent `rate` (..., m) itself, since the manifold stays."""
+        return rate
+
+
+@hook
+@dataclass(frozen=True)
+class Problem(Hooks, abc.ABC):
+    """The equation to be reduced, and the projection to do it with.
+
+    Attributes:
+        path: the operator at each time; one that stays for a constant context.
+        field: the full-order equation f(t, *parts) -> the highest rate (..., n), with the context bound.
+        metric: weighs distances between states: identity, inertia, or the weights of a quadrature.
+        control: the inputs u(t) (..., q), None where there are none.
+        order: of the equation, and how many parts a state has.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> system, P = romkit.systems.Lorenz96(), romkit.load("ncae-lorenz96")(F=3.15)
+        >>> problem = system.problem(romkit.problem.ConstantPath(P), P.context)
+        >>> isinstance(problem, romkit.problem.Problem), problem.order
+        (True, 1)
+        >>> problem.motion(torch.zeros(2), torch.ones(2))  # ẇ for the rate ż
+        tensor([1., 1.])
+    """
+
+    path: OperatorPath
+    field: Callable[..., Tensor] = unknown_field
+    metric: Metric = euclidean
+    control: Callable[[Tensor], Tensor] | None = None
+    order: ClassVar[int]
+
+    @hook
+    def split(self, w: Latent) -> Parts:
+        """The parts of a latent state w (..., order · m)."""
+        if w.shape[-1] % self.order:
+            raise InputError(
+                "w", expected="as many rates as coordinates", got=f"shape {tuple(w.shape)}", fix="add both"
+            )
+        return w.chunk(self.order, dim=-1)
+
+    @hook
+    def join(self, *parts: Tensor) -> Tensor:
+        """The latent state with these parts."""
+        return torch.cat(parts, dim=-1)
+
+    @hook
+    @abc.abstractmethod
+    def encode(self, P: ProjectionOperator, parts: Parts) -> Tensor:
+        """The encoded state w (..., order · m)."""
+
+    @hook
+    @abc.abstractmethod
+    def decode(self, P: ProjectionOperator, w: Latent) -> Parts:
+        """The decoded state."""
+
+    @hook
+    @abc.abstractmethod
+    def decoded(self, t: Time, w: Latent) -> Decoded:
+        """The manifold at w, and the motion there."""
+
+    @hook
+    @abc.abstractmethod
+    def linearised(self, t: Time, w: Latent) -> Linearised:
+        """The same with tangents."""
+
+    @hook
+    @abc.abstractmethod
+    def motion(self, w: Latent, rate: Latent) -> Tensor:
+        """ẇ (..., order · m) for the highest latent rate (..., m)."""
+
+
+class FirstOrder(Problem):
+    """ẋ = f(t, x) on x = φ(z; c(t)): w = z, and J ż = f - ∂ₜφ.
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> from romkit.problem import ConstantPath, FirstOrder
+        >>> P = romkit.load("ncae-lorenz96")(F=3.15)
+        >>> problem = FirstOrder(ConstantPath(P), lambda t, x: -x)
+        >>> problem.linearised(torch.tensor(0.0), torch.zeros(2)).tangents.shape
+        torch.Size([36, 2])
+    """
+
+    order = 1
+
+    def encode(self, P: ProjectionOperator, parts: Parts) -> Tensor:
+        return P.encode(*parts)
+
+    def decode(self, P: ProjectionOperator, w: Tensor) -> Parts:
+        return (P.decode(w),)
+
+    def decoded(self, t: Tensor, w: Tensor) -> Decoded:
+        x = self.path.at(t).decode(w)
+        return Decoded(x, self.path.relative(t, w, self.field(t, x)))
+
+    def linearised(self, t: Tensor, w: Tensor) -> Linearised:
+        x, J = self.path.at(t).decode_jacobian(w)
+        return Linearised(x, J, self.path.relative(t, w, self.field(t, x)))
+
+    def motion(self, w: Tensor, rate: Tensor) -> Tensor:
+        return rate
+
+
+class SecondOrder(Problem):
+    """q̈ = f(t, q, q̇) on q = φ(z): w = (z, ż) decodes to (φ(z), J ż), and J z̈ = f - D²φ(ż, ż).
+
+    Example:
+        >>> import torch
+        >>> import romkit
+        >>> from romkit.problem import ConstantPath, SecondOrder
+        >>> P = romkit.load("ncae-pendulum")(l1=0.4, l2=0.5, l3=0.5, l4=0.6)
+        >>> problem = SecondOrder(ConstantPath(P), lambda t, q, v: -q)
+        >>> problem.motion(torch.cat([torch.zeros(4), torch.ones(4)]), torch.full((4,), 2.0))  # (ż, z̈)
+        tensor([1., 1., 1., 1., 2., 2., 2., 2.])
+    """
+
+    order = 2
+
+    def encode(self, P: ProjectionOperator, parts: Parts) -> Tensor:
+        return self.join(*P.encode_jvp(*parts))
+
+    def decode(self, P: ProjectionOperator, w: Tensor) -> Parts:
+        return tuple(P.decode_jvp(*self.split(w)))
+
+    def decoded(self, t: Tensor, w: Tensor) -> Decoded:
+        P, (z, dz) = self.path.at(t), self.split(w)
+        q, v = P.decode_jvp(z, dz)
+        return Decoded(q, self.field(t, q, v) - P.decode_curvature(z, dz))
+
+    def linearised(self, t: Tensor, w: Tensor) -> Linearised:
+        P, (z, dz) = self.path.at(t), self.split(w)
+        q, J = P.decode_jacobian(z)
+        v = (J @ dz.unsqueeze(-1)).squeeze(-1)
+        return Linearised(q, J, self.field(t, q, v) - P.decode_curvature(z, dz))
+
+    def motion(self, w: Tensor, rate: Tensor) -> Tensor:
+        moving = self.split(w)[1]
+        if moving.shape != rate.shape:
+            tensors.same_shape(w=moving, rate=rate)
+        return self.join(moving, rate)
+
+
+PROBLEMS: dict[int, type[Problem]] = {kind.order: kind for kind in (FirstOrder, SecondOrder)}
+"""By the order of the equation."""

@@ -1,0 +1,190 @@
+"""Parameters of a stack as one matrix, and batches as functions of (seed, epoch)."""
+
+import copy
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+import xarray as xr
+from torch import Tensor, nn
+
+from romkit.data import snapshots
+from romkit.projections import Normalization, Projection
+from romkit.projections.layers import BiorthogonalPair
+
+
+class FlatParameters:
+    """Reads and writes the trainable parameters of a stack of S seeds as one tensor theta (S, P)."""
+
+    def __init__(self, stacked: Projection):
+        self.stacked = stacked
+        parameters = {name: p for name, p in stacked.named_parameters() if p.requires_grad}
+        self.names = list(parameters)
+        self.shapes = [p.shape for p in parameters.values()]
+        self.sizes = [p[0].numel() for p in parameters.values()]
+        self._pairs = {
+            name
+            for name, module in stacked.named_modules()
+            if isinstance(module, BiorthogonalPair) and all(p.requires_grad for p in module.parameters())
+        }
+        self._blocks = self._find_blocks()
+        self._alike = self._find_alike()
+
+    def read(self) -> Tensor:
+        """theta (S, P), a copy."""
+        parameters = dict(self.stacked.named_parameters())
+        return torch.cat([parameters[name].detach().flatten(1) for name in self.names], dim=1)
+
+    def write(self, theta: Tensor) -> None:
+        """Puts theta (S, P) into the parameters of the stack."""
+        parameters = dict(self.stacked.named_parameters())
+        for name, value in self._split(theta).items():
+            parameters[name].data.copy_(value)
+
+    def split(self, theta: Tensor) -> tuple[list[Tensor], Tensor]:
+        """Cuts theta (S, P) into the biorthogonal pairs (S, 2, n, r), Φ before Ψ, and the rest (S, Q)."""
+        pieces = theta.split([math.prod(block) for block in self._blocks], dim=1)
+        pairs = [p.unflatten(1, block) for p, block in zip(pieces, self._blocks, strict=True) if len(block) == 3]
+        others = [p for p, block in zip(pieces, self._blocks, strict=True) if len(block) == 1]
+        return pairs, torch.cat([theta[:, :0], *others], dim=1)  # Q = 0 where there is nothing else
+
+    def join(self, pairs: Sequence[Tensor], rest: Tensor) -> Tensor:
+        """Puts together what `split` cut."""
+        others = iter(rest.split([block[0] for block in self._blocks if len(block) == 1], dim=1))
+        points = iter(pairs)
+        return torch.cat(
+            [next(points).flatten(1) if len(block) == 3 else next(others) for block in self._blocks], dim=1
+        )
+
+    def matrices(self, theta: Tensor) -> list[Tensor]:
+        """theta (S, P) as matrices, those of one size in one tensor (S, K, a, b). A vector is a matrix of one row."""
+        pieces = theta.split(self.sizes, dim=1)
+        return [
+            torch.stack([pieces[k].unflatten(1, size) for k in members], dim=1) for size, members in self._alike.items()
+        ]
+
+    def from_matrices(self, matrices: Sequence[Tensor]) -> Tensor:
+        """Puts together what `matrices` cut."""
+        pieces = {
+            k: part.flatten(1)
+            for members, alike in zip(self._alike.values(), matrices, strict=True)
+            for k, part in zip(members, alike.unbind(1), strict=True)
+        }
+        return torch.cat([pieces[k] for k in range(len(self.sizes))], dim=1)
+
+    def leaves(self, theta: Tensor, pair: Callable[[Tensor], nn.Parameter] | None = None) -> list[nn.Parameter]:
+        """The parameters of one seed, theta (1, P), in order and each with its own shape.
+
+        With `pair`, a biorthogonal pair is one parameter, made by it from (2n, r), Φ above Ψ.
+        """
+        values, leaves = {name: value[0] for name, value in self._split(theta).items()}, []
+        for name, value in values.items():
+            owner, _, leaf = name.rpartition(".")
+            if pair is None or owner not in self._pairs:
+                leaves.append(nn.Parameter(value.clone()))
+            elif leaf == "phi":
+                leaves.append(pair(torch.cat([value, values[f"{owner}.psi"]])))
+        return leaves
+
+    def function(self, objective: nn.Module) -> Callable[..., Tensor]:
+        """`objective`, whose attribute `projection` is the stack, as a function of (theta, *batch)."""
+
+        def loss(theta: Tensor, *batch: Tensor) -> Tensor:
+            views = {f"projection.{name}": value for name, value in self._split(theta).items()}
+            return torch.func.functional_call(objective, views, batch)
+
+        return loss
+
+    def _find_blocks(self) -> list[tuple[int, ...]]:
+        """Shapes, without seeds, of the columns of theta in order: (2, n, r) of a pair, (size,) of what is between."""
+        blocks: list[tuple[int, ...]] = []
+        for name, shape, size in zip(self.names, self.shapes, self.sizes, strict=True):
+            owner, _, leaf = name.rpartition(".")
+            if owner in self._pairs:
+                if leaf == "phi":  # Ψ is the next parameter and belongs to the same block
+                    blocks.append((2, *shape[1:]))
+            elif blocks and len(blocks[-1]) == 1:
+                blocks[-1] = (blocks[-1][0] + size,)
+            else:
+                blocks.append((size,))
+        return blocks
+
+    def _find_alike(self) -> dict[tuple[int, int], list[int]]:
+        """Which parameters are matrices (a, b) of one size."""
+        alike: dict[tuple[int, int], list[int]] = {}
+        for k, shape in enumerate(self.shapes):
+            columns = shape[-1] if len(shape) > 1 else 1
+            alike.setdefault((self.sizes[k] // columns, columns), []).append(k)
+        return alike
+
+    def _split(self, theta: Tensor) -> dict[str, Tensor]:
+        blocks = theta.split(self.sizes, dim=1)
+        return {
+            name: b.reshape(len(b), *shape[1:]) for name, b, shape in zip(self.names, blocks, self.shapes, strict=True)
+        }
+
+
+class Batch(NamedTuple):
+    """States y and velocities dy (..., n) with contexts c (..., p), in normalised coordinates on one device."""
+
+    y: Tensor
+    dy: Tensor
+    c: Tensor
+
+    @classmethod
+    def from_dataset(cls, data: xr.Dataset, normalization: Normalization, every: int) -> "Batch":
+        """Each `every`-th snapshot (N, ...) of a dataset."""
+        state, velocity, context = (tensor.double() for tensor in snapshots(data, every=every))
+        exact = copy.deepcopy(normalization).double()  # in float32 a large mean would swallow what varies about it
+        parts = (exact.normalise(state), exact.normalise_tangent(velocity), exact.normalise_context(context))
+        return cls(*(part.to(normalization.state_scale) for part in parts))
+
+
+class ExtendedBatch(NamedTuple):
+    """`Batch` with what a term of the loss attached to each snapshot, (..., k)."""
+
+    y: Tensor
+    dy: Tensor
+    c: Tensor
+    extra: Tensor
+
+
+AnyBatch = Batch | ExtendedBatch
+
+
+class Noise(NamedTuple):
+    """Standard deviations of the Gaussian noise on states and on contexts, per component, normalised coordinates."""
+
+    state: Tensor
+    context: Tensor
+
+
+def batches(
+    rows: AnyBatch, seeds: Sequence[int], epoch: int, batch_size: int, noise: Noise | None
+) -> Iterator[AnyBatch]:
+    """Batches (S, batch_size, ...) of one epoch over rows (N, ...), each seed shuffled and perturbed on its own.
+
+    Velocities stay clean. The last, incomplete batch is left out: which rows that hits changes every
+    epoch.
+    """
+    n = len(rows.y)
+    generators = [torch.Generator().manual_seed((seed * 1_000_003 + epoch) % 2**63) for seed in seeds]
+    order = torch.stack([torch.randperm(n, generator=generator) for generator in generators]).to(rows.y.device)
+    for start in range(0, n - min(batch_size, n) + 1, batch_size):
+        batch = order[:, start : start + batch_size]
+        chosen = rows._make(tensor[batch] for tensor in rows)
+        yield chosen if noise is None else _perturbed(chosen, noise, generators)
+
+
+def batches_per_epoch(n: int, batch_size: int) -> int:
+    """How many batches `batches` yields."""
+    return max(1, n // batch_size)
+
+
+def _perturbed(rows: AnyBatch, noise: Noise, generators: Sequence[torch.Generator]) -> AnyBatch:
+    def draw(like: Tensor, sigma: Tensor) -> Tensor:
+        each = [torch.randn(like.shape[1:], generator=generator) for generator in generators]
+        return like + torch.stack(each).to(like) * sigma
+
+    return rows._replace(y=draw(rows.y, noise.state), c=draw(rows.c, noise.context))

@@ -1,0 +1,385 @@
+"""Optimizers of a stack of seeds: pure functions of one matrix of parameters; `OPTIMIZERS` lists them."""
+
+import abc
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from romkit.core.errors import InputError
+from romkit.projections.geometry import EuclideanMetric, Fractional, Metric, Retraction, restore
+from romkit.training.batches import FlatParameters
+
+__all__ = ["OPTIMIZERS", "Adam", "Foreign", "Optimizer", "RiemannianAdam", "Soap", "State"]
+
+
+Loss = Callable[..., Tensor]
+"""(theta (S, P), *batch) -> loss of each seed (S,)."""
+
+
+class State(NamedTuple):
+    """Everything that a step changes.
+
+    Attributes:
+        theta: (S, P) parameters.
+        moments: tensors of the optimizer's own, each with a leading seed axis.
+        count: () steps taken.
+        alive: (S, 1) whether loss, gradient and parameters of a seed have been finite so far.
+    """
+
+    theta: Tensor
+    moments: tuple[Tensor, ...]
+    count: Tensor
+    alive: Tensor
+
+
+Step = Callable[..., tuple[State, Tensor]]
+"""(state, learning rates (S, 1), *batch) -> (state, losses (S,))."""
+
+
+class Optimizer(abc.ABC):
+    """A first-order method for all seeds at once. Rows of theta never mix, and a seed that diverges freezes alone."""
+
+    def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
+        """The optimizer's own tensors before the first step: by default the first and second moment of Adam."""
+        return torch.zeros_like(theta), torch.zeros_like(theta)
+
+    @abc.abstractmethod
+    def update(
+        self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """New theta and moments from the gradient (S, P); `state.count` already counts this step."""
+
+    def between(self, state: State, taken: int) -> State:
+        """What is done after `taken` steps and before the next, eagerly, for it is rare or cannot be compiled."""
+        return state
+
+    def start(self, theta: Tensor, flat: FlatParameters) -> State:
+        """The state before the first step."""
+        alive = torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device)
+        return State(theta, self.moments(theta, flat), theta.new_zeros(()), alive)
+
+    def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
+        """The function that makes one step. A seed that stops being finite keeps its last parameters."""
+
+        @torch.no_grad()
+        def step(state: State, lr: Tensor, *batch: Tensor) -> tuple[State, Tensor]:
+            gradient, losses = _gradient_and_losses(loss, state.theta, batch)
+            state = state._replace(count=state.count + 1)
+            theta, moments = self.update(state, gradient, lr, flat)
+            finite = [tensor.isfinite().all(1, keepdim=True) for tensor in (gradient, theta, losses.unsqueeze(1))]
+            alive = state.alive & finite[0] & finite[1] & finite[2]
+            kept = tuple(_where(alive, new, old) for new, old in zip(moments, state.moments, strict=True))
+            return State(_where(alive, theta, state.theta), kept, state.count, alive), losses
+
+        return step
+
+
+def _gradient_and_losses(loss: Loss, theta: Tensor, batch: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """(S, P) gradient of each seed's loss with respect to its own row, and the losses (S,)."""
+
+    def total(theta: Tensor) -> tuple[Tensor, Tensor]:
+        losses = loss(theta, *batch)
+        return losses.sum(), losses
+
+    if torch.compiler.is_compiling():  # what Dynamo can trace into one graph is twice as slow in eager mode
+        return torch.func.grad(total, has_aux=True)(theta)
+    with torch.enable_grad():
+        variable = theta.detach().requires_grad_()
+        value, losses = total(variable)
+    return torch.autograd.grad(value, variable)[0], losses.detach()
+
+
+def clipped(gradient: Tensor, largest: float) -> Tensor:
+    """Each seed's gradient (S, P), shortened to at most `largest` in Euclidean norm."""
+    return gradient * (largest / gradient.norm(dim=1, keepdim=True)).clamp(max=1.0)
+
+
+def _where(alive: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    return torch.where(alive.reshape(len(alive), *(1,) * (new.ndim - 1)), new, old)
+
+
+@dataclass(frozen=True)
+class Adam(Optimizer):
+    """Adam with L2 weight decay added to the gradient, as in torch.optim.Adam, and clipping seed by seed.
+
+    With biorthogonal pairs it works on the free matrices behind them, so they stay exactly biorthogonal.
+
+    Args:
+        clip: largest Euclidean norm of a seed's gradient.
+        weight_decay: L2 coefficient.
+        beta1, beta2, epsilon: as in the paper.
+
+    Source: Kingma & Ba (2015), algorithm 1.
+    """
+
+    clip: float
+    weight_decay: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def update(
+        self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        gradient = clipped(gradient, self.clip) + self.weight_decay * state.theta
+        first = state.moments[0].lerp(gradient, 1 - self.beta1)
+        second = state.moments[1].lerp(gradient.square(), 1 - self.beta2)
+        scale = (second / (1 - self.beta2**state.count)).sqrt() + self.epsilon
+        return state.theta - lr * (first / (1 - self.beta1**state.count)) / scale, (first, second)
+
+
+TINY = 1e-30
+"""Keeps a basis where its mean is still zero."""
+
+LARGEST = 512
+"""Sides of a matrix from here on are not turned: a basis of theirs would cost more than it gains."""
+
+
+@dataclass(frozen=True)
+class Soap(Optimizer):
+    """Adam on the parameters of each matrix, turned into slowly moving bases U and V, Uᵀ G V, and turned back.
+
+    For a matrix with gradient G the bases are the eigenvectors of the running means of G Gᵀ and of Gᵀ G; a vector has
+    one row. They follow by one step of orthogonal iteration every `period` steps, between the steps and eagerly: all
+    else is compiled as for Adam. Where the bases are those of the coordinates, it is Adam. With biorthogonal pairs it
+    works on the free matrices behind them.
+
+    Args:
+        clip: largest Euclidean norm of a seed's gradient.
+        weight_decay: L2 coefficient, added to the gradient.
+        beta1, beta2, epsilon: of Adam's moments.
+        memory: of the two running means.
+        period: steps between two updates of the bases.
+
+    Source: Vyas et al. (2024), "SOAP: improving and stabilizing Shampoo using Adam", algorithm 3.
+    """
+
+    clip: float
+    weight_decay: float = 0.0
+    beta1: float = 0.95
+    beta2: float = 0.99
+    epsilon: float = 1e-8
+    memory: float = 0.95
+    period: int = 10
+
+    def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
+        """First moment, second moment in the bases, then for each side of a matrix that is turned mean, and basis."""
+        matrices = flat.matrices(theta)
+        bases = [_identity(matrices[k], axis) for k, axis in _sides(matrices)]
+        return torch.zeros_like(theta), torch.zeros_like(theta), *map(torch.zeros_like, bases), *bases
+
+    def update(
+        self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        gradient = clipped(gradient, self.clip) + self.weight_decay * state.theta
+        means, bases = _means_and_bases(state)
+        slopes = flat.matrices(gradient)
+        sides = _sides(slopes)
+        squares = [_gram(slopes[k], axis) for k, axis in sides]
+        means = [mean.lerp(square, 1 - self.memory) for mean, square in zip(means, squares, strict=True)]
+        turned = flat.from_matrices(_turned(slopes, sides, bases))
+        first = state.moments[0].lerp(gradient, 1 - self.beta1)
+        second = state.moments[1].lerp(turned.square(), 1 - self.beta2)
+        momentum = flat.from_matrices(_turned(flat.matrices(first), sides, bases)) / (1 - self.beta1**state.count)
+        step = momentum / ((second / (1 - self.beta2**state.count)).sqrt() + self.epsilon)
+        back = _turned(flat.matrices(step), sides, [basis.mT for basis in bases])
+        return state.theta - lr * flat.from_matrices(back), (first, second, *means, *bases)
+
+    @torch.no_grad()
+    def between(self, state: State, taken: int) -> State:
+        """Every `period` steps, one orthogonal iteration of each basis towards the eigenvectors of its mean."""
+        if taken == 0 or taken % self.period:
+            return state
+        means, bases = _means_and_bases(state)
+        bases = [torch.linalg.qr(mean @ Q + TINY * Q).Q.contiguous() for mean, Q in zip(means, bases, strict=True)]
+        return state._replace(moments=(*state.moments[:2], *means, *bases))
+
+
+def _sides(matrices: Sequence[Tensor]) -> list[tuple[int, int]]:
+    """(number of the matrix, axis) of each side that is turned."""
+    return [(k, axis) for axis in (-2, -1) for k, x in enumerate(matrices) if 1 < x.shape[axis] < LARGEST]
+
+
+def _identity(matrix: Tensor, axis: int) -> Tensor:
+    size = matrix.shape[axis]
+    return torch.eye(size).to(matrix).expand(*matrix.shape[:2], size, size).clone()
+
+
+def _gram(G: Tensor, axis: int) -> Tensor:
+    """G Gᵀ or Gᵀ G, whose eigenvectors turn that side."""
+    return G @ G.mT if axis == -2 else G.mT @ G
+
+
+def _turned(matrices: Sequence[Tensor], sides: Sequence[tuple[int, int]], bases: Sequence[Tensor]) -> list[Tensor]:
+    """Uᵀ X V of each matrix (S, K, a, b)."""
+    matrices = list(matrices)
+    for (k, axis), Q in zip(sides, bases, strict=True):
+        matrices[k] = Q.mT @ matrices[k] if axis == -2 else matrices[k] @ Q
+    return matrices
+
+
+def _means_and_bases(state: State) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    both = state.moments[2:]
+    return both[: len(both) // 2], both[len(both) // 2 :]
+
+
+@dataclass(frozen=True)
+class RiemannianAdam(Optimizer):
+    """Adam whose steps follow the manifold Ψᵀ Φ = I: every (Φ, Ψ) of a `BiorthogonalPair` stays on it.
+
+    Each pair is one point x with gradient ξ in the metric, first moment m, a tangent vector that moves along, and
+    one second moment v:
+        m <- β₁ P m + (1 - β₁) ξ,    v <- β₂ v + (1 - β₂) ⟨ξ, ξ⟩,    u = -lr (m / (1 - β₁ᵗ)) / (√(v / (1 - β₂ᵗ)) + ε),
+        x <- retraction of u at x,    m <- m carried along.
+    The projection P onto the tangent space ends the transport of the step before. It is made where ξ is projected too,
+    for what it needs of x is then computed once.
+    The length of a step is thus at most about lr per pair, whatever its size, so lr can be tens of times that of
+    Adam. All other parameters follow Adam, entry by entry. The steps are those of geoopt's RiemannianAdam on
+    `romkit.projections.manifold.BiorthogonalManifold`.
+
+    Args:
+        metric: of the tangent vectors; the paper's by default.
+        retraction: along them; the paper's by default.
+        clip: largest Euclidean norm of a seed's gradient, before it is turned into ξ.
+        weight_decay: L2 coefficient.
+        beta1, beta2, epsilon: as in the paper.
+
+    Source: Bécigneul & Ganea (2019), "Riemannian adaptive optimization methods", with one factor per pair.
+    """
+
+    metric: Metric = field(default_factory=EuclideanMetric)
+    retraction: Retraction = field(default_factory=Fractional)
+    clip: float = math.inf
+    weight_decay: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def start(self, theta: Tensor, flat: FlatParameters) -> State:
+        """The state before the first step, from parameters whose pairs need not be on the manifold yet."""
+        pairs, rest = flat.split(theta)
+        return super().start(flat.join([restore(x) for x in pairs], rest), flat)
+
+    def update(
+        self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        gradient = clipped(gradient, self.clip) + self.weight_decay * state.theta
+        points, plain = flat.split(state.theta)
+        slopes, rest = flat.split(gradient)
+        momenta, plain_momentum = flat.split(state.moments[0])
+        slopes = [self.metric.gradient(x, g) for x, g in zip(points, slopes, strict=True)]
+        squares = [_fill(self.metric.inner(x, g, g), x) for x, g in zip(points, slopes, strict=True)]
+        momenta = [self.metric.project(x, m) for x, m in zip(points, momenta, strict=True)]
+        first = flat.join(momenta, plain_momentum).lerp(flat.join(slopes, rest), 1 - self.beta1)
+        second = state.moments[1].lerp(flat.join(squares, rest.square()), 1 - self.beta2)
+        scale = (second / (1 - self.beta2**state.count)).sqrt() + self.epsilon
+        steps, plain_step = flat.split(-lr * (first / (1 - self.beta1**state.count)) / scale)
+        momenta, plain_momentum = flat.split(first)
+        moved = [self.retraction.retract_and_carry(x, u, m) for x, u, m in zip(points, steps, momenta, strict=True)]
+        theta = flat.join([x for x, _ in moved], plain + plain_step)
+        return theta, (flat.join([m for _, m in moved], plain_momentum), second)
+
+
+def _fill(value: Tensor, x: Tensor) -> Tensor:
+    """`value` (S,) at every entry of x (S, 2, n, r)."""
+    return value[:, None, None, None].expand_as(x)
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """One optimizer of the user's for each seed, one seed after the other, eagerly. Stands in for an `Optimizer`.
+
+    One of geoopt's gets each biorthogonal pair as a `geoopt.ManifoldParameter` (2n, r) on
+    `romkit.projections.manifold.BiorthogonalManifold`, Φ above Ψ; any other one gets the free matrices behind the pair.
+
+    Args:
+        factory: parameters -> optimizer.
+        learning_rate: the rate of `make_step` at which the optimizer has the rates that the factory gave it.
+        clip: largest Euclidean norm of a seed's gradient.
+    """
+
+    factory: Callable[[Sequence[Tensor]], torch.optim.Optimizer]
+    learning_rate: float
+    clip: float = math.inf
+
+    def start(self, theta: Tensor, flat: FlatParameters) -> State:
+        """The state before the first step; moments stay in the optimizers."""
+        return State(theta, (), theta.new_zeros(()), torch.ones(len(theta), 1, dtype=torch.bool, device=theta.device))
+
+    def between(self, state: State, taken: int) -> State:
+        """Nothing."""
+        return state
+
+    def make_step(self, loss: Loss, flat: FlatParameters) -> Step:
+        """The function that makes one step. It remembers, and is for one run from its first state to its last."""
+        seeds: list[_Seed] = []
+
+        def step(state: State, lr: Tensor, *batch: Tensor) -> tuple[State, Tensor]:
+            if not seeds:
+                seeds.extend(_Seed(self, loss, flat, row) for row in state.theta.split(1))
+            rates, rows = (lr / self.learning_rate).flatten().tolist(), zip(*(t.split(1) for t in batch), strict=True)
+            losses = torch.stack([s.step(rate, row) for s, rate, row in zip(seeds, rates, rows, strict=True)])
+            alive = torch.tensor([[seed.alive] for seed in seeds], device=lr.device)
+            return State(torch.cat([seed.theta() for seed in seeds]), (), state.count + 1, alive), losses
+
+        return step
+
+
+class _Seed:
+    """One seed with its optimizer. If it stops being finite, it keeps its last parameters."""
+
+    def __init__(self, settings: Foreign, loss: Loss, flat: FlatParameters, theta: Tensor):
+        self.loss, self.clip, self.alive = loss, settings.clip, True
+        self.parameters = flat.leaves(theta)
+        self.optimizer = _made(settings.factory, self.parameters)
+        if any(kind.__module__.partition(".")[0] == "geoopt" for kind in type(self.optimizer).__mro__):
+            from romkit.projections.manifold import on_manifold  # geoopt takes a second to import
+
+            self.parameters = flat.leaves(theta, on_manifold)
+            self.optimizer = _made(settings.factory, self.parameters)
+        self.rates = [group["lr"] for group in self.optimizer.param_groups]
+
+    def theta(self) -> Tensor:
+        """Its parameters (1, P)."""
+        return torch.cat([parameter.flatten() for parameter in self.parameters]).detach().unsqueeze(0)
+
+    def step(self, rate: float, batch: tuple[Tensor, ...]) -> Tensor:
+        """A step at `rate` times the optimizer's own learning rates; the loss () before it."""
+        if not self.alive:
+            return self.parameters[0].new_full((), torch.nan).detach()
+        before = [parameter.detach().clone() for parameter in self.parameters]
+        for group, own in zip(self.optimizer.param_groups, self.rates, strict=True):
+            group["lr"] = rate * own
+
+        def closure() -> Tensor:
+            self.optimizer.zero_grad()
+            with torch.enable_grad():
+                loss = self.loss(torch.cat([p.flatten() for p in self.parameters]).unsqueeze(0), *batch).squeeze(0)
+            loss.backward()
+            norm = torch.cat([p.grad.flatten() for p in self.parameters]).norm()
+            for parameter in self.parameters:
+                parameter.grad.mul_((self.clip / norm).clamp(max=1.0))
+            return loss
+
+        loss = self.optimizer.step(closure).detach()
+        self.alive = bool(torch.isfinite(torch.cat([self.theta().flatten(), loss.flatten()])).all())
+        if not self.alive:
+            for parameter, last in zip(self.parameters, before, strict=True):
+                parameter.data.copy_(last)
+        return loss
+
+
+def _made(factory: Callable[..., object], parameters: list[Tensor]) -> torch.optim.Optimizer:
+    optimizer = factory(parameters)
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return optimizer
+    got, fix = type(optimizer).__name__, "give torch.optim.AdamW, or a function of the parameters"
+    raise InputError("optimizer", expected="what makes an optimizer of torch or geoopt", got=got, fix=fix)
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "riemannian-adam": RiemannianAdam, "soap": Soap}
+"""Optimizers by the name that a recipe gives."""

@@ -1,0 +1,443 @@
+"""Ensembles of reduced models: bootstrap, mean and interval, and the calibration of the interval."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from statistics import NormalDist
+from typing import TypeVar
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.core import checks
+from romkit.core.boundary import Count, FilePath, Part, Seed, checked
+from romkit.core.errors import DivergenceWarning, FileError, InputError, warn
+from romkit.core.files import expanded, make_folder
+from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
+from romkit.integrators import Estimator, LatentSamples, LearnedField
+from romkit.integrators.laws.samples import SAMPLED
+from romkit.projections import Projection, stack
+from romkit.verbs.runs import follow, forecast
+from romkit.verbs.storage import load, save
+
+LEVELS = np.linspace(0.0, 1.0, 201)
+"""Levels at which the distribution of errors is kept."""
+
+SMOOTHED = 20
+"""Growth of the error over time is a moving mean over this share of the trajectory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """The scale of errors s(t, k) = √(spread² + (growth(t) profile(k))²), and quantiles of |error| / s.
+
+    The spread of an ensemble says where members disagree; what they have in common (the projection, terms that no
+    member has) is seen in validation alone, and enters by growth over the time since the start and profile over the
+    components.
+
+    Attributes:
+        lead: (T,) times since the start.
+        growth: (T,) root mean square error, in standard deviations of the components.
+        profile: (n,) of each component, in its own unit.
+        quantiles: of |error| / s, at `LEVELS`; a lost forecast has an infinite error.
+        trajectories: how many it was made of.
+
+    Example:
+        >>> import numpy as np
+        >>> from romkit.ensemble import Calibration
+        >>> error = np.random.default_rng(0).normal(size=(4, 20, 3))  # of four trajectories that no member has seen
+        >>> calibration = Calibration.of(np.linspace(0, 1, 20), error, spread=np.zeros_like(error), std=np.ones(3))
+        >>> calibration.trajectories, calibration.factor(0.5) < calibration.factor(0.9)
+        (4, True)
+        >>> calibration.scale(np.array([0.0, 0.5]), np.zeros((2, 3))).shape
+        (2, 3)
+    """
+
+    lead: np.ndarray
+    growth: np.ndarray
+    profile: np.ndarray
+    quantiles: np.ndarray
+    trajectories: int
+
+    @classmethod
+    def of(cls, times: np.ndarray, error: np.ndarray, spread: np.ndarray, std: np.ndarray) -> "Calibration":
+        """From trajectories that no member was fitted to.
+
+        Args:
+            times: (T,).
+            error: (V, T, n) truth - mean; NaN where the truth is missing, infinite where the forecast is lost.
+            spread: (V, T, n) standard deviation of the members.
+            std: (n,) of the components in training.
+
+        Raises:
+            InputError: fewer than two trajectories with a finite error.
+        """
+        usable = np.isfinite(error).any(axis=(1, 2))
+        if usable.sum() < 2:
+            fix = "hold more trajectories out, or raise the number of members"
+            raise InputError("validation", expected="two trajectories or more", got=f"{usable.sum()}", fix=fix)
+        scores = np.abs(error)
+        for k in np.flatnonzero(usable):  # the scale that a trajectory is measured by comes from the others
+            scores[k] /= _scale(spread[k], *_shape(np.delete(error, k, axis=0), std))
+        number = int((~np.isnan(error)).any(axis=(1, 2)).sum())
+        return cls(times - times[0], *_shape(error, std), _quantiles(scores[~np.isnan(scores)]), number)
+
+    def scale(self, lead: np.ndarray, spread: np.ndarray) -> np.ndarray:
+        """s (..., T, n) at times (T,) since the start; behind the last one of validation, the growth stays."""
+        return _scale(spread, np.interp(lead, self.lead, self.growth), self.profile)
+
+    def factor(self, level: float) -> float:
+        """By which s is multiplied for an interval of this level.
+
+        Scores of each trajectory were measured by a scale that comes from the others, as that of a new one will be, so
+        the quantile at this level covers this share of new ones on average; with few trajectories it varies.
+
+        Source: Vovk, Gammerman, Shafer (2005), conformal prediction; Barber, Candès, Ramdas, Tibshirani (2021),
+        jackknife+; trajectories as the units: Dunn, Wasserman, Ramdas (2023).
+        """
+        return float(np.interp(level, LEVELS, self.quantiles))
+
+    def to_dataset(self) -> xr.Dataset:
+        """For a file."""
+        variables = {
+            "growth": ("time", self.growth),
+            "profile": ("component", self.profile),
+            "quantiles": ("level", self.quantiles),
+        }
+        coords = {"time": self.lead, "level": LEVELS}
+        return xr.Dataset(variables, coords, {"trajectories": self.trajectories})
+
+    @classmethod
+    def from_dataset(cls, data: xr.Dataset) -> "Calibration":
+        """What `to_dataset` gave."""
+        parts = (data[name].values for name in ("time", "growth", "profile", "quantiles"))
+        return cls(*parts, int(data.attrs["trajectories"]))
+
+
+def _quantiles(scores: np.ndarray) -> np.ndarray:
+    """At `LEVELS`, of scores that may be infinite."""
+    infinite = np.isinf(np.quantile(scores, LEVELS, method="higher"))
+    finite = np.where(np.isinf(scores), np.finfo(float).max, scores)
+    return np.where(infinite, np.inf, np.quantile(finite, LEVELS))
+
+
+def _shape(error: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean square at (t, k)."""
+    relative = np.square(error / std)
+    counted = np.isfinite(relative)
+    mean = lambda axis: np.where(counted, relative, 0.0).sum(axis) / np.maximum(counted.sum(axis), 1)  # noqa: E731
+    growth = _smooth(np.sqrt(_filled(mean((0, 2)), counted.any((0, 2)))))
+    floor = max(float(growth.max()) * 1e-6, np.finfo(float).tiny)
+    growth = np.maximum(growth, floor)
+    relative = np.where(counted, relative, 0.0) / np.square(growth)[:, None]
+    profile = np.sqrt(relative.sum((0, 1)) / np.maximum(counted.sum((0, 1)), 1))
+    return growth, std * np.maximum(profile, 1e-6)
+
+
+def _filled(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+    return np.interp(np.arange(len(values)), np.flatnonzero(known), values[known])
+
+
+def _smooth(values: np.ndarray) -> np.ndarray:
+    half = max(0, len(values) // (2 * SMOOTHED))
+    padded = np.pad(values, half, mode="edge")
+    return np.convolve(padded, np.ones(2 * half + 1) / (2 * half + 1), mode="valid")
+
+
+def _scale(spread: np.ndarray, growth: np.ndarray, profile: np.ndarray) -> np.ndarray:
+    return np.hypot(np.nan_to_num(spread), growth[:, None] * profile)  # growth alone where one member is left
+
+
+NUMBERS = 20_000_000
+"""Of the states of all members at once: more trajectories are followed one part after the other."""
+
+RELIABILITY = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+"""Levels of a reliability diagram."""
+
+FILES = ("projection.safetensors", "law.safetensors", "calibration.nc")
+
+
+@checked
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """Reduced models side by side: a stack of projections with a stack of laws, from seeds or bootstraps.
+
+    Args:
+        projection: a stack (`romkit.fit(..., seeds=range(5))`, or `bootstrap`).
+        law: a stack of as many laws, as their fit on that stack gives it.
+        calibration: what validation says about errors; without it, intervals are those of a normal distribution with
+            the spread of the members, which are too narrow as a rule.
+
+    Raises:
+        InputError: a single projection, or another number of laws.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import DMD
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.16, 3.18])
+        >>> stack = romkit.fit("ncae", data, epochs=5, seeds=range(3), verbose=False)
+        >>> ensemble = romkit.Ensemble(stack, DMD().fit(stack, data))
+        >>> band = ensemble.forecast(initial_state=data.state[0, 0], duration=0.1, dt=0.01, F=3.15)
+        >>> len(ensemble), band.state.dims, bool((band.lower <= band.upper).all())
+        (3, ('time', 'component'), True)
+    """
+
+    projection: Projection
+    law: LearnedField
+    calibration: Calibration | None = None
+
+    def __post_init__(self):
+        if self.projection.seeds is None:
+            fix = "fit with seeds=range(5), or make bootstraps: romkit.bootstrap(projection, law, data)"
+            raise InputError("projection", expected="a stack", got="a single one", fix=fix)
+        stack = None if self.law.domain is None else tuple(self.law.domain.reach.shape)
+        if stack not in (None, (len(self),)):
+            got, fix = f"{stack[0]}" if stack else "a single one", "fit it on this stack: law.fit(projection, data)"
+            raise InputError("law", expected=f"a stack of {len(self)}", got=got, fix=fix)
+
+    def __len__(self) -> int:
+        return self.projection.seeds
+
+    @checked
+    def follow(self, data: xr.Dataset, *, level: Part = 0.9, **options: object) -> xr.Dataset:
+        """The ensemble along the trajectories of a dataset: `romkit.follow` with an interval.
+
+        Args:
+            data: as of `romkit.follow`.
+            level: share of the truth that is to be within the interval.
+            **options: `solver` and `engine` of `romkit.follow`.
+
+        Returns:
+            `state`, the mean of the members; `spread`, their standard deviation, NaN where one is left; `lower` and
+            `upper`; `lost`, the share of members that diverged; distances from what was trained on, the means.
+        """
+        for name in options:
+            checks.one_of("options", name, ("solver", "engine"))
+        return self._with_interval(self._reduced(data, None, **options), level)
+
+    @checked
+    def forecast(self, *, level: Part = 0.9, **options: object) -> xr.Dataset:
+        """The ensemble from a state: `romkit.forecast`, whose arguments it takes, with an interval as in `follow`."""
+        run = forecast(self.projection, dynamics=self.law, **options)
+        single = "trajectory" not in run.dims
+        run = _summary(run.expand_dims("trajectory") if single else run, None)
+        band = self._with_interval(run, level)
+        return band.squeeze("trajectory") if single else band
+
+    @checked
+    def calibrated(self, validation: xr.Dataset) -> "Ensemble":
+        """The same ensemble, with intervals that hold on trajectories that nothing was fitted to.
+
+        A lost forecast has an infinite error, so that where 5 % are lost, intervals from level 95 % on are infinite.
+
+        Raises:
+            InputError: fewer than two trajectories.
+        """
+        return self._calibrated(validation, None)
+
+    @checked
+    def reliability(self, data: xr.Dataset, *, levels: Sequence[Part] = RELIABILITY) -> xr.Dataset:
+        """How often the truth is within intervals of several levels, on data that nothing was fitted to.
+
+        Returns:
+            `coverage` (level), and `coverage_of` (level, trajectory); missing values do not count.
+        """
+        run = self._reduced(data, None)
+        truth = trajectories(data, "state").numpy()
+        error, known = np.abs(truth - run["state"].values), np.isfinite(truth)
+        scale = self._scale(run)
+        within = [(error <= self._factor(level) * scale) & known for level in levels]
+        rows = np.stack([each.sum((1, 2)) / np.maximum(known.sum((1, 2)), 1) for each in within])
+        means = [each.sum() / known.sum() for each in within]
+        coords = {"level": list(levels)} | {n: c for n, c in run.coords.items() if c.dims == ("trajectory",)}
+        return xr.Dataset({"coverage": ("level", means), "coverage_of": (("level", "trajectory"), rows)}, coords)
+
+    @checked
+    def save(self, folder: FilePath) -> Path:
+        """Write projection, law and calibration into a folder, which is made."""
+        folder = expanded(folder)
+        make_folder(folder)
+        save(self.projection, folder / FILES[0])
+        save(self.law, folder / FILES[1])
+        (folder / FILES[2]).unlink(missing_ok=True)  # that of an earlier one is none of this one
+        if self.calibration is not None:
+            save_dataset(self.calibration.to_dataset(), folder / FILES[2])
+        return folder
+
+    @classmethod
+    @checked
+    def load(cls, folder: FilePath) -> "Ensemble":
+        """Read what `save` wrote.
+
+        Raises:
+            FileError: files that are missing, damaged, or do not belong together.
+        """
+        folder = expanded(folder)
+        projection, law = (load(folder / name) for name in FILES[:2])
+        there = (folder / FILES[2]).exists()
+        calibration = Calibration.from_dataset(open_dataset(folder / FILES[2])) if there else None
+        try:
+            return cls(projection, law, calibration)
+        except InputError as error:
+            raise FileError(folder, problem=f"holds no ensemble ({error})", fix="give a folder by save") from error
+
+    def _calibrated(self, data: xr.Dataset, members: np.ndarray | None) -> "Ensemble":
+        """By trajectories of which each is followed by members (B, C) that have not seen it; None for all."""
+        run = self._reduced(data, members)
+        truth = trajectories(data, "state").numpy()
+        error = truth - run["state"].values
+        known = np.isfinite(truth)
+        lost = np.isnan(error) & known
+        error[lost] = np.inf
+        _warn_of_lost(lost, known)
+        parts = (run["time"].values, error, run["spread"].values, run["state_std"].values.astype("float64"))
+        return replace(self, calibration=Calibration.of(*parts))
+
+    def _reduced(self, data: xr.Dataset, members: np.ndarray | None, **options: object) -> xr.Dataset:
+        """Mean and spread of the members, without an interval."""
+        check_states(data)
+        C = data.sizes["trajectory"]
+        at_once = max(1, NUMBERS // (len(self) * math.prod(data.sizes[dim] for dim in DIMS[1:])))
+        parts = []
+        for first in range(0, C, at_once):
+            some = slice(first, min(first + at_once, C))
+            run = follow(self.projection, data.isel(trajectory=some), dynamics=self.law, **options)
+            parts.append(_summary(run, None if members is None else members[:, some]))
+        return parts[0] if len(parts) == 1 else xr.concat(parts, "trajectory", data_vars="minimal", coords="minimal")
+
+    def _with_interval(self, run: xr.Dataset, level: float) -> xr.Dataset:
+        half = self._factor(level) * self._scale(run)
+        state, dims = run["state"], run["state"].dims
+        named = {"units": state.attrs.get("units", "1"), "level": level}
+        return run.assign(
+            lower=(dims, state.values - half, {**named, "long_name": f"lower end of the {level:.0%} interval"}),
+            upper=(dims, state.values + half, {**named, "long_name": f"upper end of the {level:.0%} interval"}),
+        )
+
+    def _scale(self, run: xr.Dataset) -> np.ndarray:
+        if self.calibration is None:
+            return run["spread"].values
+        return self.calibration.scale(run["time"].values - run["time"].values[0], run["spread"].values)
+
+    def _factor(self, level: float) -> float:
+        return NormalDist().inv_cdf((1 + level) / 2) if self.calibration is None else self.calibration.factor(level)
+
+
+def _warn_of_lost(lost: np.ndarray, known: np.ndarray) -> None:
+    """Say what share of the known values (V, T, n) no member reached, and which intervals that leaves finite."""
+    if lost.any():
+        share = lost.sum() / known.sum()
+        said = f"{lost.any((1, 2)).sum()} of {len(lost)} trajectories are lost, {share:.0%} of their values"
+        fix = "shorten them, or take another law"
+        warn(f"forecasts of {said}: intervals are infinite from level {1 - share:.0%} on; {fix}", DivergenceWarning)
+
+
+def _summary(run: xr.Dataset, members: np.ndarray | None) -> xr.Dataset:
+    """Mean and spread over the finite ones of some members (B, C), all by default."""
+    state = run["state"].transpose("seed", *DIMS)
+    values = state.values if members is None else np.where(members[:, :, None, None], state.values, np.nan)
+    counted = np.isfinite(values)
+    number = counted.sum(0)
+    mean = np.where(counted, values, 0.0).sum(0) / np.where(number, number, np.nan)
+    square = np.where(counted, np.square(values - mean), 0.0).sum(0)
+    spread = np.sqrt(square / np.where(number > 1, number - 1, np.nan))
+    units = state.attrs.get("units", "1")
+    found = run.drop_vars([name for name, x in run.data_vars.items() if "seed" in x.dims])
+    if "state_distance" in run:
+        found = found.assign(state_distance=run["state_distance"].mean("seed", keep_attrs=True))
+    lost = (run["status"] != 0).mean("seed").assign_attrs(units="1", long_name="share of the members that diverged")
+    return found.assign(
+        state=(DIMS, mean, {"units": units, "long_name": f"mean of {state.sizes['seed']} members"}),
+        spread=(DIMS, spread, {"units": units, "long_name": "standard deviation of the members"}),
+        lost=lost,
+    )
+
+
+T = TypeVar("T")
+
+MOST_MEMBERS = 10_000
+"""Of an ensemble, beyond which it is a slip of the hand."""
+
+
+@checked
+def bootstrap(
+    projection: Projection, law: Estimator, data: xr.Dataset, *, members: Count = 20, seed: Seed = 0
+) -> Ensemble:
+    """An ensemble of laws on one projection, each fitted to trajectories that are drawn with replacement.
+
+    Intervals are calibrated by the trajectories that a member has not drawn. They know nothing of the error of the
+    projection at contexts that it was not trained on: where there are trajectories for it, `calibrated(validation)`.
+
+    Args:
+        projection: a single one.
+        law: settings of the laws.
+        data: that the laws are fitted to, with three trajectories or more.
+        members: how many laws.
+        seed: of the draws, and of the fits.
+
+    Raises:
+        InputError: a stack of projections, or too few trajectories.
+
+    Source: Efron, Tibshirani (1993), of trajectories; Kim, Xu, Barber (2020), jackknife+-after-bootstrap.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import SINDy
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.15, 3.16, 3.18])
+        >>> pod = romkit.fit("pod", data, latent_dim=2)
+        >>> ensemble = romkit.bootstrap(pod, SINDy(degree=1, threshold=0.0), data, members=5)
+        >>> ensemble.law.coefficients.shape  # members, terms, latent coordinates
+        torch.Size([5, 6, 2])
+    """
+    if not 2 <= members <= MOST_MEMBERS:
+        fix = "give members=20, say"
+        raise InputError("members", expected=f"2 to {MOST_MEMBERS}", got=members, fix=fix)
+    if projection.seeds is not None:
+        fix = "use it as it is: romkit.Ensemble(projection, law.fit(projection, data))"
+        raise InputError("projection", expected="a single one", got=f"a stack of {projection.seeds}", fix=fix)
+    number = check_states(data).sizes["trajectory"]
+    if number < 3:
+        fix = "give more trajectories, or an ensemble of seeds"
+        raise InputError("data", expected="three trajectories or more", got=f"{number}", fix=fix)
+    drawn = np.random.default_rng(seed).integers(number, size=(members, number))
+    fitted = _fitted(law, law.samples(projection, data), drawn, seed)
+    fitted = replace(fitted, source=f"{members} bootstraps of {number} trajectories: {fitted.source}")
+    ensemble = Ensemble(stack([projection] * members), fitted)
+    unseen = np.stack([~np.isin(np.arange(number), draw) for draw in drawn])
+    usable = unseen.sum(0) >= 2
+    if usable.sum() < 2:
+        return ensemble
+    return ensemble._calibrated(data.isel(trajectory=usable), unseen[:, usable])
+
+
+def _fitted(law: Estimator, samples: LatentSamples, drawn: np.ndarray, seed: Seed) -> LearnedField:
+    """A stack of laws: fitted all at once, or where samples are missing one by one, since each misses others."""
+    several = [_resampled(samples, torch.from_numpy(draw)) for draw in drawn]
+    if not bool(samples.observed.all()):
+        return stacked([law.fit_samples(each.scaled(), seed=seed) for each in several])
+    parts = {part: torch.stack([getattr(each, part) for each in several]) for part in SAMPLED}
+    return law.fit_samples(replace(samples, **parts).scaled(), seed=seed)
+
+
+def _resampled(samples: LatentSamples, draw: Tensor) -> LatentSamples:
+    """The trajectories of these numbers."""
+    T = len(samples.times)
+    rows = (draw.unsqueeze(-1) * T + torch.arange(T)).flatten()
+    parts = {part: getattr(samples, part)[..., rows, :] for part in SAMPLED}
+    return replace(samples, **parts)
+
+
+def stacked(laws: list[T]) -> T:
+    """Laws of one kind and one size as a stack; the scaling of the context is shared."""
+    first = laws[0]
+    if torch.is_tensor(first):
+        return torch.stack(laws)
+    if isinstance(first, tuple):
+        return tuple(map(stacked, zip(*laws, strict=True))) if any(not isinstance(x, str) for x in first) else first
+    if not is_dataclass(first):
+        return first
+    own = {field.name: [getattr(each, field.name) for each in laws] for field in fields(first)}
+    return replace(first, **{name: stacked(values) for name, values in own.items() if name != "context"})

@@ -1,0 +1,233 @@
+"""`romkit.fit`: from a method and a dataset to a trained projection."""
+
+import difflib
+import functools
+from collections.abc import Mapping
+from typing import Annotated
+
+import torch
+import xarray as xr
+
+from romkit.bases import Basis, check_size
+from romkit.bases import basis as make_basis
+from romkit.core import checks, runtime
+from romkit.core.boundary import FilePath, Seed, Seeds, checked
+from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.runtime import bars
+from romkit.data import check_dataset, check_states, context_names, is_declared, needing_velocity
+from romkit.engine import Engine
+from romkit.engine.devices import Device
+from romkit.projections import METHODS, BasisNormalization, Normalization, Projection, Signature, stack
+from romkit.projections.catalog import arguments
+from romkit.systems import SYSTEMS, System, system_of
+from romkit.training import Recipe
+from romkit.training.loop import Run
+from romkit.training.recipe import SETTINGS
+from romkit.training.watch import NAMES, Watch
+from romkit.verbs.presets import PRESETS, sized
+
+
+def _method(argument: str, method: object) -> tuple[type[Projection], dict[str, object]]:
+    kind, sizes = method, {}
+    if isinstance(method, functools.partial):
+        kind, sizes = method.func, dict(method.keywords)
+    if isinstance(kind, str):
+        kind = METHODS[checks.one_of(argument, kind, METHODS)]
+    if isinstance(kind, type) and issubclass(kind, Projection):
+        return kind, sizes
+    expected = "a name, a class of projections, or one with its sizes"
+    fix = f"give one of {', '.join(METHODS)}, say, or NcAE.with_sizes(layers=(2, 24, 36))"
+    raise InputError(argument, expected=expected, got=checks.shown(method), fix=fix)
+
+
+def _preset(argument: str, preset: object) -> str | Recipe:
+    return preset if isinstance(preset, Recipe) else checks.one_of(argument, preset, PRESETS)
+
+
+Method = Annotated[str | type[Projection] | functools.partial, _method]
+"""The argument becomes a class and its sizes."""
+
+Preset = Annotated[str | Recipe, _preset]
+
+
+@checked
+def fit(
+    method: Method,
+    data: xr.Dataset,
+    *,
+    basis: int | Basis | None = None,
+    seed: Seed = 0,
+    seeds: Seeds | None = None,
+    preset: Preset = "quick",
+    system: System | None = None,
+    device: Device | None = None,
+    engine: Engine = "auto",
+    checkpoint: FilePath | None = None,
+    **settings: object,
+) -> Projection:
+    """Train a projection on a dataset.
+
+    Args:
+        method: a name from `romkit.projections.METHODS`, for example "ncae"; a class of projections, of the user's own,
+            say; or one with its sizes, `NcAE.with_sizes(layers=(2, 24, 36))`.
+        data: a dataset in romkit's schema (see `romkit.data.schema`), from a system or the user's own.
+        basis: in front of the method, which sees coordinates in it: of `romkit.basis`, or a number of modes.
+        seed: determines the initial parameters and the order of the data.
+        seeds: trains one model per seed, all at once, as a stack; replaces `seed`.
+        preset: a name from `romkit.presets.PRESETS`, or a `romkit.training.Recipe`.
+        system: gives the field of the full model, where a loss needs it; by default the system that the data name.
+        device: "cpu" or "cuda"; a GPU is used where there is one.
+        engine: "torch" runs step by step; "compiled" compiles the training step, and captures it as a CUDA graph on a
+            GPU; "auto" decides by the length of the run. Where compiling fails, training warns and goes on without.
+        checkpoint: folder from which an interrupted run resumes, bit for bit on a CPU; rollouts start again.
+        **settings: values that override the preset (`epochs=2`, `velocity_weight=0`, `rollouts=RolloutTraining(...)`,
+            `loss=[...]`, see `romkit.training.Recipe`) or size the method (`latent_dim=3`, `layers=(3, 12, 36)`, see
+            `romkit.projections.architecture`). Parts of a recipe also take dotted names, `**{"rollouts.steps": 300}`.
+            Those of `romkit.training.Watch`: held-out data (`validation=0.2, patience=50`), `callback`, `verbose`.
+
+    Returns:
+        The projection, in float32 on the CPU, with `report` (recipe, losses, versions, device); with `seeds`, a stack.
+
+    Raises:
+        InputError: unknown method, preset or setting, or data that cannot be used.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.15, 3.18])
+        >>> ncae = romkit.fit("ncae", data, latent_dim=3, epochs=2, verbose=False)
+        >>> ncae.name, ncae.latent_dim, len(ncae.report["losses"])
+        ('ncae', 3, 2)
+    """
+    kind, sizes = method
+    watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
+    full, held_out = watch.divided(_said(_usable(kind, data)))
+    numbers = [seed] if seeds is None else seeds
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
+    _check_names(kind, settings)
+    basis = _basis(basis, full, system)
+    data, held_out = _seen(full, basis), _seen(held_out, basis)
+    normalization = Normalization.from_dataset(data)
+    plan = _plan(preset, normalization.signature.system, kind, settings, engine, checkpoint)
+    system = _system_for(plan, system, full, basis, normalization.signature)
+    sizes = sized(kind, normalization.signature, sizes | {k: v for k, v in settings.items() if k not in SETTINGS})
+    models = [kind(normalization, torch.Generator().manual_seed(number), **sizes) for number in numbers]
+    with bars(watch.verbose):
+        models = Run(plan, data, system, device, engine, checkpoint, watch, held_out).train(models, numbers)
+    front = None if basis is None else BasisNormalization.from_dataset(full, basis, normalization)
+    report = {"preset": preset if isinstance(preset, str) else "own", **_provenance(full, plan, device)}
+    models = [_finished(model, report, front) for model in models]
+    return stack(models) if seeds is not None else models[0]
+
+
+def _seen(data: xr.Dataset | None, basis: Basis | None) -> xr.Dataset | None:
+    """The data as the method sees them."""
+    return data if data is None or basis is None else basis.project(data)
+
+
+def _plan(
+    preset: str | Recipe,
+    system: str,
+    kind: type[Projection],
+    settings: Mapping[str, object],
+    engine: str,
+    checkpoint: object,
+) -> Recipe:
+    if not isinstance(preset, Recipe):
+        preset = PRESETS[preset](system, kind.name)
+    plan = preset.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
+    _check_optimizer(plan, engine, checkpoint)
+    return plan
+
+
+def _usable(kind: type[Projection], data: xr.Dataset) -> xr.Dataset:
+    """The data, checked, with velocities; any will do where nothing is trained."""
+    if kind.trained:
+        return check_dataset(needing_velocity(data))
+    return data.assign(velocity=xr.zeros_like(check_states(data)["state"]))
+
+
+def _said(data: xr.Dataset) -> xr.Dataset:
+    """The data, after a warning where nobody said what their context is."""
+    if not is_declared(data) and (names := context_names(data)):
+        text = f"the context is taken to be {', '.join(names)}, every coordinate of numbers along the trajectories"
+        warn(f"{text}; declare it: romkit.data.describe(data, context=[...])", DataWarning)
+    return data
+
+
+def _basis(given: int | Basis | None, data: xr.Dataset, system: System | None) -> Basis | None:
+    """The basis in front: as it is given, or of the data in the metric of their system."""
+    if given is None:
+        return None
+    if isinstance(given, Basis):
+        check_size(given, data)
+        return given
+    system = system_of(data) if system is None else system
+    return make_basis(data, checks.at_least("basis", given, 1), None if system is None else system.weight)
+
+
+def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None:
+    """Every setting must be one of the recipe or of the method."""
+    sizes = {*arguments(kind), "latent_dim", "layers"}
+    for name in settings:
+        if name not in sizes and name not in SETTINGS:
+            near = difflib.get_close_matches(name, [*sizes, *SETTINGS, *NAMES], n=1)
+            plain = ", ".join(setting for setting in SETTINGS if "." not in setting)
+            fix = f"did you mean {near[0]!r}?" if near else f"{kind.name} takes {', '.join(sorted(sizes))}, fit {plain}"
+            expected = f"a setting of the training or of {kind.name}"
+            raise InputError(name, expected=expected, got="an unknown name", fix=fix)
+
+
+def _check_optimizer(plan: Recipe, engine: str, checkpoint: object) -> None:
+    """What an optimizer of torch or geoopt cannot do."""
+    if callable(plan.snapshots.optimizer):
+        fix = "leave it out, or give the name of an optimizer"
+        if engine == "compiled":
+            raise InputError("engine", expected="'torch' or 'auto' with an optimizer", got=repr(engine), fix=fix)
+        if checkpoint is not None:
+            raise InputError("checkpoint", expected="none with an optimizer", got=repr(checkpoint), fix=fix)
+
+
+def _system_for(
+    plan: Recipe, system: System | None, data: xr.Dataset, basis: Basis | None, signature: Signature
+) -> System | None:
+    """The system whose field the losses need: that of the user, or the one that the data name; None if none is."""
+    if not plan.needs_system:
+        return None
+    system = system_of(data) if system is None else system
+    if system is None:
+        fix = "pass system=..., an instance of romkit.systems.System, or use a preset that needs no field"
+        got = repr(data.attrs.get("system"))
+        raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=got, fix=fix)
+    if basis is not None and system.state_size == basis.size:
+        system = system.through(basis)
+    if system.state_size != len(signature.state_names) or system.context_names != signature.context_names:
+        expected = f"one with {len(signature.state_names)} components and the context of the data"
+        got, fix = f"{system.name} with {system.state_size} and {system.context_names}", "pass the one of the data"
+        raise InputError("system", expected=expected, got=got, fix=fix)
+    own, given = tuple(system.state_names), signature.state_names
+    if own != given and sorted(own) == sorted(given):
+        expected, fix = f"components in the order {own[0]} ... {own[-1]}, as {system.name}", "data.sel(component=[...])"
+        raise InputError("data", expected=expected, got=f"{given[0]} ... {given[-1]}", fix=fix)
+    for term in plan.loss:
+        if term.needs_field and system.order != 1:
+            fix = "leave it out of the loss; rollouts take mechanical systems as well"
+            raise InputError("loss", expected="terms for a mechanical system", got=repr(term), fix=fix)
+    return system
+
+
+def _finished(model: Projection, report: dict[str, object], front: BasisNormalization | None) -> Projection:
+    """A trained model with its report, and with the basis in front."""
+    model.report |= report
+    return model if front is None else model.behind(front)
+
+
+def _provenance(data: xr.Dataset, plan: Recipe, device: torch.device) -> dict[str, object]:
+    source = {key: data.attrs.get(key) for key in ("system", "parameters", "split", "seed")}
+    if "method" in data["velocity"].attrs:
+        source["velocity"] = data["velocity"].attrs["method"]
+    return {
+        "recipe": plan.to_json(),
+        "data": {key: value for key, value in source.items() if isinstance(value, str | int)},
+        "device": runtime.device_name(device),
+        "versions": runtime.versions(),
+    }

@@ -1,0 +1,342 @@
+"""A reduced model: a projection and a latent dynamics at contexts, and how far it extrapolates."""
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Annotated
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.bases import Basis
+from romkit.core import checks, runtime
+from romkit.core.errors import ExtrapolationWarning, InputError, warn
+from romkit.data import Contexts, Control
+from romkit.engine.threads import one_thread
+from romkit.integrators import DYNAMICS, Estimator, Galerkin, LatentDynamics
+from romkit.projections import MovingPath, Operator, Projection, Signature
+from romkit.solvers import Solution, Solver, Status
+from romkit.systems import System
+from romkit.systems.problem import PROBLEMS, ConstantPath, FirstOrder, Parts, Problem, euclidean
+from romkit.systems.terms import Quadratic
+from romkit.systems.through import Sampled
+
+ROUNDING = 4 * torch.finfo(torch.float32).eps
+"""Of the ends of a range, in which projections are trained; relative to the context."""
+
+HALF_WIDTHS = "half widths of its range"
+
+
+def noted(
+    run: xr.Dataset, projection: Projection, distance: Callable[[Tensor], Tensor] | None, contexts: Tensor
+) -> xr.Dataset:
+    """The run of a reduced model with its distance from what it was trained on; a warning where it leaves that.
+
+    Args:
+        run: with `latent`, as `romkit.follow` makes it.
+        projection: knows the range of the context.
+        distance: how far (..., T) latent states (..., T, m) are from those that a law was fitted to or a system sampled
+            on; None for other dynamics, which look at the whole full model instead.
+        contexts: (C, p) or (C, T, p) in physical units.
+
+    Returns:
+        `context_distance` in half widths of the training range beyond its ends, 0 inside it, and relative to its value
+        where a parameter had a single one; and `state_distance`, 1 where the samples of a law end, or the residual of
+        sampled rows is ten times that of training data.
+    """
+    shift, scale = projection.normalization.context_shift, projection.normalization.context_scale
+    signature = projection.normalization.signature
+    half = shift.new_tensor([name not in signature.fixed for name in signature.context_names])
+    scaled = projection.normalization.normalise_context(contexts.to(shift))
+    beyond = (scaled.abs() - half - ROUNDING * (1 + shift.abs() / scale)).clamp(min=0)
+    apart = beyond.amax(-1) if beyond.shape[-1] else contexts.new_zeros(contexts.shape[:-1])
+    dims = ("trajectory", "time")[: apart.ndim]
+    named = {"units": "1", "long_name": "distance from the training range, in half widths"}
+    run = run.assign(context_distance=(dims, apart.double().numpy(), named))
+    said = _context_in_words(beyond, signature, shift)
+    if distance is not None:
+        z = torch.from_numpy(run["latent"].values)
+        apart = distance(z.nan_to_num(nan=0.0)).masked_fill(z.isnan().any(-1), torch.nan)
+        named = {"units": "1", "long_name": "distance from what the latent field is made of, 1 where that ends"}
+        run = run.assign(state_distance=(run["latent"].dims[:-1], apart.detach().numpy(), named))
+        said += _state_in_words(run["state_distance"])
+    if said:
+        fix = "context_distance and state_distance of the result say how far"
+        warn(f"the reduced model leaves what it was trained on: {'; '.join(said)}; {fix}", ExtrapolationWarning)
+    return run
+
+
+def _context_in_words(beyond: Tensor, signature: Signature, value: Tensor) -> list[str]:
+    worst = zip(signature.context_names, beyond.flatten(0, -2).amax(0).tolist(), value.tolist(), strict=True)
+    return [
+        f"{name}, which was {value:g} alone" if name in signature.fixed else f"{name} by up to {far:.2g} {HALF_WIDTHS}"
+        for name, far, value in worst
+        if far > 0
+    ]
+
+
+def _state_in_words(distance: xr.DataArray) -> list[str]:
+    away = distance > 1
+    if not bool(away.any()):
+        return []
+    trajectories = int(away.any([dim for dim in away.dims if dim != "trajectory"]).sum())
+    ever = away.any([dim for dim in away.dims if dim != "time"])
+    first, far = float(distance["time"][int(ever.values.argmax())]), float(distance.max())
+    return [f"the state of {trajectories} trajectories from t={first:.4g} on (distance up to {far:.2g})"]
+
+
+def folded(problem: Problem, quadratic: Quadratic | None) -> Problem:
+    """A problem in hidden units with the same decoder-side dynamics, or the problem itself where there is none.
+
+    Args:
+        problem: of first order, at contexts that stay, with the identity as metric.
+        quadratic: its field with the contexts bound, for states (..., r).
+    """
+    plain = problem.metric is euclidean and problem.control is None and isinstance(problem.path, ConstantPath)
+    if quadratic is None or not plain:
+        return problem
+    layer = problem.path.operator.last_layer()
+    if layer is None or layer.factor.shape[1] >= layer.factor.shape[0]:
+        return problem
+    gram = layer.factor.mT @ layer.factor
+    test = torch.linalg.solve(gram, layer.factor.mT).mT  # so that the rate of a is the one nearest to that of y
+    field = quadratic.substituted(layer.factor, layer.shift, test)
+
+    def metric(x: Tensor, u: Tensor) -> Tensor:
+        return gram @ u
+
+    return FirstOrder(ConstantPath(layer.hidden), lambda t, a: field(a), metric)
+
+
+class ReducedModel:
+    """What `romkit.follow` and `romkit.forecast` integrate, in float64.
+
+    Arguments are those of `romkit.follow`, with the contexts where it is followed.
+
+    Attributes:
+        there: the projection on the device where it is followed, as the problem is; what else there is, is on the CPU.
+        problem: what the dynamics solve.
+        solved: the projection in it: that of coordinates in `basis`, where nothing else of the full model is needed.
+    """
+
+    def __init__(
+        self,
+        projection: Projection,
+        dynamics: LatentDynamics | None,
+        contexts: Contexts,
+        system: System | None,
+        control: Control | None = None,
+        device: torch.device | None = None,
+    ):
+        self.given, self.device = projection, torch.device("cpu") if device is None else device
+        self.projection = copy.deepcopy(projection).cpu().double()  # laws of projections then hold to rounding
+        on_cpu = self.device.type == "cpu"
+        self.there = self.projection if on_cpu else copy.deepcopy(self.projection).to(self.device)
+        self.dynamics = trained_dynamics(projection) if dynamics is None else dynamics
+        _check_order(self.dynamics, projection)
+        _check_mesh(self.dynamics, projection)
+        self.contexts, self.control = contexts, control
+        self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
+        if projection.basis is not None and not self.dynamics.sees_field:
+            system = None  # its image in the basis would cost much, for nothing
+        if self.dynamics.tangential:
+            system = seen_through(projection.basis, system)
+        self.image = getattr(system, "image", None)
+        self.basis = projection.basis if system is None or system.basis is not None else None
+        self.solved = self._in_coordinates(self.projection)
+        self.problem = self._problem(system)
+        constant = system is not None and contexts.path is None
+        self.quadratic = system.quadratic(contexts.initial.to(self.device)) if constant else None
+
+    def start(self, t: Tensor, parts: Parts) -> Tensor:
+        """The latent state (..., order · m) that trajectories from full states, each (C, n), start at, at time t."""
+        with torch.no_grad(), one_thread():
+            parts = tuple(part.to(self.device) for part in parts)
+            if self.basis is not None:
+                parts = (self.basis.encode(parts[0]), *map(self.basis.encode_tangent, parts[1:]))
+            expanded = tuple(part.expand(*self.lead, -1) for part in parts)
+            return self.dynamics.start(self.problem, t.to(self.device), expanded)
+
+    def follow(self, start: Tensor, times: Tensor, *, solver: Solver | None, engine: str) -> xr.Dataset:
+        """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes."""
+        with torch.no_grad(), one_thread():
+            problem = folded(self.problem, self.quadratic) if self.dynamics.decodes_only else self.problem
+            solution = self.dynamics.solve(problem, start.to(self.device), times, solver=solver, engine=engine)
+            P = self.operator(self.there, self.contexts.over_time.to(self.device))
+            decoded = tuple(part.cpu() for part in self.problem.decode(P, solution.states))
+            solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
+        run = self._dataset(solution, decoded)
+        return noted(run, self.projection, self._distance(times), self.contexts.over_time)
+
+    def operator(self, projection: Projection, contexts: Tensor) -> Operator:
+        """A projection at contexts (C, p) or (C, T, p)."""
+        return projection.operator(contexts if projection.seeds is None else contexts.unsqueeze(0))
+
+    def _distance(self, times: Tensor) -> Callable[[Tensor], Tensor] | None:
+        """How far (..., T) latent states (..., T, m) are from what their field is made of, 1 where that ends."""
+        domain = getattr(self.dynamics, "domain", None)
+        if domain is not None or not isinstance(self.image, Sampled):
+            return None if domain is None else domain.distance
+        c = self.contexts.over_time
+        c = (c if c.ndim == 3 else c.unsqueeze(1)).expand(*self.lead, len(times), -1)
+
+        def distance(z: Tensor) -> Tensor:
+            y = self.operator(self.solved, self.contexts.over_time).decode(z)
+            each = zip(times, y.unbind(-2), c.unbind(-2), strict=True)
+            return torch.stack([self.image.distance(*at) for at in each], dim=-1)
+
+        return distance
+
+    def _in_coordinates(self, projection: Projection) -> Projection:
+        return projection if self.basis is None else projection.of_coordinates()
+
+    def _problem(self, system: System | None) -> Problem:
+        initial, solved = self.contexts.initial.to(self.device), self._in_coordinates(self.there)
+        c = initial.expand(*self.lead, -1)
+        path = ConstantPath(self.operator(solved, initial))
+        if self.contexts.path is not None:
+            # contiguous, because derivatives along the path need numbers with memory of their own
+            c = lambda t: self.contexts.path(t).to(self.device).expand(*self.lead, -1).contiguous()  # noqa: E731
+            path = MovingPath(solved, c, self.contexts.times)
+            if getattr(self.dynamics, "order", 1) == 2:
+                expected, fix = "a law of order 1 for a context that moves", "fit it to data without acceleration"
+                raise InputError("dynamics", expected=expected, got="one of order 2", fix=fix)
+        if system is not None:
+            return replace(system.problem(path, c), control=self.control)
+        return PROBLEMS[getattr(self.dynamics, "order", 1)](path, control=self.control)
+
+    def _dataset(self, solution: Solution, decoded: Parts) -> xr.Dataset:
+        signature = self.projection.normalization.signature
+        lead = ("trajectory",) if self.projection.seeds is None else ("seed", "trajectory")
+        full, coded = (*lead, "time", "component"), (*lead, "time", "latent_component")
+        units = signature.state_units[0] if len(set(signature.state_units)) == 1 else "mixed"
+        latent = solution.states[..., : self.projection.latent_dim]
+        flags = {"flag_values": [int(s) for s in Status], "flag_meanings": " ".join(s.name.lower() for s in Status)}
+        variables = {
+            "state": (full, decoded[0].numpy(), {"units": units, "long_name": "reduced model"}),
+            "latent": (coded, latent.numpy(), {"units": "1", "long_name": "latent state"}),
+            "status": (
+                lead,
+                solution.status.numpy(),
+                {"units": "1", "long_name": "status of the reduced model"} | flags,
+            ),
+        }
+        for velocity in decoded[1:]:
+            variables["velocity"] = (full, velocity.numpy(), {"long_name": "velocity of the reduced model"})
+        std = self.projection.normalization.state_std.numpy()
+        coords = {
+            "time": ("time", solution.times.numpy(), {"long_name": "time"}),
+            "component": list(signature.state_names),
+            "state_std": ("component", std, {"units": units, "long_name": "standard deviation in training"}),
+        }
+        dims = ("trajectory", "time")[: self.contexts.over_time.ndim - 1]
+        for k, (name, unit) in enumerate(zip(signature.context_names, signature.context_units, strict=True)):
+            coords[name] = (dims, self.contexts.over_time[..., k].numpy(), {"units": unit})
+        layout = {"layout": signature.layout} if signature.layout else {}
+        return xr.Dataset(variables, coords, self._provenance() | solution.cost | layout)
+
+    def _provenance(self) -> dict[str, object]:
+        record = {
+            "projection": self.given.name,
+            "projection_config": self.given.config,
+            "training": {key: value for key, value in self.given.report.items() if key != "losses"},
+            "dynamics": type(self.dynamics).__name__,
+            "dynamics_settings": str(self.dynamics),
+            "device": runtime.device_name(self.device),
+            "versions": runtime.versions(),
+        }
+        return {key: value if isinstance(value, str) else json.dumps(value) for key, value in record.items()}
+
+
+def trained_dynamics(projection: Projection) -> LatentDynamics:
+    """The latent dynamics that training followed; Galerkin where it followed none."""
+    first = (projection.report.get("seeds") or [projection.report])[0]
+    recipe = first.get("recipe", {})  # models of romkit 0.1 have a flat one, and followed none
+    followed = isinstance(recipe, dict) and (recipe.get("rollouts") or recipe.get("phase"))
+    if not followed:
+        return Galerkin()
+    name = followed.get("dynamics") if isinstance(followed, dict) else followed
+    return DYNAMICS[checks.one_of("dynamics of the training", name, DYNAMICS)]()
+
+
+def seen_through(basis: Basis | None, system: System | None) -> System | None:
+    """The system in the coordinates of a basis, if it can be seen in them, and else the system itself.
+
+    Its tensors take seconds, so the basis keeps them for systems that cannot change.
+    """
+    if basis is None or system is None or system.basis is not None or not system.terms():
+        return system
+    if not _stays(system):
+        return system.through(basis)
+    if system not in basis.images:
+        basis.images[system] = system.through(basis)
+    return basis.images[system]
+
+
+def _stays(system: System) -> bool:
+    """Whether a system is a frozen dataclass of numbers and words, so that an equal one has the same tensors."""
+    parameters = vars(type(system)).get("__dataclass_params__")
+    frozen = parameters is not None and parameters.frozen
+    return frozen and all(isinstance(getattr(system, f.name), int | float | str | None) for f in fields(system))
+
+
+def _checked(argument: str, dynamics: object) -> LatentDynamics:
+    if isinstance(dynamics, LatentDynamics):
+        return dynamics
+    if isinstance(dynamics, Estimator):
+        fix = "give the result of its fit(projection, data)"
+        raise InputError(argument, expected="a fitted law", got=f"settings, {dynamics!r}", fix=fix)
+    fix = "give an instance, romkit.integrators.Galerkin() say, or what the fit of SINDy or NeuralODE returned"
+    raise InputError(argument, expected="latent dynamics", got=checks.shown(dynamics), fix=fix)
+
+
+def _check_order(dynamics: LatentDynamics, projection: Projection) -> None:
+    """Raise where a law knows the context of the projection in another order."""
+    own, given = getattr(dynamics, "context_names", ()), projection.normalization.signature.context_names
+    if own != given and sorted(own) == sorted(given):
+        fix = "fit it to data in this order: romkit.data.describe(data, context=[...])"
+        expected, got = f"a law with the context {', '.join(given)}", f"one with {', '.join(own)}"
+        raise InputError("dynamics", expected=expected, got=got, fix=fix)
+
+
+def _check_mesh(dynamics: LatentDynamics, projection: Projection) -> None:
+    """Raise where rows were chosen behind another basis than that of the projection."""
+    mesh, basis = getattr(dynamics, "mesh", None), projection.basis
+    if mesh is None or basis is None or torch.equal(basis.modes, mesh.basis.modes):
+        return
+    got, fix = f"one behind the {basis}", "use the projection, or the basis, that the mesh was chosen with"
+    raise InputError("projection", expected=f"one behind the {mesh.basis} of the mesh", got=got, fix=fix)
+
+
+Dynamics = Annotated[LatentDynamics, _checked]
+"""Latent dynamics that are ready, checked where they are an argument."""
+
+
+def check_match(system: System, projection: Projection) -> None:
+    """Raise InputError unless the projection was made for states and contexts like those of the system.
+
+    For one seen through a basis: behind this basis, or of its coordinates.
+    """
+    signature = projection.normalization.signature
+    if system.basis is not None and projection.basis is not None:
+        if projection.basis is not system.basis:
+            got, fix = f"one behind {projection.basis}", "fit it with basis=system.basis"
+            raise InputError("projection", expected=f"one behind the {system.basis} of the system", got=got, fix=fix)
+        signature = projection.normalization.inner.signature
+    for what, own, given in (
+        ("state components", signature.state_names, tuple(system.state_names)),
+        ("context parameters", signature.context_names, system.context_names),
+    ):
+        if own != given:
+            raise InputError(
+                "projection",
+                expected=f"one of {system.name!r}, with {what} {_short(given)}",
+                got=f"one of {signature.system or 'other data'!r}, with {_short(own)}",
+                fix="load or fit a projection of this system",
+            )
+
+
+def _short(names: tuple[str, ...]) -> str:
+    return ", ".join(names) if len(names) <= 4 else f"{names[0]} ... {names[-1]} ({len(names)})"

@@ -1,0 +1,498 @@
+"""The verbs of one run: simulate, follow, forecast, score, and their composition, rollout."""
+
+import copy
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.core import checks, runtime, tensors
+from romkit.core.boundary import Positive, checked
+from romkit.core.errors import InputError
+from romkit.data import (
+    DIMS,
+    Contexts,
+    Layout,
+    check_states,
+    context_names,
+    control_of,
+    given_control,
+    times_of,
+    trajectories,
+)
+from romkit.data.control import by_name
+from romkit.data.layout import component_names
+from romkit.data.trajectories import check_components, check_grid, in_order, matched
+from romkit.engine import Engine
+from romkit.engine.devices import Device
+from romkit.integrators import LatentDynamics, LearnedField, Reencoded
+from romkit.metrics import VALID_THRESHOLD, idempotency_error, nrmse, valid_time
+from romkit.projections import Projection
+from romkit.solvers import Solver
+from romkit.systems import System, system_of
+from romkit.systems.problem import Parts
+from romkit.verbs.reduced import Dynamics, ReducedModel, check_match
+
+NAMES = ("initial_state", "initial_velocity")
+
+
+@checked
+def simulate(
+    system: System,
+    *,
+    duration: Positive | None = None,
+    initial_state: object = None,
+    initial_velocity: object = None,
+    dt: Positive | None = None,
+    solver: Solver | None = None,
+    engine: Engine = "auto",
+    context: dict[str, object] | None = None,
+    **named: object,
+) -> xr.Dataset:
+    """Simulate the full model.
+
+    Args:
+        system: the full-order model.
+        duration: length of the run in the system's time units; `system.horizon` by default.
+        initial_state: (n,) or (trajectories, n) in physical units, each at a context of its own or all at a single one;
+            by default where the system's datasets begin.
+        initial_velocity: the same for mechanical systems; at rest by default.
+        dt: interval of the output; `system.dt` by default.
+        solver: in place of the system's own, `romkit.solvers.SciPy("BDF")` for a stiff one.
+        engine: "auto", "torch" or "compiled" (see `romkit.engine`).
+        context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
+        **named: the other context parameters: a scalar, an array, or a smooth function of time that gives one.
+
+    Returns:
+        Dataset in romkit's schema (`romkit.data.schema`): `state`, `velocity` and, if mechanical, `acceleration`. A
+        context that varies in time has the dimensions (trajectory, time). Attributes record system, solver, engine,
+        and seconds of compiling and of computing.
+
+    Raises:
+        InputError: context, state, duration or dt that cannot be used.
+
+    Example:
+        >>> import romkit
+        >>> motion = romkit.simulate(romkit.systems.Pendulum(), duration=0.01, l1=0.4, l2=0.5, l3=0.5, l4=0.6)
+        >>> list(motion.data_vars)
+        ['state', 'velocity', 'acceleration']
+        >>> dict(motion.state.sizes)
+        {'trajectory': 1, 'time': 11, 'component': 16}
+    """
+    system = system if solver is None else system.using(solver)
+    dt = system.dt if dt is None else dt
+    duration = system.horizon if duration is None else duration
+    times = torch.arange(checks.steps(duration, dt) + 1, dtype=torch.float64) * dt
+    contexts = Contexts.of(system.context_names, named | (context or {}), times)
+    if contexts.path is not None and not system.context_may_move:
+        moving = ", ".join(contexts.moving)
+        fix = "give a constant context; a mechanical system whose parameters move needs the forces that move them"
+        raise InputError(moving, expected=f"numbers for {system.name}", got="a function of time", fix=fix)
+    given = _given(system, dict(zip(NAMES, (initial_state, initial_velocity), strict=True)))
+    if len(contexts.initial) == 1:
+        contexts = contexts.expanded(max([1, *(len(value) for value in given.values() if value.ndim == 2)]))
+    parts = _start(system, contexts.initial, given)
+    with torch.no_grad():
+        motion = system.simulate(parts, contexts.path or contexts.initial, times, engine=engine)
+    attrs = motion.cost | {"device": runtime.device_name("cpu")}
+    return system.record(motion, times, contexts.over_time, attrs)
+
+
+def _given(system: System, values: dict[str, object]) -> dict[str, Tensor]:
+    """What the user gave of state and velocity, by name."""
+    given = {name: value for name, value in values.items() if value is not None}
+    for name in given:
+        if name not in NAMES[: system.order]:
+            raise InputError(name, expected="nothing", got="a value", fix=f"{system.name} is first order; drop it")
+    return {name: tensors.finite(name, in_order(name, value, system.state_names)) for name, value in given.items()}
+
+
+def _start(system: System, contexts: Tensor, given: dict[str, Tensor]) -> Parts:
+    """The state, or state and velocity, that all trajectories start from, each (C, n)."""
+    own = system.at_rest(contexts) if "initial_state" in given else system.start(contexts)
+    size, number = system.state_size, len(contexts)
+    found = {name: tensors.states(name, value, size, number) for name, value in given.items()}
+    return tuple(found.get(name, part) for name, part in zip(NAMES, own, strict=False))
+
+
+@checked
+def follow(
+    projection: Projection,
+    data: xr.Dataset,
+    *,
+    dynamics: Dynamics | None = None,
+    system: System | None = None,
+    solver: Solver | None = None,
+    engine: Engine = "auto",
+    device: Device | None = None,
+    contexts: Contexts | None = None,
+) -> xr.Dataset:
+    """Follow trajectories: start where they start, at their contexts, and integrate to their times.
+
+    Args:
+        projection: a single one; a stack of seeds gives a `seed` dimension.
+        data: in romkit's schema, of which the first state counts (and velocity, where the dynamics are of order two),
+            and `control`, with straight lines between its samples.
+        dynamics: how the latent state moves; by default as in the rollouts that the projection was trained with, and
+            `Galerkin()` for one that was not.
+        system: the full-order model, for dynamics that look at it; by default the one that the data name, if any.
+        solver: of the latent equation; `RK4` with the interval of the data by default.
+        engine: "auto", "torch" or "compiled" (see `romkit.engine`).
+        device: "cpu" (default), or "cuda", which pays for thousands of trajectories.
+        contexts: in place of those of the data, where they are known between its times as well.
+
+    Returns:
+        Dataset with `state` (decoded), `latent` and `status`, and `velocity` of dynamics of order two. A diverged
+        member has status 1 and is NaN from there on. Attributes record dynamics, solver, engine and seconds.
+
+    Raises:
+        InputError: data of another shape than the projection's, or dynamics that cannot be used.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> reduced = romkit.follow(romkit.load("ncae-lorenz96"), data)
+        >>> dict(reduced.latent.sizes)
+        {'trajectory': 2, 'time': 10, 'latent_component': 2}
+        >>> reduced.attrs["dynamics"], reduced.status.values.tolist()
+        ('Galerkin', [0, 0])
+    """
+    if contexts is None:  # else they come with a simulation, which may diverge
+        check_states(data)
+    signature = projection.normalization.signature
+    data = matched("data", data, signature.context_names, signature.state_names)
+    check_grid(data, signature.fields)
+    if system is None and not _is_law(dynamics):
+        system = system_of(data)
+    if system is not None:
+        check_match(system, projection)
+    control = control_of(by_name(data, getattr(dynamics, "control_names", ())))
+    model = ReducedModel(projection, dynamics, contexts or Contexts.of_dataset(data), system, control, device)
+    names = ("state", "velocity")[: model.problem.order]
+    fix = "record it, or follow a law of first order"
+    parts = tuple(trajectories(data, name, fix=fix)[:, 0].contiguous() for name in names)
+    if contexts is None:
+        _check_starts(parts)
+    times = times_of(data)
+    return model.follow(model.start(times[0], parts), times, solver=solver, engine=engine)
+
+
+def _is_law(dynamics: LatentDynamics | None) -> bool:
+    """Whether it looks at nothing of the full model, which the data may name although they lack its context, say."""
+    return isinstance(dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics, LearnedField)
+
+
+def _check_starts(parts: tuple[Tensor, ...]) -> None:
+    missing = [k for k, start in enumerate(torch.cat(parts, dim=-1)) if not bool(start.isfinite().all())]
+    if missing:
+        fix = f"begin later, data.isel(time=slice(k, None)), or drop them, data.drop_isel(trajectory={missing})"
+        got = f"none for trajectories {', '.join(map(str, missing))}"
+        raise InputError("data", expected="a complete first state", got=got, fix=fix)
+
+
+@checked
+def forecast(
+    projection: Projection,
+    *,
+    initial_state: object,
+    duration: Positive,
+    dt: Positive,
+    dynamics: Dynamics | None = None,
+    initial_velocity: object = None,
+    control: object = None,
+    system: System | None = None,
+    solver: Solver | None = None,
+    engine: Engine = "auto",
+    device: Device | None = None,
+    context: dict[str, object] | None = None,
+    **named: object,
+) -> xr.Dataset:
+    """Follow the reduced model from a state.
+
+    Args:
+        projection: a single one; a stack of seeds gives a `seed` dimension.
+        initial_state: full (n,) or (trajectories, n) in physical units, or, of another size m, latent (m,) or
+            (trajectories, m); or a dataset with the variables of the state in their own dimensions.
+        duration: length of the forecast, in the time unit of the data.
+        dt: interval of the output, and step of the default solver.
+        dynamics: a law that was fitted to data; or one that looks at the full-order model, with `system`.
+        initial_velocity: for dynamics of order two, full or latent as the state.
+        control: inputs of a law that was fitted with some: a function of time that gives (inputs,), or samples at the
+            output times, (times, inputs) or (trajectories, times, inputs), with straight lines between them.
+        system: the full-order model, for dynamics that look at it.
+        solver: of the latent equation; `RK4(dt)` by default.
+        engine: "auto", "torch" or "compiled" (see `romkit.engine`).
+        device: "cpu" (default), or "cuda", which pays for thousands of trajectories.
+        context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
+        **named: the other context parameters: a number, an array, or a smooth function of time that gives one.
+
+    Returns:
+        As `romkit.follow`, without the `trajectory` dimension for a single state and context.
+
+    Raises:
+        InputError: state, context, duration or dt that cannot be used, or dynamics that need a system and get none.
+
+    Example:
+        >>> import romkit
+        >>> ncae, system = romkit.load("ncae-lorenz96"), romkit.systems.Lorenz96()
+        >>> ahead = romkit.forecast(ncae, initial_state=[0.1, 0.2], system=system, duration=0.2, dt=0.02, F=3.15)
+        >>> dict(ahead.state.sizes)
+        {'time': 11, 'component': 36}
+    """
+    if system is not None:
+        check_match(system, projection)
+    times = torch.arange(checks.steps(duration, dt) + 1, dtype=torch.float64) * dt
+    signature, latent = projection.normalization.signature, (projection.latent_dim,)
+    given = {"initial_state": _flattened(signature.fields, initial_state), "initial_velocity": initial_velocity}
+    given = {name: in_order(name, value, signature.state_names) for name, value in given.items()}
+    initial_state = given["initial_state"] = tensors.finite("initial_state", given["initial_state"])
+    if np.shape(initial_state)[-1:] != latent:
+        meaning = f"the components of the state, or (..., {latent[0]}), latent coordinates"
+        checks.last_axis("initial_state", np.shape(initial_state), len(signature.state_names), meaning)
+    contexts = Contexts.of(signature.context_names, named | (context or {}), times)
+    several = [np.shape(control)[0]] if np.ndim(control) == 3 else []
+    number = max(len(np.atleast_2d(initial_state)), len(contexts.initial), *several)
+    _check_number(contexts, signature.context_names, number)
+    inputs = given_control(control, times, number, getattr(dynamics, "control_names", ()))
+    model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
+    run = model.follow(_starting_state(model, given, times[0], number), times, solver=solver, engine=engine)
+    return run.squeeze("trajectory") if number == 1 else run
+
+
+def _check_number(contexts: Contexts, names: tuple[str, ...], number: int) -> None:
+    """Raise unless there is one context, or one for each of so many states."""
+    if len(contexts.initial) not in (1, number):
+        expected, fix = f"one value, or {number} as there are states", "give as many of both, or one"
+        raise InputError(", ".join(names), expected=expected, got=len(contexts.initial), fix=fix)
+
+
+def _starting_state(model: ReducedModel, given: Mapping[str, object], t: Tensor, number: int) -> Tensor:
+    """The latent state of `number` trajectories, from full or latent states and velocities."""
+    names = list(given)[: model.problem.order]
+    if len(names) == 1 and given["initial_velocity"] is not None:
+        fix = "drop it: the dynamics are of first order"
+        raise InputError("initial_velocity", expected="nothing", got="a value", fix=fix)
+    for name in names:
+        if given[name] is None:
+            raise InputError(name, expected="a value for dynamics of order two", got="none", fix=f"add {name}=...")
+    shape = np.shape(given["initial_state"])[-1:]
+    parts = tuple(tensors.states(name, given[name], *shape, number) for name in names)
+    if shape == (model.projection.latent_dim,) != (len(model.projection.normalization.signature.state_names),):
+        return model.problem.join(*parts).expand(*model.lead, -1)
+    return model.start(t, parts)
+
+
+def _flattened(layout: Layout, state: object) -> object:
+    """The state as an array, where it came as variables with dimensions of their own."""
+    if not isinstance(state, xr.Dataset):
+        return state
+    if "state" in state:
+        check_grid(state, layout)
+        return state["state"]
+    own = {dim for variable in layout.variables for dim in variable.dims}
+    lead = [str(dim) for dim in state.sizes if dim not in own]
+    return layout.gather(state, lead)
+
+
+@checked
+def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
+    """Errors of a reduced model against the truth.
+
+    Args:
+        truth: `state` (trajectory, time, component), of a simulation or measured. Missing values do not count: errors
+            are means over what was measured, NaN where nothing was.
+        reduced: what `romkit.follow` returned for it, or any dataset with `state` and a coordinate `state_std`
+            (component) by which errors are normalised.
+
+    Returns:
+        `nrmse` (..., time) and `valid_time` (...), in front `seed` and `trajectory` as in `reduced`.
+
+    Raises:
+        InputError: the two do not have the same trajectories, times and components.
+
+    Example:
+        >>> import romkit
+        >>> truth = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> errors = romkit.score(truth, romkit.follow(romkit.load("ncae-lorenz96"), truth))
+        >>> errors.nrmse.dims, errors.valid_time.dims
+        (('trajectory', 'time'), ('trajectory',))
+    """
+    for dim in DIMS:
+        if truth.sizes.get(dim) != reduced.sizes.get(dim):
+            got = f"{reduced.sizes.get(dim)} against {truth.sizes.get(dim)} in the truth"
+            raise InputError("reduced", expected=f"the same {dim} as the truth", got=got, fix="follow this very truth")
+    for name in ("state", "state_std"):
+        if name not in reduced:
+            got, fix = f"variables {sorted(map(str, reduced.variables))}", "score what romkit.follow returned"
+            raise InputError("reduced", expected=f"a variable {name}", got=got, fix=fix)
+    times = times_of(truth)
+    if "time" in reduced.coords and not _close(times_of(reduced), times):
+        fix = "follow this very truth"
+        raise InputError("reduced", expected="the times of the truth", got="as many others", fix=fix)
+    _check_contexts(truth, reduced)
+    reduced = reduced.assign(state=reduced["state"].transpose(..., *DIMS))
+    check_components("reduced", reduced, component_names(truth))
+    lead, size = reduced["state"].dims[:-2], truth.sizes["component"]
+    checks.last_axis("reduced.state_std", reduced["state_std"].shape, size, "one for each component")
+    x = trajectories(truth, "state")
+    errors = _measured(nrmse, x, *(torch.from_numpy(reduced[n].values.copy()) for n in ("state", "state_std")))
+    unit = truth["time"].attrs.get("units", "1")
+    named = {"units": "1", "long_name": "normalised error of the reduced model"}
+    until = {"units": unit, "long_name": f"time until NRMSE exceeds {VALID_THRESHOLD}"}
+    return xr.Dataset(
+        {
+            "nrmse": ((*lead, "time"), errors.numpy(), named),
+            "valid_time": (lead, _until(times, errors, x).numpy(), until),
+        },
+        coords={"time": truth["time"]},
+    )
+
+
+def _close(times: Tensor, others: Tensor) -> bool:
+    """Whether times differ by less than what a change of precision makes of them, and less than a step."""
+    step = float(others.diff().min()) if len(others) > 1 else torch.inf
+    return bool(((times - others).abs() <= torch.clamp(1e-6 * others.abs(), max=step / 100)).all())
+
+
+def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
+    """Raise InputError where both name their trajectories or contexts, and these differ, as in another order."""
+    for name in {*context_names(truth), "trajectory"} & {*truth.coords} & {*reduced.coords}:
+        own, given = truth[name].values, reduced[name].values
+        if own.shape == given.shape and not tensors.alike(own, given):
+            fix = "follow this very truth, in its order"
+            raise InputError("reduced", expected=f"the {name} of the truth", got=checks.shown(given.tolist()), fix=fix)
+
+
+def _measured(error: Callable[..., Tensor], truth: Tensor, reduced: Tensor, std: Tensor) -> Tensor:
+    """`error` of the components that are not missing in the truth."""
+    missing = truth.isnan()
+    if not bool(missing.any()):
+        return error(truth, reduced, std)
+    there = (~missing).double()
+    square = torch.where(missing, 0.0, ((truth - reduced) / std).square()).sum(-1)
+    return (square / there.sum(-1)).sqrt()
+
+
+def _until(times: Tensor, errors: Tensor, truth: Tensor) -> Tensor:
+    """Valid time, of which missing samples say nothing: it ends with the last measured one at the latest."""
+    nothing = truth.isnan().all(-1).expand(errors.shape)
+    if not bool(nothing.any()):
+        return valid_time(times, errors)
+    last = torch.where(nothing, times[0], times).amax(-1) - times[0]
+    return torch.minimum(valid_time(times, torch.where(nothing, 0.0, errors)), last)
+
+
+COST = ("solver", "engine", "seconds_compiling", "seconds_computing")
+
+
+@checked
+def rollout(
+    source: System | xr.Dataset,
+    projection: Projection,
+    *,
+    duration: Positive | None = None,
+    initial_state: object = None,
+    initial_velocity: object = None,
+    dynamics: Dynamics | None = None,
+    solver: Solver | None = None,
+    dt: Positive | None = None,
+    engine: Engine = "auto",
+    device: Device | None = None,
+    context: dict[str, object] | None = None,
+    **named: object,
+) -> xr.Dataset:
+    """Follow the truth and the reduced model from the same initial state: `simulate`, `follow` and `score` in one.
+
+    Args:
+        source: the full-order model, which is simulated; or a dataset, whose trajectories are the truth. Of a system
+            seen through a basis, all states are coordinates in it, and the truth is that of its modes.
+        projection: trained on such data; a stack of seeds gives a `seed` dimension.
+        duration: of the simulation, in the system's time units; `system.horizon` by default.
+        initial_state: (n,) or (trajectories, n) in physical units, each at a context of its own or all at a single one;
+            by default where the system's datasets begin.
+        initial_velocity: the same for mechanical systems; at rest by default.
+        dynamics: how the latent state moves; by default as in the rollouts that the projection was trained with
+            (preset "dynamics"), and `Galerkin()` for one that was not.
+        solver: of the latent equation; `RK4` with the interval of the output by default.
+        dt: interval of the output, and step of the default solver; `system.dt` by default.
+        engine: of both models: "auto", "torch" or "compiled" (see `romkit.engine`).
+        device: of the reduced model: "cpu" (default), or "cuda", which pays for thousands of trajectories.
+        context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
+        **named: every other context parameter by name, a number, an array, or for first-order systems a smooth function
+            of time that gives one: `F=3.15`, `F=[3.14, 3.15]`, `F=lambda t: 3.14 + 0.001 * t`.
+
+    Returns:
+        Dataset with `truth`, `rom` and `projected` (the projection P(x) of the truth), each (time, component);
+        `latent` (time, latent_component); `nrmse` and `nrmse_projected` (time); `valid_time` and `status`.
+        In front, `trajectory` if there are several, and `seed` for a stack.
+        A diverged member has status 1 and is NaN from there on.
+
+    Raises:
+        InputError: context, state size, duration or dt that cannot be used, or a projection of another system.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> ncae, system = romkit.load("ncae-lorenz96"), romkit.systems.Lorenz96()
+        >>> start = ncae(F=3.15).decode(np.array([-0.9, 2.8]))  # on the attractor
+        >>> run = romkit.rollout(system, ncae, F=3.15, initial_state=start, duration=0.2, dt=0.02)
+        >>> dict(run.rom.sizes)
+        {'time': 11, 'component': 36}
+        >>> round(float(run.nrmse.max()), 2), float(run.valid_time), int(run.status)
+        (0.02, 0.2, 0)
+    """
+    simulation = {"duration": duration, "initial_state": initial_state, "initial_velocity": initial_velocity, "dt": dt}
+    values, system, contexts = named | (context or {}), None, None
+    if isinstance(source, xr.Dataset):
+        _refuse_for_data(simulation | values)
+        truth = check_states(source)
+    else:
+        system = source
+        check_match(system, projection)
+        projection = projection if system.basis is None else projection.of_coordinates()
+        truth = simulate(system, **simulation, engine=engine, context=values)
+        contexts = Contexts.of(system.context_names, values, torch.from_numpy(truth["time"].values.copy()))
+        contexts = contexts.expanded(truth.sizes["trajectory"])
+    given = {"dynamics": dynamics, "system": system, "solver": solver, "engine": engine, "device": device}
+    reduced = follow(projection, truth, **given, contexts=contexts)
+    run = _assemble(truth, reduced, _projected(projection, truth, reduced))
+    return run.squeeze("trajectory") if truth.sizes["trajectory"] == 1 else run
+
+
+def _refuse_for_data(given: dict[str, object]) -> None:
+    for name, value in given.items():
+        if value is not None:
+            fix = "select what you want in the dataset, data.sel(...), or roll out a system"
+            raise InputError(name, expected="nothing beside a dataset", got=repr(value), fix=fix)
+
+
+def _projected(projection: Projection, truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
+    """P(x) of the true states, as a dataset like `reduced`; how idempotent P is there, as its attribute."""
+    P = copy.deepcopy(projection).cpu().double()(truth)
+    x = trajectories(truth, "state")
+    x = x if projection.seeds is None else x.unsqueeze(0)
+    with torch.no_grad():
+        image, error = P(x), idempotency_error(P, x).nan_to_num(nan=0.0).max().item()
+    return reduced[["state"]].copy(data={"state": image.numpy()}).assign_attrs(idempotency_error=error)
+
+
+def _assemble(truth: xr.Dataset, reduced: xr.Dataset, projected: xr.Dataset) -> xr.Dataset:
+    errors, floor = score(truth, reduced), score(truth, projected)
+    parts = {
+        "truth": truth["state"].transpose(*DIMS).assign_attrs(long_name="full model"),
+        "projected": projected["state"].assign_attrs(long_name="projection of the full model"),
+        "nrmse": errors["nrmse"],
+        "nrmse_projected": floor["nrmse"].assign_attrs(long_name="normalised error of the projection"),
+        "valid_time": errors["valid_time"],
+    }
+    run = reduced.drop_vars("velocity", errors="ignore").rename(state="rom")
+    # without coordinates, by which xarray would align them: the data may call components otherwise than in training
+    run = run.assign({name: part.variable for name, part in parts.items()}).assign_coords(truth.coords)
+    run.attrs = {key: value for key, value in truth.attrs.items() if key not in COST}
+    run.attrs |= {key: value for key, value in reduced.attrs.items() if key not in COST}
+    run.attrs["idempotency_error"] = projected.attrs["idempotency_error"]
+    for label, part in (("full_model", truth), ("reduced_model", reduced)):
+        run.attrs |= {f"{key}_{label}": part.attrs[key] for key in COST if key in part.attrs}
+    return run
