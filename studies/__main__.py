@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from romkit.cli.app import OneLineErrors
 from romkit.cli.describe import table
+from romkit.cli.main import OneLineErrors
 from romkit.core import checks
 from romkit.core.files import make_folder
 from studies import discover

@@ -1,25 +1,23 @@
-"""Systems, datasets, models and the whole of romkit in plain text."""
+"""Systems, methods, datasets, models and runs as plain text: what `romkit info` and the other commands print."""
 
+import contextlib
 import dataclasses
 import inspect
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
-import xarray as xr
 
-from romkit.bases import Basis
-from romkit.core import runtime
-from romkit.core.display import first_line, text, with_unit
+import romkit
+from romkit.core import display
 from romkit.core.errors import InputError
-from romkit.data import DIMS
-from romkit.data.context import ROLE
-from romkit.integrators import DYNAMICS, LAWS, LearnedField
-from romkit.projections import METHODS, Projection, pretrained
-from romkit.projections.catalog import arguments
-from romkit.systems import SYSTEMS, System
-from romkit.training import Recipe
-from romkit.verbs.presets import PRESETS
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+SHARES = (0.0, 0.01, 0.1, 0.5, 1.0)
+"""Times at which the summary of a run shows errors, as shares of its duration."""
 
 
 def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:
@@ -30,20 +28,28 @@ def table(rows: Iterable[Sequence[str]], *, indent: str = "  ") -> str:
     return "\n".join(indent + line.rstrip() for line in lines)
 
 
-def describe_everything() -> str:
-    """Systems with their context, methods, presets, dynamics, pretrained models and versions."""
-    tables = {"methods": METHODS, "dynamics": DYNAMICS, "laws": LAWS, "presets": PRESETS}
+def everything() -> str:
+    """Systems with their context, methods, dynamics, laws, presets, pretrained models and versions."""
+    from romkit.core.runtime import versions
+
+    named = {
+        "methods": romkit.projections.METHODS,
+        "dynamics": romkit.integrators.DYNAMICS,
+        "laws": romkit.integrators.LAWS,
+        "presets": romkit.presets.PRESETS,
+    }
+    kinds = [kind() for kind in romkit.systems.SYSTEMS.values()]
     sections = {
-        "systems": [(s.name, f"{s.state_size} components", _context(s)) for s in (kind() for kind in SYSTEMS.values())],
-        **{title: [(name, first_line(each)) for name, each in listed.items()] for title, listed in tables.items()},
-        "pretrained models": [(name,) for name in pretrained()],
-        "versions": list(runtime.versions().items()),
+        "systems": [(each.name, f"{each.state_size} components", _context(each)) for each in kinds],
+        **{title: [(name, display.first_line(each)) for name, each in kind.items()] for title, kind in named.items()},
+        "pretrained models": [(name,) for name in romkit.projections.pretrained()],
+        "versions": list(versions().items()),
     }
     return "\n\n".join(f"{title}\n{table(rows) if rows else '  none'}" for title, rows in sections.items())
 
 
-def describe_system(system: System) -> str:
-    """Its equation (the docstring), state, context with ranges, and times."""
+def system(system: "romkit.systems.System") -> str:
+    """Equation of a system (its docstring), state, context with ranges, and times."""
     unit = "time units" if system.time_units == "1" else system.time_units
     facts = {
         "state": f"{system.state_size} components, {system.state_names[0]} ... {system.state_names[-1]}",
@@ -54,103 +60,129 @@ def describe_system(system: System) -> str:
     return f"{inspect.getdoc(type(system))}\n\n{table(facts.items())}"
 
 
-def describe_method(kind: type[Projection]) -> str:
-    """Its docstring, its sizes with their defaults, and the settings of its training in each preset."""
-    signature = inspect.signature(kind).parameters
-    own = [(name, _default(signature[name])) for name in arguments(kind)]
-    names = {name: recipe.to_json() for name in PRESETS if (recipe := _recipe(name, kind)) is not None}
-    settings = [("setting", *names)]
+def _context(system: "romkit.systems.System") -> str:
+    return ", ".join(f"{p.name} in [{p.low:g}, {p.high:g}]{display.with_unit(p.units)}" for p in system.context)
+
+
+def method(kind: "type[romkit.projections.Projection]") -> str:
+    """Docstring of a method, its sizes with their defaults, and the settings of its training in each preset."""
+    sizes = [
+        (p.name, "required" if p.default is p.empty else repr(p.default))
+        for p in list(inspect.signature(kind).parameters.values())[2:]  # behind the normalization and the generator
+    ]
+    recipes = {}
+    for name, preset in romkit.presets.PRESETS.items():
+        try:
+            recipes[name] = preset("", kind.name).to_json()
+        except InputError:  # a preset for some of the built-in systems only
+            continue
+    rows = [("setting", *recipes)]
     for part in ("snapshots", "rollouts", "phase"):
-        keys = dict.fromkeys(key for recipe in names.values() for key in (recipe.get(part) or {}))
-        for key in keys:
-            shown = [text((recipe.get(part) or {}).get(key, "-")) for recipe in names.values()]
-            settings.append((key if part == "snapshots" else f"{part}.{key}", *shown))
-    sections = [str(inspect.getdoc(kind)), f"sizes, and latent_dim or layers\n{table(own)}"]
-    return "\n\n".join([*sections, f"training (--set NAME=VALUE) in each preset\n{table(settings)}"])
+        values = [recipe.get(part) or {} for recipe in recipes.values()]
+        for key in dict.fromkeys(itertools.chain(*values)):
+            label = key if part == "snapshots" else f"{part}.{key}"
+            rows.append((label, *(display.text(each.get(key, "-")) for each in values)))
+    sections = [str(inspect.getdoc(kind)), f"sizes, and latent_dim or layers\n{table(sizes)}"]
+    return "\n\n".join([*sections, f"training (--set NAME=VALUE) in each preset\n{table(rows)}"])
 
 
-def _recipe(preset: str, kind: type[Projection]) -> Recipe | None:
-    """That of data of the user's own; some presets know particular systems alone."""
-    try:
-        return PRESETS[preset]("", kind.name)
-    except InputError:
-        return None
-
-
-def describe_settings(kind: type) -> str:
-    """The docstring of a law or of other dynamics, and its settings with their defaults."""
+def settings(kind: type) -> str:
+    """Docstring of a law or of other dynamics, and its settings with their defaults."""
     rows = [(field.name, repr(field.default)) for field in dataclasses.fields(kind)]
     return f"{inspect.getdoc(kind)}" + (f"\n\nsettings (--set NAME=VALUE)\n{table(rows)}" if rows else "")
 
 
-def _default(parameter: inspect.Parameter) -> str:
-    return "required" if parameter.default is inspect.Parameter.empty else repr(parameter.default)
-
-
-def describe_dataset(data: xr.Dataset) -> str:
-    """Its dimensions, variables, context and provenance."""
-    sizes = ", ".join(f"{size} {dim}" for dim, size in data.sizes.items())
+def dataset(data: "xr.Dataset") -> str:
+    """Dimensions, variables, context and provenance of a dataset."""
     variables = [
-        (str(name), f"({', '.join(map(str, v.dims))})", _with_unit("", v), v.attrs.get("long_name", ""))
+        (str(name), f"({', '.join(map(str, v.dims))})", str(v.attrs.get("units", "")), v.attrs.get("long_name", ""))
         for name, v in data.data_vars.items()
     ]
-    sections = [f"dataset: {sizes}", f"variables\n{table(variables)}"]
-    context = [(str(name), _range(coord)) for name, coord in data.coords.items() if _is_context(str(name), coord)]
-    if context:
-        sections.append(f"context\n{table(context)}")
-    attrs = [(str(key), text(value)) for key, value in data.attrs.items() if value != ""]
-    if attrs:
-        sections.append(f"attributes\n{table(attrs)}")
-    return "\n\n".join(sections)
+    sections = {
+        f"dataset: {', '.join(f'{size} {dim}' for dim, size in data.sizes.items())}": [],
+        "variables": variables,
+        "context": [(name, _range(coord)) for name, coord in display.parameters(data).items()],
+        "attributes": [(str(key), display.text(value)) for key, value in data.attrs.items() if value != ""],
+    }
+    shown = {title: rows for title, rows in sections.items() if rows or ":" in title}
+    return "\n\n".join(f"{title}\n{table(rows)}".rstrip() for title, rows in shown.items())
 
 
-def describe_saved(model: Projection | LearnedField | Basis) -> str:
-    """What `romkit.load` gave."""
-    if isinstance(model, Basis):
-        return table(model.facts().items(), indent="")
-    return describe_model(model) if isinstance(model, Projection) else describe_law(model)
-
-
-def describe_model(projection: Projection) -> str:
-    """Method, sizes, what it was made for, and how it was trained."""
-    facts, trainings = projection.facts(), projection.trainings()
-    shared = {name: value for name, value in facts.items() if name not in (trainings[0] if trainings else ())}
-    lines = [table(shared.items(), indent="")]
-    for training in trainings:
-        lines.append(f"seed {training.pop('seed')}\n{table(training.items())}")
-    return "\n\n".join(lines)
-
-
-def describe_law(law: LearnedField) -> str:
-    """What it is, what it was fitted to, and its equations with residuals or its network with errors."""
-    facts = law.facts()
-    lines = facts.pop("details").splitlines()
-    return "\n".join([table(facts.items(), indent=""), "", *lines, *_physical(law)])
-
-
-def _physical(law: LearnedField) -> list[str]:
-    """An equation in physical latents, where it can be written so."""
-    try:
-        return ["", "in physical latents", *(f"  {line}" for line in law.formulas())]
-    except (AttributeError, InputError):
-        return []
-
-
-def _context(system: System) -> str:
-    return ", ".join(f"{p.name} in [{p.low:g}, {p.high:g}]{with_unit(p.units)}" for p in system.context)
-
-
-def _is_context(name: str, coord: xr.DataArray) -> bool:
-    """Also of a run, which has no trajectories where it is a single one, and one that varies in time."""
-    along = {*coord.dims} <= {*DIMS[:2]} and name not in DIMS
-    return along and coord.dtype.kind in "iuf" and coord.attrs.get(ROLE) != "label"
-
-
-def _range(coord: xr.DataArray) -> str:
+def _range(coord: "xr.DataArray") -> str:
     values = np.unique(coord.values)
-    shown = ", ".join(f"{v:.6g}" for v in values) if len(values) <= 4 else f"{values[0]:.6g} ... {values[-1]:.6g}"
-    return f"{_with_unit(shown, coord)} ({len(values)} values)" if len(values) > 4 else _with_unit(shown, coord)
+    if len(values) <= 4:
+        return _with_unit(", ".join(f"{v:.6g}" for v in values), coord)
+    return f"{_with_unit(f'{values[0]:.6g} ... {values[-1]:.6g}', coord)} ({len(values)} values)"
 
 
-def _with_unit(text: str, variable: xr.DataArray) -> str:
-    return (text + with_unit(variable.attrs.get("units", "1"))).strip()
+def _with_unit(text: str, variable: "xr.DataArray") -> str:
+    return text + display.with_unit(variable.attrs.get("units", "1"))
+
+
+def model(model: "romkit.projections.Projection | romkit.integrators.LearnedField | romkit.bases.Basis") -> str:
+    """Facts of a projection, a law or a basis; the training of each seed, or the equations with their residuals."""
+    facts = model.facts()
+    if isinstance(model, romkit.projections.Projection):
+        trainings = model.trainings()
+        shared = {name: value for name, value in facts.items() if not trainings or name not in trainings[0]}
+        seeds = [f"seed {training.pop('seed')}\n{table(training.items())}" for training in trainings]
+        return "\n\n".join([table(shared.items(), indent=""), *seeds])
+    lines = [facts.pop("details", "")]
+    if isinstance(model, romkit.integrators.LearnedField):
+        with contextlib.suppress(AttributeError, InputError):  # a network, or an equation that cannot be written so
+            lines.append("\n  ".join(["in physical latents", *model.formulas()]))
+    return "\n\n".join(filter(None, [table(facts.items(), indent=""), *lines]))
+
+
+def run(run: "xr.Dataset") -> str:
+    """Summary of a rollout: errors at some times, valid time, how it ended, and costs. Of several seeds, medians."""
+    from romkit.plotting.selection import context, headline, members  # matplotlib, which other texts do not need
+
+    run = members(run)
+    time, unit = run["time"].values, run["time"].attrs.get("units", "1")
+    chosen = np.unique([round(share * (len(time) - 1)) for share in SHARES])
+    heads = [f"NRMSE at time{display.with_unit(unit, ' ({})')}", *(f"{time[k]:.3g}" for k in chosen)]
+    rows = [[*heads, "valid for", "status"]]
+    for k in range(run.sizes["trajectory"]):
+        one = run.isel(trajectory=k)
+        if label := context(run, k, varying=True):
+            rows.append([label.replace("\n", " ")])
+        valid, diverged, seeds = float(one["valid_time"].median()), int((one["status"] != 0).sum()), one.sizes["seed"]
+        lasts = f"{'>= ' if valid >= time[-1] - time[0] else ''}{valid:.3g}{display.with_unit(unit)}"
+        ended = ("completed", "diverged")[diverged] if seeds == 1 else f"{diverged} of {seeds} seeds diverged"
+        rows.append(["reduced model", *_errors(one["nrmse"], chosen), lasts, ended])
+        rows.append(["projection alone", *_errors(one["nrmse_projected"], chosen)])
+    error = f"{run.attrs['idempotency_error']:.1e}, the largest norm of P(P(x)) - P(x) along the run"
+    # A dataset that stands for the full model has no costs here.
+    models = [name for name in ("full", "reduced") if f"seconds_computing_{name}_model" in run.attrs]
+    costs = {f"cost, {name} model": _cost(run, name, unit) for name in models}
+    facts = {"idempotency error": error, **costs, "device": str(run.attrs["device"])}
+    return f"{headline(run)}\n\n{table(rows)}\n\n{table(facts.items())}"
+
+
+def _errors(nrmse: "xr.DataArray", chosen: np.ndarray) -> list[str]:
+    values = nrmse.transpose("seed", "time").values[:, chosen]
+    median = np.median(np.where(np.isnan(values), np.inf, values), axis=0)
+    return [f"{value:.2g}" if np.isfinite(value) else "-" for value in median]
+
+
+def _cost(run: "xr.Dataset", model: str, unit: str) -> str:
+    keys = ("engine", "seconds_compiling", "seconds_computing")
+    engine, compiling, computing = (run.attrs[f"{key}_{model}_model"] for key in keys)
+    span = float(run["time"][-1] - run["time"][0])
+    per = f" per {display.with_unit(unit).strip() or 'time unit'}" if span else ""  # a single sample has no duration
+    before = f", after {compiling:.2g} s of compiling" if engine == "compiled" else ""
+    count = run.sizes["trajectory"] * (run.sizes["seed"] if model == "reduced" else 1)
+    together = f", {count} trajectories at once" if count > 1 else ""
+    return f"{1e3 * computing / (span or 1):.3g} ms{per}{together}; engine: {engine}{before}"
+
+
+def comparison(found: "xr.Dataset") -> str:
+    """Median errors over trajectories and time of each combination, lost trajectories, and seconds."""
+    rows = [["projection", "law", "NRMSE", "projection alone", "valid for", "lost", "seconds"]]
+    for projection, law in itertools.product(found["projection"].values, found["law"].values):
+        one = found.sel(projection=projection, law=law)
+        numbers = [one[name].median().item() for name in ("nrmse", "nrmse_projected", "valid_time")]
+        numbers += [one["diverged"].item(), one["seconds_projection"].item() + one["seconds_law"].item()]
+        rows.append([str(projection), str(law), *(f"{x:.3g}" for x in numbers)])
+    return table(rows, indent="")

@@ -1,5 +1,9 @@
-"""What commands take beside their declared options: context parameters by name, settings, names of systems."""
+"""Arguments and options that commands share: context parameters by name, settings, files, names of systems."""
 
+import importlib.util
+import inspect
+import os
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -9,45 +13,39 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperCommand
 
+import romkit
 from romkit.core import checks
 from romkit.core.errors import FileError, InputError
-from romkit.core.files import existing, make_folder, reason, there
 
 if TYPE_CHECKING:
     import xarray as xr
 
-    from romkit.integrators import LearnedField
-    from romkit.projections import Projection
-    from romkit.systems import System
-
-_CONTEXT = "romkit.context"
+CONTEXT = "romkit.context"
+"""Key under which a command keeps the context parameters of its command line."""
 
 Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is.", show_default=False
-    ),
+    str, typer.Argument(metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is.")
+]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A .safetensors file by `romkit fit`, or a pretrained model.")
 ]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="Set a value in place of the default; as often as you need.", metavar="NAME=VALUE"),
 ]
-
-
 Force = Annotated[bool, typer.Option("--force", help="Replace the results of an earlier run.")]
 
 
 class ContextCommand(TyperCommand):
-    """A command that takes context parameters as options named after them: `--F 3.14,3.15`.
+    """Command that takes context parameters as options named after them: `--F 3.14,3.15`.
 
-    Which parameters there are depends on the system, an argument of the same command, so options that are not the
-    command's own are set aside here and checked by `context_values`.
+    The system, an argument of the same command, decides which parameters there are. So options that the command does
+    not declare are set aside here, and checked by `context_values`.
     """
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
         own = {option: parameter for parameter in self.get_params(ctx) for option in parameter.opts}
-        kept, context = [], {}
-        tokens = deque(args)
+        kept, context, tokens = [], {}, deque(args)
         while tokens:
             token = tokens.popleft()
             option, equals, value = token.partition("=")
@@ -58,171 +56,50 @@ class ContextCommand(TyperCommand):
             kept.append(token)
             if option in own and not equals and not getattr(own[option], "is_flag", False) and tokens:
                 kept.append(tokens.popleft())
-        ctx.meta[_CONTEXT] = context
+        ctx.meta[CONTEXT] = context
         return super().parse_args(ctx, kept)
 
 
 def context_values(ctx: typer.Context, names: Iterable[str]) -> dict[str, object]:
-    """The context parameters with these names on the command line, as the keyword arguments that Python takes.
+    """Context parameters on the command line, as the keyword arguments that Python takes.
 
     Raises:
-        InputError: an option that is neither the command's nor one of the parameters, or not a number.
+        InputError: an option that is neither the command's nor one of the parameters `names`, or not a number.
     """
     own = [option for parameter in ctx.command.params for option in parameter.opts if option.startswith("--")]
-    known = [*(f"--{name}" for name in names), *own]
-    values = {}
-    for option, texts in ctx.meta[_CONTEXT].items():
+    known, values = [*(f"--{name}" for name in names), *own], {}
+    for option, texts in ctx.meta[CONTEXT].items():
         checks.one_of("option", option, known)
         numbers = [_number(option, entry) for text in texts for entry in text.split(",")]
         values[option.removeprefix("--")] = numbers[0] if len(numbers) == 1 else numbers
     return values
 
 
-def system_named(name: str) -> "System":
-    """The system of that name with its default parameters; or that of a file, `my_system.py:Burgers`."""
-    from romkit.systems import SYSTEMS
-
-    if is_in_file(name):
-        return _system_in_file(*name.rsplit(":", 1))
-    return SYSTEMS[checks.one_of("system", name, SYSTEMS)]()
-
-
-def is_in_file(name: str) -> bool:
-    """Whether it is `file.py:Name`."""
-    return ".py:" in name
-
-
-def short_name(source: str) -> str:
-    """For files: the stem of a file, the class in a file."""
-    return source.rsplit(":", 1)[1] if is_in_file(source) else Path(source).stem
-
-
-def _system_in_file(path: str, name: str) -> "System":
-    """An instance of a class of systems, or one that the file made."""
-    import importlib.util
-    import inspect
-    import sys
-
-    from romkit.systems import SYSTEMS, System
-    from romkit.systems.base import recorded_name
-
-    file = existing(path)
-    own = f"romkit_system_{file.stem}"  # of its own, since the file may be called like a module of others
-    spec = importlib.util.spec_from_file_location(own, file)
-    module = sys.modules[own] = importlib.util.module_from_spec(spec)  # dataclasses look their module up there
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise FileError(path, problem=f"cannot be imported ({reason(error)})", fix="run it with python") from error
-    kinds = {key: x for key, x in vars(module).items() if isinstance(x, type) and issubclass(x, System)}
-    kinds = {key: kind for key, kind in kinds.items() if not inspect.isabstract(kind)}
-    made = {key: x for key, x in vars(module).items() if isinstance(x, System)}
-    checks.one_of("system", name, [*kinds, *made])
-    if name in made:
-        return made[name]
-    kind = kinds[name]
-    SYSTEMS[recorded_name(kind, kind.name)] = kind
-    return kind()
-
-
-def read_data(data: str) -> "xr.Dataset":
-    """The dataset in a netCDF file, or the training set of a system."""
-    from romkit.data import open_dataset
-    from romkit.systems import SYSTEMS
-
-    if data in SYSTEMS or is_in_file(data):
-        return system_named(data).dataset("train")
-    if not Path(data).suffix and not there(data):
-        checks.one_of("data", data, SYSTEMS)
-    return open_dataset(data)
-
-
-def load_a(kind: str, path: str) -> "Projection | LearnedField":
-    """The "projection" or the "law" in a file, or a projection that ships."""
-    from romkit.bases import Basis
-    from romkit.projections import Projection
-    from romkit.verbs.storage import load
-
-    model = load(path)
-    found = "projection" if isinstance(model, Projection) else "basis" if isinstance(model, Basis) else "law"
-    if found != kind:
-        command = "fit" if kind == "projection" else "law"
-        raise FileError(path, problem=f"holds a {found}, not a {kind}", fix=f"give a file by romkit {command}")
-    return model
-
-
-def settings(pairs: Iterable[str], option: str = "--set") -> dict[str, object]:
-    """`name=value` of an option as keyword arguments: numbers, sizes like 2,18,36, `none`, true, false, or text.
-
-    Raises:
-        InputError: no `=`. Names and values are checked by what takes them.
-    """
-    values = {}
-    for pair in pairs:
-        name, equals, text = pair.partition("=")
-        if not equals or not name:
-            raise InputError(option, expected="name=value", got=repr(pair), fix=f"write {option} epochs=2")
-        values[name] = _value(text)
-    return values
-
-
-def names(text: str | None) -> list[str] | None:
-    """Names with commas between."""
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
-
-
-def target(out: Path | None, run: str, name: str, force: bool) -> Path:
-    """The main file of a run: --out itself if it is a file name, else `name` in the folder --out, or runs/`run`.
-
-    A number behind the dot, as in F-3.15, is no ending.
-
-    Raises:
-        FileError: it is there already, and not to be replaced.
-    """
-    ends = out is not None and out.suffix and not out.suffix[1:].isdigit()
-    file = out if ends else (out or Path("runs") / run) / name
-    if there(file) and not file.is_dir() and not force:
-        raise FileError(file, problem="is there, from an earlier run", fix="choose another --out, or add --force")
-    return writable(file)
-
-
-def refuse_options(settings: Iterable[str], options: Iterable[str]) -> None:
-    """Raise where `--set` names what has an option, or an argument, of its own."""
-    for name in settings:
-        if name in options:
-            fix = f"give {name} as an argument or option of the command"
-            raise InputError("--set", expected="a setting", got=repr(name), fix=fix)
-
-
-def writable(path: Path) -> Path:
-    """`path`, in a folder that takes files: before a long computation, not after it."""
-    checks.path("--out", path)
-    make_folder(path.parent)
-    if path.is_dir():
-        raise FileError(path, problem="is a folder", fix="add a file name")
-    return path
-
-
-def written(write: Callable[[Path], Path], path: Path) -> Path:
-    """What `write` made of `path`. Where that fails after all, it is kept elsewhere: it may have taken hours.
-
-    Raises:
-        FileError: it failed; the message says where it is kept.
-    """
-    try:
-        return write(path)
-    except FileError as error:
-        spare = Path(tempfile.mkdtemp(prefix="romkit-kept-")) / path.name
-        raise FileError(path, problem=error.problem, fix=f"it is kept in {write(spare)}") from error
-
-
 def _number(option: str, text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        got = repr(text) if text else "none"
-        fix = f"write {option} 3.14 or {option} 3.14,3.15"
+        got, fix = repr(text) if text else "none", f"write {option} 3.14 or {option} 3.14,3.15"
         raise InputError(option, expected="a number, or several with commas between", got=got, fix=fix) from error
+
+
+def settings(pairs: Iterable[str] | None, option: str = "--set", refused: Iterable[str] = ()) -> dict[str, object]:
+    """`name=value` of an option as keyword arguments: numbers, sizes like 2,18,36, `none`, true, false, or text.
+
+    Raises:
+        InputError: no `=`, or a name that has an argument or option of its own (`refused`). Values, and other names,
+            are checked by the function that takes them.
+    """
+    values = {}
+    for pair in pairs or ():
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
+            raise InputError(option, expected="name=value", got=repr(pair), fix=f"write {option} epochs=2")
+        if name in refused:
+            fix = f"give {name} as an argument or option of the command"
+            raise InputError(option, expected="a setting", got=repr(name), fix=fix)
+        values[name] = _value(text)
+    return values
 
 
 def _value(text: str) -> object:
@@ -236,3 +113,112 @@ def _value(text: str) -> object:
         except ValueError:
             continue
     return None if text.lower() == "none" else text
+
+
+def names(text: str | None) -> list[str] | None:
+    """Names separated by commas."""
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+
+
+def is_path(text: str) -> bool:
+    """Whether an argument is a file, because there is one or because the name has an ending, and no word of romkit."""
+    return bool(Path(text).suffix) or os.path.exists(os.path.expanduser(text))
+
+
+def is_in_file(name: str) -> bool:
+    """Whether the name of a system is `file.py:Name`."""
+    return ".py:" in name
+
+
+def short_name(source: str) -> str:
+    """Name for results: the stem of a file, or the class of a system in a file."""
+    return source.rsplit(":", 1)[1] if is_in_file(source) else Path(source).stem
+
+
+def system_named(name: str) -> "romkit.systems.System":
+    """System of that name with its default parameters, or that of a file, `my_system.py:Burgers`."""
+    if is_in_file(name):
+        return _system_in_file(*name.rsplit(":", 1))
+    return romkit.systems.SYSTEMS[checks.one_of("system", name, romkit.systems.SYSTEMS)]()
+
+
+def _system_in_file(path: str, name: str) -> "romkit.systems.System":
+    """Instance of a class of systems in a Python file, or an instance that the file made."""
+    from romkit.core.files import existing, reason
+    from romkit.systems.base import System, recorded_name
+
+    file = existing(path)
+    alias = f"romkit_system_{file.stem}"  # not the stem alone, which may be the name of an installed module
+    spec = importlib.util.spec_from_file_location(alias, file)
+    module = sys.modules[alias] = importlib.util.module_from_spec(spec)  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise FileError(path, problem=f"cannot be imported ({reason(error)})", fix="run it with python") from error
+    found = {key: x for key, x in vars(module).items() if isinstance(x, System) or _is_kind(x, System)}
+    system = found[checks.one_of("system", name, found)]
+    if isinstance(system, System):
+        return system
+    romkit.systems.SYSTEMS[recorded_name(system, system.name)] = system
+    return system()
+
+
+def _is_kind(thing: object, kind: type) -> bool:
+    return isinstance(thing, type) and issubclass(thing, kind) and not inspect.isabstract(thing)
+
+
+def read_data(data: str) -> "xr.Dataset":
+    """Dataset in a netCDF file, or the training set of a system."""
+    if data in romkit.systems.SYSTEMS or is_in_file(data):
+        return system_named(data).dataset("train")
+    if not is_path(data):
+        checks.one_of("data", data, romkit.systems.SYSTEMS)
+    return romkit.data.open_dataset(data)
+
+
+def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integrators.LearnedField":
+    """Model in a file, or a pretrained one, of which `kind` is "projection" or "law"."""
+    model = romkit.load(path)
+    kinds = {"projection": romkit.projections.Projection, "basis": romkit.bases.Basis, "law": object}
+    found = next(name for name, one in kinds.items() if isinstance(model, one))
+    if found != kind:
+        command = "fit" if kind == "projection" else "law"
+        raise FileError(path, problem=f"holds a {found}, not a {kind}", fix=f"give a file by romkit {command}")
+    return model
+
+
+def target(out: Path | None, run: str, name: str, force: bool) -> Path:
+    """Main file of a run: --out itself if it is a file name, else `name` in the folder --out, or in runs/`run`.
+
+    Raises:
+        FileError: there is such a file and it must not be replaced, or nothing can be written there.
+    """
+    ends = out is not None and out.suffix and not out.suffix[1:].isdigit()  # F-3.15 is a folder
+    file = out if ends else (out or Path("runs") / run) / name
+    if os.path.isfile(file) and not force:
+        raise FileError(file, problem="is there, from an earlier run", fix="choose another --out, or add --force")
+    return writable(file)
+
+
+def writable(path: Path) -> Path:
+    """`path`, once its folder is made and takes files: checked before a long computation, not after it."""
+    from romkit.core.files import make_folder
+
+    checks.path("--out", path)
+    make_folder(path.parent)
+    if path.is_dir():
+        raise FileError(path, problem="is a folder", fix="add a file name")
+    return path
+
+
+def write(save: Callable[[object, Path], Path], result: object, path: Path, before: str = "") -> None:
+    """Save a result and print where. If that fails it is saved elsewhere: the result may have taken hours.
+
+    Raises:
+        FileError: the file cannot be written; the message says where the result is instead.
+    """
+    try:
+        print(f"{before}wrote {save(result, path)}")
+    except FileError as error:
+        spare = Path(tempfile.mkdtemp(prefix="romkit-kept-")) / path.name
+        raise FileError(path, problem=error.problem, fix=f"it is kept in {save(result, spare)}") from error

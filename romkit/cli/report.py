@@ -1,26 +1,40 @@
-"""`romkit report`: what is known about a run, a model, a law, a basis or a dataset, as one file for a colleague."""
+"""`romkit report`: a run, a model, a law, a basis, a dataset or the report of a study as one HTML file.
 
-from collections.abc import Iterator
+Each is written in Markdown first, with figures by name, and rendered as a page that holds its figures.
+"""
+
+import base64
+import html
+import io
+import itertools
+import mimetypes
+import re
+import textwrap
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from romkit.cli.app import app
-from romkit.cli.options import writable
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-    from romkit.bases import Basis
-    from romkit.integrators import LearnedField
-    from romkit.projections import Projection
+import romkit
+from romkit.cli import describe, options
+from romkit.core.errors import FileError
 
 RESULTS = ("comparison", "data", "forecast", "law", "projection", "rollout")
-"""What commands call their results, in folders whose names say of what they are."""
+"""File names that commands give their results, in folders that are named after the source."""
+
+HEAD = """<meta charset="utf-8"><meta name="viewport" content="width=device-width"><style>
+:root { color-scheme: light dark; }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+table { border-collapse: collapse; margin: 1rem 0; }
+td { padding: .15rem .8rem .15rem 0; vertical-align: top; overflow-wrap: anywhere; }
+th { text-align: left; padding-right: .8rem; }
+td:first-child { opacity: .7; white-space: nowrap; }
+img { max-width: 100%; background: white; }
+pre { overflow-x: auto; }
+</style>"""
 
 
-@app.command()
 def report(
     source: Annotated[
         str,
@@ -28,14 +42,10 @@ def report(
             metavar="FILE",
             help="What `romkit rollout`, `fit`, `law` or `dataset` wrote, the REPORT.md of a study, or the name of a "
             "pretrained model.",
-            show_default=False,
         ),
     ],
     out: Annotated[
-        Path | None,
-        typer.Option(
-            help="File to write; report-NAME.html by default, after the file or its folder.", show_default=False
-        ),
+        Path | None, typer.Option(help="File to write; report-NAME.html by default, after the file or its folder.")
     ] = None,
 ) -> None:
     """Write one HTML file with figures, tables and provenance; it needs nothing else to be read.
@@ -48,71 +58,84 @@ def report(
     """  # noqa: D301, typer keeps the lines after \b as they are
     file = Path(source)
     name = file.parent.name if file.stem in RESULTS and file.parent.name else file.stem
-    target = writable(out or Path(f"report-{name}.html"))
-
-    from romkit.cli.page import page
+    target = options.writable(out or Path(f"report-{name}.html"))
     from romkit.core.files import atomic
-    from romkit.data import open_dataset
-    from romkit.projections import pretrained
-    from romkit.verbs.storage import load
 
-    title = Path(source).stem
-    if source in pretrained() or Path(source).suffix == ".safetensors":
-        parts = _of_model(load(source))
-    elif Path(source).suffix == ".md":
-        from romkit.cli.markdown import rendered
-
-        title, html = rendered(Path(source))
-        parts = [html]
+    if file.suffix == ".md":
+        text = page(_read(file).decode(errors="replace"), file.stem, lambda picture: _read(file.parent / picture))
     else:
-        data = open_dataset(source)
-        parts = _of_run(data) if "truth" in data else _of_dataset(data)
-    text = page(title, parts)
+        sections, figures = _described(source)
+        text = page("\n\n".join([f"# {file.stem}", *sections]), file.stem, figures.__getitem__)
     with atomic(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
     print(f"wrote {target}")
 
 
-def _of_run(run: "xr.Dataset") -> Iterator[str]:
-    from romkit.cli.page import picture, section, text
-    from romkit.cli.summary import summarise
-    from romkit.plotting import plot_latent, plot_rollout
+def page(text: str, title: str, picture: Callable[[str], bytes]) -> str:
+    """Markdown as one file of HTML with its pictures, whose bytes `picture` gives; a heading replaces `title`."""
+    from markdown_it import MarkdownIt
 
-    yield section("Errors", picture(plot_rollout(run), "full and reduced model, error over time"))
-    yield section("In numbers", text(summarise(run)))
-    yield section("Latent state", picture(plot_latent(run), "latent state"))
-    yield _provenance(run)
-
-
-def _of_dataset(data: "xr.Dataset") -> Iterator[str]:
-    from romkit.cli.describe import describe_dataset
-    from romkit.cli.page import section, text
-
-    yield section("Contents", text(describe_dataset(data.assign_attrs(dict.fromkeys(data.attrs, "")))))
-    yield _provenance(data)
-
-
-def _of_model(model: "Projection | LearnedField | Basis") -> Iterator[str]:
-    from romkit.bases import Basis
-    from romkit.cli.describe import describe_saved
-    from romkit.cli.page import picture, section, text
-    from romkit.plotting import plot_training
-    from romkit.projections import Projection
-
-    if not isinstance(model, Projection):
-        yield section("Basis" if isinstance(model, Basis) else "Law", text(describe_saved(model)))
-        return
-    if all(report.get("losses") for report in model.report.get("seeds", [model.report])):
-        yield section("Training", picture(plot_training(model), "loss over epochs"))
-    yield section("Model", text(describe_saved(model)))
-    yield _table("Made by", model.report.get("versions", {}))
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = markdown.parse(text)
+    for part in (child for token in tokens for child in token.children or ()):
+        if part.type == "image":
+            name = str(part.attrs["src"])
+            kind = mimetypes.guess_type(name)[0] or "image/png"
+            part.attrs["src"] = f"data:{kind};base64,{base64.b64encode(picture(name)).decode()}"
+        elif part.type.startswith("link"):  # to files that the page leaves behind
+            part.tag, part.attrs = "em", {}
+    title = next((below.content for token, below in itertools.pairwise(tokens) if token.tag == "h1"), title)
+    body = markdown.renderer.render(tokens, markdown.options, {})
+    head = f"{HEAD}<title>{html.escape(title)}</title>"
+    return f"<!doctype html>\n<html lang='en'><head>{head}</head>\n<body>{body}</body></html>\n"
 
 
-def _provenance(data: "xr.Dataset") -> str:
-    return _table("Provenance", {name: value for name, value in data.attrs.items() if value != ""})
+def _described(source: str) -> tuple[list[str], dict[str, bytes]]:
+    """Sections in Markdown, and the pictures that they show, by file name."""
+    if source in romkit.projections.pretrained() or Path(source).suffix == ".safetensors":
+        model = romkit.load(source)
+        if not isinstance(model, romkit.projections.Projection):
+            title = "Basis" if isinstance(model, romkit.bases.Basis) else "Law"
+            return [_printed(title, describe.model(model))], {}
+        sections = [_printed("Model", describe.model(model)), _facts("Made by", model.report.get("versions", {}))]
+        if not model.curves()[1]:
+            return sections, {}
+        curve = "## Training\n\n![loss over epochs](training.png)"
+        return [curve, *sections], {"training.png": _png(romkit.plotting.plot_training(model))}
+    data = romkit.data.open_dataset(source)
+    provenance = _facts("Provenance", {name: value for name, value in data.attrs.items() if value != ""})
+    if "truth" not in data:
+        return [_printed("Contents", describe.dataset(data.drop_attrs(deep=False))), provenance], {}
+    sections = [
+        "## Errors\n\n![full and reduced model, error over time](rollout.png)",
+        _printed("In numbers", describe.run(data)),
+        "## Latent state\n\n![latent state](latent.png)",
+        provenance,
+    ]
+    rollout, latent = romkit.plotting.plot_rollout(data), romkit.plotting.plot_latent(data)
+    return sections, {"rollout.png": _png(rollout), "latent.png": _png(latent)}
 
 
-def _table(title: str, values: dict[str, object]) -> str:
-    from romkit.cli.page import section, table
+def _printed(title: str, text: str) -> str:
+    """Section with a text as it is printed: an indented block, in which nothing is markup."""
+    return f"## {title}\n\n{textwrap.indent(text, '    ')}"
 
-    return section(title, table((name, str(value)) for name, value in values.items()))
+
+def _facts(title: str, values: Mapping[str, object]) -> str:
+    """Section with a table of names and values, in which every character that could be markup is escaped."""
+    cells = ([re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(str(x).split())) for x in row] for row in values.items())
+    return "\n".join([f"## {title}\n\n| | |\n|---|---|", *(f"| {name} | {value} |" for name, value in cells)])
+
+
+def _png(figure: object) -> bytes:
+    data = io.BytesIO()
+    figure.savefig(data, format="png", dpi=120)
+    return data.getvalue()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        fix = "give the REPORT.md of a study, with its pictures where they were written"
+        raise FileError(path, problem=f"cannot be read ({error.strerror})", fix=fix) from error

@@ -1,4 +1,4 @@
-"""What objects tell of themselves: facts in words, for the command line, reports and notebooks."""
+"""Facts about objects in words, for the command line, reports and notebooks."""
 
 import abc
 import inspect
@@ -7,20 +7,24 @@ import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 WIDTH, HEIGHT = 260, 90
-"""Of a curve, in pixels."""
+"""Size of a curve in a notebook [pixels]."""
 
 
 class Display(abc.ABC):
-    """An object that notebooks show as a table of facts, with a curve where it has one."""
+    """Object that notebooks show as a table of facts, with curves where it has some."""
 
     @abc.abstractmethod
     def facts(self) -> dict[str, str]:
-        """What it is, its sizes, how it was made, and its errors, by name."""
+        """Kind, sizes, origin and errors of the object, by name."""
 
     def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
-        """What a small figure shows on a logarithmic axis, in words, and the values; no values where there are none."""
+        """Caption and curves of a small figure with a logarithmic axis; no curves by default."""
         return "", ()
 
     def _repr_html_(self) -> str:
@@ -36,7 +40,7 @@ class Display(abc.ABC):
 
 
 def _drawn(curves: Sequence[Sequence[float]]) -> str:
-    """The positive finite values of curves over their place, as lines of an SVG."""
+    """SVG of curves over their index; values that a logarithm does not take are left out."""
     points = [[(k, math.log10(y)) for k, y in enumerate(c) if 0 < y < math.inf] for c in curves]
     places, heights = zip(*(point for curve in points for point in curve), strict=True) if any(points) else ((), ())
     if len(set(places)) < 2:
@@ -51,23 +55,37 @@ def _drawn(curves: Sequence[Sequence[float]]) -> str:
 
 
 def first_line(documented: object) -> str:
-    """The first line of a docstring, at most a hundred characters."""
+    """First line of a docstring, at most a hundred characters."""
     line = (inspect.getdoc(documented) or "").partition("\n")[0].rstrip(".:")
     return textwrap.shorten(line, 100, placeholder=" ...")
 
 
-def with_unit(unit: str) -> str:
-    """What is appended to a number: a space and the unit, nothing where it has none."""
-    return "" if unit in ("", "1") else f" {unit}"
+def with_unit(unit: object, pattern: str = " {}") -> str:
+    """Unit as it is appended to a number or a label; nothing for dimensionless and mixed units."""
+    unit = str(unit)  # attributes of files may be numbers
+    return "" if unit in ("", "1") or unit.startswith("mixed") else pattern.format(unit)
+
+
+def parameters(data: "xr.Dataset") -> dict[str, "xr.DataArray"]:
+    """Coordinates of numbers along trajectories, or along trajectories and time; labels are left out.
+
+    A run of a single trajectory has its parameters as scalars.
+    """
+    return {
+        str(name): coord
+        for name, coord in data.coords.items()
+        if {*coord.dims} <= {"trajectory", "time"} and name not in ("trajectory", "time", "component")
+        if coord.dtype.kind in "iuf" and coord.attrs.get("role") != "label"
+    }
 
 
 def pairs(values: Mapping[str, object]) -> str:
-    """Names and values in one line."""
+    """Names and values on one line."""
     return ", ".join(f"{key}={text(value)}" for key, value in values.items())
 
 
 def text(value: object) -> str:
-    """A value as text; mappings, which files hold as JSON, as pairs."""
+    """Text of a value; mappings, which files hold as JSON, become pairs."""
     if isinstance(value, str) and value.startswith("{"):
         try:
             value = json.loads(value)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from romkit.cli.app import OneLineErrors
+from romkit.cli.main import OneLineErrors
 from romkit.core import checks
 from studies import discover
 from studies.runner.archive import merge

@@ -10,6 +10,7 @@ from subprocess import PIPE
 import pytest
 from typer.testing import CliRunner
 
+import romkit
 import studies
 from romkit import cli
 from studies.__main__ import app
@@ -136,7 +137,7 @@ def test_bad_input_of_the_command_is_one_line(toy_study, words, reason):
 
 
 def test_without_a_checkout_the_command_says_so(monkeypatch, tmp_path):
-    monkeypatch.setattr(sys.modules["romkit.cli.study"], "__file__", str(tmp_path / "romkit" / "cli" / "study.py"))
+    monkeypatch.setattr(romkit, "__file__", str(tmp_path / "romkit" / "__init__.py"))
     result = CliRunner().invoke(cli.app, ["study"], prog_name="romkit")
     assert result.exit_code == 2
     assert "a checkout of romkit" in result.stderr

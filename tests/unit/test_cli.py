@@ -8,9 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import romkit
-from romkit.cli import app
-from romkit.cli.describe import describe_dataset
-from romkit.cli.summary import summarise
+from romkit.cli import app, describe
 from romkit.data import open_dataset, save_dataset
 from romkit.systems import SYSTEMS, Lorenz96
 
@@ -126,13 +124,13 @@ def test_info_lists_what_there_is():
 def test_info_shows_contexts_that_are_whole_numbers_and_no_labels(lorenz_data):
     labels = ("trajectory", [0, 1, 2], {"role": "label"})
     data = lorenz_data.assign_coords(Re=("trajectory", [50, 100, 150]), run=labels)
-    context = describe_dataset(data).partition("\ncontext\n")[2].partition("\n\n")[0].splitlines()
+    context = describe.dataset(data).partition("\ncontext\n")[2].partition("\n\n")[0].splitlines()
     assert [line.split()[0] for line in context] == ["F", "Re"]
 
 
 def test_a_rollout_of_a_single_sample_is_summarised(lorenz_data, model):
     run = romkit.rollout(lorenz_data.isel(time=[0]), romkit.load(model))
-    assert "ms, 3 trajectories at once; engine" in summarise(run)
+    assert "ms, 3 trajectories at once; engine" in describe.run(run)
 
 
 def test_info_describes_files_and_systems(model, data_file):

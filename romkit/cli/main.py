@@ -1,0 +1,130 @@
+"""The application: its commands, and how errors end. `explore` and `study` hand over to other programs here."""
+
+import importlib.metadata
+import os
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+import romkit
+from romkit.cli import models, options, report, runs
+from romkit.core import errors
+
+UsageError = typer.BadParameter.__base__
+"""Error of typer itself: a missing argument, an unknown command or option. Typer does not export this class."""
+
+BAD_INPUT = 2
+"""Exit code when the input cannot be used; the reason stands on one line of stderr."""
+
+ONE_LINE = errors.DataWarning | errors.DivergenceWarning | errors.ExtrapolationWarning | errors.FitWarning
+"""Warnings about data and models; they are printed without the line of code that issued them."""
+
+
+class OneLineErrors(TyperGroup):
+    """Commands that answer bad input with one line `romkit: reason` on stderr instead of a traceback."""
+
+    def main(self, *args: object, standalone_mode: bool = True, **extra: object) -> None:
+        with warnings.catch_warnings():
+            show = warnings.showwarning
+
+            def show_on_one_line(message: Warning, category: type[Warning], *where: object, **more: object) -> None:
+                if issubclass(category, ONE_LINE):
+                    print(f"romkit: warning: {message}", file=sys.stderr)
+                else:
+                    show(message, category, *where, **more)
+
+            warnings.showwarning = show_on_one_line
+            try:
+                sys.exit(super().main(*args, standalone_mode=False, **extra))
+            except UsageError as error:
+                command = error.ctx.command_path if error.ctx else "romkit"
+                reason = f"{error.format_message().rstrip('.')}; see {command} --help"
+            except errors.RomkitError as error:
+                reason = str(error)
+            print(f"romkit: {' '.join(reason.split())}", file=sys.stderr)
+            sys.exit(BAD_INPUT)
+
+
+# Exceptions that are not about the input are bugs, and get the plain traceback.
+PLAIN = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
+app = typer.Typer(name="romkit", cls=OneLineErrors, **PLAIN)
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+) -> None:
+    """Reduced-order modeling with context-dependent nonlinear projections.
+
+    \b
+    romkit info                            what there is: systems, methods, models
+    romkit rollout lorenz96 --F 3.15       a full and a reduced model side by side
+    romkit check my.nc                     what romkit takes data for
+    romkit fit ncae lorenz96               train a projection
+    romkit law sindy MODEL DATA            fit latent dynamics to data
+    romkit forecast MODEL --from DATA      a reduced model alone
+    romkit compare DATA                    projections and laws side by side
+    romkit dataset lorenz96 --split test   simulate a dataset
+    romkit explore MODEL                   a page with sliders for its context
+    romkit report FILE                     a run or a model as one page of HTML
+    romkit study                           reproduce what was measured
+
+    Bad input ends with one line on stderr and exit code 2.
+    """  # noqa: D301, typer keeps the lines after \b as they are
+    if version:
+        print(importlib.metadata.version("romkit"))
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def explore(
+    model: options.Model = "ncae-lorenz96",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 for one that is free.")] = 0,
+    show: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+) -> None:
+    """Explore a reduced model in the browser: full and reduced model side by side, as the context moves.
+
+    A second tab fits and follows data of your own. Only this machine can see the page; Ctrl-C ends it.
+
+    \b
+    Examples:
+      romkit explore
+      romkit explore ncae-pendulum --port 5006 --no-show
+    """  # noqa: D301
+    try:
+        from romkit.explorer import explore
+    except ModuleNotFoundError as error:
+        got, fix = f"no {error.name}", 'pip install "romkit[explore]"'
+        raise errors.InputError("explore", expected="the packages of the explorer", got=got, fix=fix) from error
+    explore(options.load("projection", model), port=port, show=show)
+
+
+def study(context: typer.Context) -> None:
+    """Reproduce a study: run its tasks, and write its report."""
+    checkout = Path(romkit.__file__).parents[1]
+    if not (checkout / "studies" / "__main__.py").is_file():
+        fix = "clone the repository and install it with pip install -e"
+        raise errors.InputError("study", expected="a checkout of romkit with its studies", got=checkout, fix=fix)
+    path = os.pathsep.join(filter(None, (str(checkout), os.environ.get("PYTHONPATH"))))
+    # -P leaves out the working directory, which may have another folder `studies`.
+    command = [sys.executable, "-P", "-m", "studies", *context.args]
+    # The study replaces this process, so that terminal, Ctrl-C, kill and exit code are its own.
+    os.execve(sys.executable, command, os.environ | {"PYTHONPATH": path})
+
+
+TAKE_CONTEXT = (runs.rollout, runs.forecast, runs.dataset)
+MODELS, DATA = (models.fit, models.law), (runs.forecast, runs.compare, runs.dataset)
+for command in (models.info, runs.rollout, runs.check, *MODELS, *DATA, explore, report.report):
+    app.command(cls=options.ContextCommand if command in TAKE_CONTEXT else None)(command)
+ANY_OPTION = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
+app.command(add_help_option=False, context_settings=ANY_OPTION)(study)
+
+
+def main() -> None:
+    """Entry point of the `romkit` command."""
+    app()

@@ -1,0 +1,269 @@
+"""Commands about data and runs: `romkit check`, `dataset`, `rollout`, `forecast`, `compare`."""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import romkit
+from romkit.cli import describe, options
+from romkit.core import checks
+from romkit.core.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+
+
+def check(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A netCDF file of any origin.")],
+    context: Annotated[str | None, typer.Option(help="Names of the context parameters, with commas.")] = None,
+    state: Annotated[str | None, typer.Option(help="Names of the variables of the state.")] = None,
+    control: Annotated[str | None, typer.Option(help="Names of the inputs.")] = None,
+    trajectory: Annotated[str | None, typer.Option(help="The dimension of the trajectories.")] = None,
+    time: Annotated[str | None, typer.Option(help="The dimension of time.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the data in romkit's schema here.")] = None,
+    force: options.Force = False,
+) -> None:
+    """Show what romkit takes data for: state, context, sampling, what is missing and what is ignored.
+
+    \b
+    Examples:
+      romkit check my.nc
+      romkit check my.nc --context Re,epsilon --state u,v --out my-data.nc
+
+    What --out writes is what `romkit fit` takes. Names are those of romkit.data.describe.
+    """  # noqa: D301, typer keeps the lines after \b as they are
+    target = options.target(out, "check", "data.nc", force) if out else None
+    given = {"context": options.names(context), "state": options.names(state), "control": options.names(control) or ()}
+    data = romkit.data.describe(romkit.data.open_dataset(file), **given, trajectory=trajectory, time=time)
+    if target:
+        options.write(romkit.data.save_dataset, data, target, before="\n")
+
+
+def dataset(
+    ctx: typer.Context,
+    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Name of a system; `romkit info` lists them.")],
+    split: Annotated[
+        str | None, typer.Option(help="train (random contexts) or test; train unless contexts are given.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random contexts and initial states.")] = 0,
+    duration: Annotated[float | None, typer.Option(help="Length of each trajectory; the system's by default.")] = None,
+    out: Annotated[Path | None, typer.Option(help="File, or folder for data.nc; runs/SYSTEM-SPLIT by default.")] = None,
+    force: options.Force = False,
+) -> None:
+    """Simulate a dataset: states, velocities, contexts.
+
+    \b
+    Examples:
+      romkit dataset lorenz96                            the training set of seed 0
+      romkit dataset lorenz96 --split test
+      romkit dataset lorenz96 --F 3.14,3.15 --out my.nc  at contexts of your own
+
+    Writes a netCDF file that `romkit fit`, romkit.data.open_dataset and xarray read.
+    """  # noqa: D301
+    full_model = options.system_named(system)
+    context = options.context_values(ctx, full_model.context_names)
+    split = split or (None if context else "train")
+    file = options.target(out, f"{options.short_name(system)}-{split or 'contexts'}", "data.nc", force)
+    data = full_model.dataset(split, seed=seed, duration=duration, **context)
+    print(describe.dataset(data))
+    options.write(romkit.data.save_dataset, data, file, before="\n")
+
+
+def rollout(
+    ctx: typer.Context,
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SYSTEM",
+            help="A system (`romkit info` lists them; `my_system.py:Burgers` is one in a file), or a dataset file.",
+        ),
+    ],
+    model: Annotated[
+        str | None,
+        typer.Option(help="A .safetensors file by `romkit fit`, or the name of a pretrained model.", metavar="MODEL"),
+    ] = None,
+    duration: Annotated[float | None, typer.Option(help="Length of the run, in the system's time units.")] = None,
+    dt: Annotated[float | None, typer.Option(help="Output interval, and step of the reduced model.")] = None,
+    dynamics: Annotated[
+        str | None,
+        typer.Option(
+            help="galerkin, petrov-galerkin, lspg, or a .safetensors file by `romkit law`; as in training by default."
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; runs/rollout-SYSTEM by default.")] = None,
+    force: options.Force = False,
+) -> None:
+    """Compare a full model with its reduced model.
+
+    Both start from the same state. The context is given by the names of its parameters, with commas for several
+    runs at once. The model is the one that ships for the system (of several NcAE), unless --model names another.
+
+    \b
+    Examples:
+      romkit rollout lorenz96 --F 3.15
+      romkit rollout lorenz96 --F 3.14,3.15,3.18 --duration 50
+      romkit rollout lorenz96 --F 3.15 --dynamics petrov-galerkin
+      romkit rollout lorenz96 --F 3.15 --model runs/pod-lorenz96.safetensors
+      romkit rollout my.nc --model my.safetensors --dynamics law.safetensors
+      romkit rollout my_system.py:Burgers --nu 0.01 --model my.safetensors
+
+    Prints the normalised error over time (NRMSE) beside that of the projection alone: the full model, encoded and
+    decoded. Of a dataset, all trajectories are followed at their contexts.
+    Writes rollout.nc (all trajectories) and rollout.png.
+    """  # noqa: D301
+    own_data = source not in romkit.systems.SYSTEMS and options.is_path(source)
+    if own_data and model is None:
+        raise InputError("--model", expected="a model for these data", got="none", fix="add --model MODEL")
+    is_system = not own_data or options.is_in_file(source)
+    truth = options.system_named(source) if is_system else options.read_data(source)
+    context = options.context_values(ctx, getattr(truth, "context_names", ()))
+    latent = _dynamics(dynamics) if dynamics else None
+    file = options.target(out, f"rollout-{options.short_name(source)}", "rollout.nc", force)
+    shipped = [name for name in romkit.projections.pretrained() if name.partition("-")[2] == source]
+    projection = options.load("projection", model or max(shipped, default=f"ncae-{source}"))
+    run = romkit.rollout(truth, projection, duration=duration, dt=dt, dynamics=latent, **context)
+    print(describe.run(run))
+    options.write(romkit.data.save_dataset, run, file, before="\n")
+    print(f"wrote {romkit.plotting.save_figure(romkit.plotting.plot_rollout(run), file.with_suffix('.png'))}")
+
+
+def _dynamics(name: str) -> "romkit.integrators.LatentDynamics":
+    if Path(name).suffix == ".safetensors":
+        return options.load("law", name)
+    known = romkit.integrators.DYNAMICS
+    return known[checks.one_of("dynamics", name, known)]()
+
+
+def forecast(
+    ctx: typer.Context,
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A file by `romkit fit`, with --dynamics; or the folder of an ensemble by `romkit law --members`.",
+        ),
+    ],
+    start: Annotated[str, typer.Option("--from", metavar="DATA", help="The dataset that has the first state.")],
+    duration: Annotated[float, typer.Option(help="Length of the forecast.")],
+    trajectory: Annotated[int, typer.Option(help="Which trajectory of the dataset.")] = 0,
+    at: Annotated[int, typer.Option(help="Which of its samples is the first state; -1 is the last.")] = 0,
+    dt: Annotated[float | None, typer.Option(help="Output interval; that of the dataset by default.")] = None,
+    dynamics: Annotated[str | None, typer.Option(help="A law, a file by `romkit law`.")] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="netCDF file with control (time, input), from the first state on; by default the inputs in --from.",
+        ),
+    ] = None,
+    level: Annotated[float, typer.Option(help="Probability that the interval of an ensemble claims.")] = 0.9,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; runs/forecast-MODEL by default.")] = None,
+    force: options.Force = False,
+) -> None:
+    """Forecast from a state, with no truth beside it. Context and inputs are those of the data, unless they are given.
+
+    \b
+    Examples:
+      romkit forecast my.safetensors --dynamics law.safetensors --from my.nc --duration 40
+      romkit forecast runs/law-sindy-my --from my.nc --trajectory 3 --at -1 --duration 40 --Re 110
+      romkit forecast my.safetensors --dynamics law.safetensors --from my.nc --at -1 --duration 40 --control inputs.nc
+
+    Writes forecast.nc, and forecast.png of an ensemble. Says where it leaves what the model was trained on.
+    """  # noqa: D301
+    file = options.target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
+    data = options.read_data(start)
+    sample = _select(data, trajectory=trajectory, time=at)
+    ensemble = romkit.Ensemble.load(model) if os.path.isdir(model) else None
+    projection = ensemble.projection if ensemble else options.load("projection", model)
+    names = projection.normalization.signature.context_names
+    context = {name: float(sample[name]) for name in romkit.data.context_names(data) if name in names}
+    context |= options.context_values(ctx, names)
+    if dynamics is None and not ensemble:
+        raise InputError("--dynamics", expected="a law", got="none", fix="add --dynamics law.safetensors")
+    law = ensemble.law if ensemble else options.load("law", dynamics)
+    if dt is None and data.sizes["time"] < 2:
+        raise InputError("--dt", expected="an interval for data of a single time", got="none", fix="add --dt 0.1, say")
+    dt = float(data["time"].diff("time").mean()) if dt is None else dt
+    given = {"initial_state": sample["state"], "duration": duration, "dt": dt, "context": context}
+    if law.order == 2 and "velocity" in data:
+        given["initial_velocity"] = sample["velocity"]
+    if law.control_names or control is not None:
+        source = data.isel(time=slice(at, None)) if control is None else romkit.data.open_dataset(control)
+        given["control"] = _inputs(source, law.control_names, trajectory, duration)
+    run = ensemble.forecast(level=level, **given) if ensemble else romkit.forecast(projection, dynamics=law, **given)
+    options.write(romkit.data.save_dataset, run, file)
+    if ensemble:
+        print(f"wrote {romkit.plotting.save_figure(romkit.plotting.plot_forecast(run), file.with_suffix('.png'))}")
+
+
+def _select(data: "xr.Dataset", **wanted: int) -> "xr.Dataset":
+    """Entries of a dataset at these indices of `trajectory` and `time`."""
+    for dim, index in wanted.items():
+        if not -data.sizes[dim] <= index < data.sizes[dim]:
+            option, fix = "--at" if dim == "time" else "--trajectory", f"give one below {data.sizes[dim]}"
+            raise InputError(option, expected=f"one of {data.sizes[dim]}", got=str(index), fix=fix)
+    return data.isel(wanted)
+
+
+def _inputs(
+    source: "xr.Dataset", names: tuple[str, ...], trajectory: int, duration: float
+) -> "Callable[[float], np.ndarray]":
+    """Inputs of these names as a function of the time since the first sample of a dataset."""
+    import torch
+
+    from romkit.data.control import by_name
+
+    fix, dims = "give a file with them by --control", source["control"].dims if "control" in source else ()
+    if {*dims} - {"trajectory"} != {"time", "input"}:
+        expected, got = f"control (time, input) of {', '.join(names)}", f"dims {dims}" if dims else "data without it"
+        raise InputError("--control", expected=expected, got=got, fix=fix)
+    source = by_name(source[["control"]], names)
+    source = _select(source, trajectory=trajectory) if "trajectory" in dims else source
+    times = romkit.data.times_of(source)
+    since = times - times[0]
+    if since[-1] < duration * (1 - 1e-9):
+        expected, got = f"inputs up to {duration:g} after the first state", f"up to {since[-1]:g}"
+        raise InputError("--control", expected=expected, got=got, fix=fix)
+    control = romkit.data.control_of(source.assign_coords(time=since).expand_dims("trajectory"))
+    return lambda t: control(torch.tensor(t, dtype=torch.float64)).numpy()
+
+
+def compare(
+    data: options.Data,
+    methods: Annotated[str, typer.Option(help="Names of methods, with commas.")] = "pod,ncae",
+    laws: Annotated[str, typer.Option(help="Names of laws, with commas.")] = "dmd,operator-inference,sindy",
+    test: Annotated[float, typer.Option(help="Share of the contexts that is held out.")] = 0.25,
+    seed: Annotated[int, typer.Option(help="Seed of the split and of the fits.")] = 0,
+    workers: Annotated[int | None, typer.Option(help="Processes; one after the other here by default.")] = None,
+    set_: options.Settings = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the results; runs/compare-DATA by default.")] = None,
+) -> None:
+    """Fit projections with laws, and score them on trajectories that were held out.
+
+    \b
+    Examples:
+      romkit compare my.nc --set latent_dim=2
+      romkit compare my.nc --methods pod,ncae --laws sindy,neural-ode --set latent_dim=3 --workers 2
+
+    What is complete in the folder, for the same data and settings, is not computed again: the same command goes on
+    after an interruption. Writes a file for each combination and comparison.nc. A combination that fails leaves its
+    traceback in a .log file, the others go on, and the exit code is 1.
+    """  # noqa: D301
+    folder = out or Path("runs") / f"compare-{Path(data).stem}"
+    file = options.writable(folder / "comparison.nc")
+    given = {"test": test, "seed": seed, "workers": workers, "folder": folder}
+    given |= options.settings(set_, refused=("data", "methods", "laws", *given))
+    found = romkit.compare(options.read_data(data), options.names(methods), options.names(laws), **given)
+    print(describe.comparison(found))
+    options.write(romkit.data.save_dataset, found, file, before="\n")
+    failed = json.loads(found.attrs["failed"])
+    for name, log in failed.items():
+        print(f"romkit: {name} failed, the traceback is in {log}", file=sys.stderr)
+    if failed:
+        raise typer.Exit(1)
