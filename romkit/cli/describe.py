@@ -136,16 +136,16 @@ def model(model: "romkit.projections.Projection | romkit.integrators.LearnedFiel
 
 def run(run: "xr.Dataset") -> str:
     """Summary of a rollout: errors at some times, valid time, how it ended, and costs. Of several seeds, medians."""
-    from romkit.plotting.selection import context, headline, members  # matplotlib, which other texts do not need
+    from romkit.plotting import rollout, style  # matplotlib, which other texts do not need
 
-    run = members(run)
+    run = style.members(run)
     time, unit = run["time"].values, run["time"].attrs.get("units", "1")
     chosen = np.unique([round(share * (len(time) - 1)) for share in SHARES])
     heads = [f"NRMSE at time{display.with_unit(unit, ' ({})')}", *(f"{time[k]:.3g}" for k in chosen)]
     rows = [[*heads, "valid for", "status"]]
     for k in range(run.sizes["trajectory"]):
         one = run.isel(trajectory=k)
-        if label := context(run, k, varying=True):
+        if label := rollout.context(run, k, varying=True):
             rows.append([label.replace("\n", " ")])
         valid, diverged, seeds = float(one["valid_time"].median()), int((one["status"] != 0).sum()), one.sizes["seed"]
         lasts = f"{'>= ' if valid >= time[-1] - time[0] else ''}{valid:.3g}{display.with_unit(unit)}"
@@ -157,7 +157,7 @@ def run(run: "xr.Dataset") -> str:
     models = [name for name in ("full", "reduced") if f"seconds_computing_{name}_model" in run.attrs]
     costs = {f"cost, {name} model": _cost(run, name, unit) for name in models}
     facts = {"idempotency error": error, **costs, "device": str(run.attrs["device"])}
-    return f"{headline(run)}\n\n{table(rows)}\n\n{table(facts.items())}"
+    return f"{rollout.headline(run)}\n\n{table(rows)}\n\n{table(facts.items())}"
 
 
 def _errors(nrmse: "xr.DataArray", chosen: np.ndarray) -> list[str]:

@@ -1,4 +1,4 @@
-"""The explorer: a local page on which a reduced model answers to sliders of its context.
+"""Local page on which a reduced model answers to sliders of its context.
 
 Needs the extra `explore`.
 """

@@ -1,5 +1,6 @@
-"""What the explorer shows at a context, in numbers."""
+"""Numbers behind the explorer: the full and the reduced model at one context after the other."""
 
+import contextlib
 import copy
 import functools
 import time
@@ -10,45 +11,46 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import xarray as xr
+from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.errors import InputError
-from romkit.explorer.any_context import AnyContext
+from romkit.data import trajectories
 from romkit.integrators import LatentField
 from romkit.metrics import idempotency_error
 from romkit.projections import Projection
 from romkit.solvers import RK4
-from romkit.systems import System, system_of
-from romkit.verbs.reduced import check_match, trained_dynamics
-from romkit.verbs.runs import follow, score, simulate
+from romkit.solvers.base import scored
+from romkit.systems import System, problem, system_of
+from romkit.verbs import reduced, runs
 
 SAMPLES = 200
-"""Output times of a view."""
+"""Number of output intervals of a view."""
 
 BRANCH = 41
-"""Contexts of the bifurcation diagram."""
+"""Number of contexts in the bifurcation diagram."""
 
 POINTS, MARGIN = 9, 0.1
-"""Of the manifold's grid each way, and how far it goes beyond the orbit, as a share of that."""
+"""Points of the manifold's grid each way, and its width beyond the orbit, as a share of the orbit's width."""
 
 SHOWN = 400
-"""Components that a picture of a field has at most."""
+"""Largest number of components in the picture of a field."""
 
 REMEMBERED = 8
-"""Runs of the full model that need not be made again."""
+"""Number of runs of the full model that are kept."""
 
 
 class Orbit(NamedTuple):
-    """The reduced model at one context.
+    """Run of the reduced model at one context.
 
     Attributes:
-        time: (T,).
-        states: (T, r) components evenly spread over all, at most `SHOWN`, scaled by the deviations of the training
-            data.
-        latent: (T, m).
-        portrait: (T, 2) the orbit in the leading directions of the full model's last one.
-        manifold: (L, K, 2) grid lines of the manifold about the orbit, in these directions: of the plane of the first
-            two latent coordinates, with the others at their means.
+        time: (T,) output times.
+        states: (T, r) components evenly spread over the state, at most `SHOWN`, divided by the standard deviations of
+            the training data.
+        latent: (T, m) latent coordinates.
+        portrait: (T, 2) states in the leading directions of the view's full model.
+        manifold: (L, K, 2) grid lines of the manifold around the orbit, in the same directions: the images of lines in
+            the plane of the first two latent coordinates, with the others at their means.
 
     Example:
         >>> import romkit
@@ -71,15 +73,15 @@ class View(NamedTuple):
     """Full and reduced model at one context.
 
     Attributes:
-        run: of the full model.
-        orbit: of the reduced model, which starts where that does.
-        truth: (T, n) states of the full model, scaled.
-        directions: (n, 2) those that vary most in it.
-        portrait: (T, 2) its orbit in them.
+        run: the full model's trajectory as a dataset.
+        orbit: the reduced model from the same initial state.
+        truth: (T, n) states of the full model, divided by the standard deviations of the training data.
+        directions: (n, 2) leading directions of `truth`, in which it varies most.
+        portrait: (T, 2) `truth` in the leading directions.
         error, projected: (T,) NRMSE of the reduced model and of the projection alone.
-        lag: (T,) how far the reduced model is behind, in time units; NaN where there is no motion.
+        lag: (T,) delay of the reduced model in time units; NaN where there is no motion.
         idempotency: largest norm of P(P(x)) - P(x) along the run.
-        valid_time: as of `romkit.score`.
+        valid_time: valid prediction time, see `romkit.score`.
 
     Example:
         >>> import romkit
@@ -104,18 +106,18 @@ class View(NamedTuple):
 
 @dataclass
 class Exploration:
-    """A system and its reduced model, to be asked at one context after the other.
+    """Full and reduced model of a system, evaluated at one context after the other.
 
     Args:
-        system: the full model; by default the one that the projection was trained on.
-        projection: a single one.
-        duration: of the runs; a fifth of the system's horizon by default.
+        projection: a single projection, not a stack.
+        system: the full model; by default the system that the projection was trained on.
+        duration: length of the runs; a fifth of the system's horizon by default.
 
     Attributes:
-        seconds: that the full model takes for one.
+        seconds: time that one run of the full model takes.
 
     Raises:
-        InputError: a projection without a system that romkit knows, a stack, or of another system; no context.
+        InputError: a stack, a projection of another system or of none that romkit knows, or a system without context.
 
     Example:
         >>> import romkit
@@ -137,72 +139,83 @@ class Exploration:
             fix = "take one of it, romkit.projections.unstack(projection)[0]"
             raise InputError("projection", expected="a single one", got="a stack", fix=fix)
         if self.system is None:
-            trained_on = self.projection.report.get("data", {})  # with the parameters of the system
-            named = {"system": self.projection.normalization.signature.system}
-            self.system = system_of(xr.Dataset(attrs={**trained_on, **named}))
+            trained_on = self.projection.report.get("data", {})  # has the parameters of the system, too
+            self.system = system_of(
+                xr.Dataset(attrs={**trained_on, "system": self.projection.normalization.signature.system})
+            )
         if self.system is None:
             fix = "give the system it was trained on"
             raise InputError("system", expected="a full model to compare with", got="none", fix=fix)
         if not self.system.context:
             fix = "romkit.rollout(system, projection) shows what there is"
             raise InputError("system", expected="one with a context to explore", got=self.system.name, fix=fix)
-        check_match(self.system, self.projection)
+        reduced.check_match(self.system, self.projection)
         self.duration = self.system.horizon / 5 if self.duration is None else checks.positive("duration", self.duration)
         self.double = copy.deepcopy(self.projection).double()
-        self.dynamics = trained_dynamics(self.projection)
+        self.dynamics = reduced.trained_dynamics(self.projection)
         self._run = functools.lru_cache(maxsize=REMEMBERED)(self._simulate)
-        self.engine = self._engine()
+        try:  # compiling pays from the second view on
+            self.engine = "compiled"
+            self._simulate(tuple(self.middle.values()))
+        except InputError:
+            self.engine = "auto"
         began = time.perf_counter()
-        self.run(self.middle)
+        first = self.run(self.middle)
         self.seconds = time.perf_counter() - began
-        self._any_context = self._compiled()
+        self._any_context = None
+        if isinstance(self.dynamics, LatentField):
+            with contextlib.suppress(InputError):  # a field that cannot be compiled
+                self._any_context = AnyContext(self.double, self.dynamics, self.system, first, self.at(self.middle))
 
     @property
     def middle(self) -> dict[str, float]:
-        """The context in the middle of the training range, by name."""
+        """Context in the middle of the training range, by name."""
         return {p.name: (p.low + p.high) / 2 for p in self.system.context}
 
+    def at(self, context: Mapping[str, float]) -> Tensor:
+        """Context (1, p), from values by name."""
+        return torch.tensor([[context[name] for name in self.system.context_names]], dtype=torch.float64)
+
     def run(self, context: Mapping[str, float]) -> xr.Dataset:
-        """The full model at a context, one trajectory."""
+        """One trajectory of the full model at a context."""
         return self._run(tuple(float(context[name]) for name in self.system.context_names))
 
     def view(self, context: Mapping[str, float]) -> View:
         """Both models at a context."""
         run = self.run(context)
-        reduced = self._reduced(context, run)
-        errors = score(run, reduced)
+        follower = self._reduced(context, run)
+        errors = runs.score(run, follower)
         x = torch.from_numpy(run["state"].values.copy())
         P = self.double(self.at(context))
         with torch.no_grad():
             projected = P(x)
             idempotency = idempotency_error(P, x).max()
-        scale = reduced["state_std"].values
+        scale = follower["state_std"].values
         full = run["state"].values[0] / scale
         directions = _leading(full)
-        orbit = self._orbit(context, reduced, directions)
         return View(
             run=run,
-            orbit=orbit,
+            orbit=self._orbit(context, follower, directions),
             truth=full,
             directions=directions,
             portrait=full @ directions,
             error=errors["nrmse"].values[0],
             projected=np.sqrt(np.square(projected[0].numpy() / scale - full).mean(-1)),
-            lag=_lag(full, reduced["state"].values[0] / scale, run["time"].values),
+            lag=_lag(full, follower["state"].values[0] / scale, run["time"].values),
             idempotency=float(idempotency),
             valid_time=float(errors["valid_time"][0]),
         )
 
     def orbit(self, context: Mapping[str, float], view: View) -> Orbit:
-        """The reduced model alone, from where the full one of a view starts: at once, however slow that is."""
+        """Reduced model alone, from the initial state of a view: does not wait for the full model."""
         return self._orbit(context, self._reduced(context, view.run), view.directions)
 
     def branch(self, name: str, view: View) -> tuple[np.ndarray, np.ndarray]:
-        """A bifurcation diagram of the reduced model: values of one parameter, and extremes of a component there.
+        """Bifurcation diagram of the reduced model: values (N,) of one parameter, and extremes (N,) of a component.
 
-        The component is the one of the full model that moves most in a view, whose other parameters stay and where
-        orbits start. Each value (N,) has the local maxima (N,) of its orbit's second half, or its largest value, where
-        it has none.
+        The component is the one that moves most in the full model of a view; the other parameters and the initial
+        state are those of the view. The extremes at a value are the local maxima of the orbit's second half, or its
+        largest value where it has none.
         """
         parameter = next(p for p in self.system.context if p.name == name)
         context = {p.name: float(view.run[p.name].values[0]) for p in self.system.context}
@@ -215,60 +228,97 @@ class Exploration:
             found.append(np.stack([np.full_like(peaks, value), peaks]))
         return tuple(np.concatenate(found, axis=1))
 
+    def _simulate(self, context: tuple[float, ...]) -> xr.Dataset:
+        named = dict(zip(self.system.context_names, context, strict=True))
+        sampling = {"duration": self.duration, "dt": self.duration / SAMPLES}
+        return runs.simulate(self.system, **sampling, context=named, engine=self.engine)
+
     def _reduced(self, context: Mapping[str, float], run: xr.Dataset) -> xr.Dataset:
-        """The reduced model from where a run of the full model starts, at a context of its own."""
+        """Reduced model from the initial state of a run of the full model, whose context may be another one."""
         if self._any_context is not None:
             return self._any_context.follow(run, self.at(context))
-        there = run.assign_coords({name: ("trajectory", [value]) for name, value in context.items()})
+        moved = run.assign_coords({name: ("trajectory", [value]) for name, value in context.items()})
         solver = RK4(self.system.dt)  # the samples shown are farther apart
         given = {"dynamics": self.dynamics, "system": self.system, "solver": solver, "engine": self.engine}
-        return follow(self.projection, there, **given)
+        return runs.follow(self.projection, moved, **given)
 
-    def _orbit(self, context: Mapping[str, float], reduced: xr.Dataset, directions: np.ndarray) -> Orbit:
-        scale, states, latent = reduced["state_std"].values, reduced["state"].values[0], reduced["latent"].values[0]
-        every = slice(None, None, stride(len(scale)))
+    def _orbit(self, context: Mapping[str, float], follower: xr.Dataset, directions: np.ndarray) -> Orbit:
+        scale, states, latent = (follower[name].values for name in ("state_std", "state", "latent"))
+        states, latent, every = states[0], latent[0], slice(None, None, stride(len(scale)))
         with torch.no_grad():
             points = self.double(self.at(context)[0]).decode(torch.from_numpy(_grid(latent))).numpy()
         seen = directions / scale[:, None]
-        shown = states[:, every] / scale[every]
         lines = points @ seen
         across = lines.swapaxes(0, 1) if len(lines) > 1 else lines[:0]
-        return Orbit(reduced["time"].values, shown, latent, states @ seen, np.concatenate([lines, across]))
+        manifold = np.concatenate([lines, across])
+        return Orbit(follower["time"].values, states[:, every] / scale[every], latent, states @ seen, manifold)
 
-    def _simulate(self, context: tuple[float, ...], engine: str | None = None) -> xr.Dataset:
-        named = dict(zip(self.system.context_names, context, strict=True))
-        given = {"duration": self.duration, "dt": self.duration / SAMPLES, "context": named}
-        return simulate(self.system, **given, engine=engine or self.engine)
 
-    def _engine(self) -> str:
-        """That of the full model: compiled, where that is possible, which pays from the second view on."""
-        try:
-            self._simulate(tuple(self.middle.values()), "compiled")
-        except InputError:
-            return "auto"
-        return "compiled"
+class AnyContext:
+    """Reduced model that is compiled once for every context, because a slider asks for one after the other.
 
-    def _compiled(self) -> AnyContext | None:
-        """The reduced model for every context, where it can be compiled."""
-        if not isinstance(self.dynamics, LatentField):
-            return None
-        try:
-            return AnyContext(self.double, self.dynamics, self.system, self.run(self.middle), self.at(self.middle))
-        except InputError:
-            return None
+    The context is among the coordinates of the latent equation, where it stays: (ẇ, ċ) = (g(w; c), 0).
 
-    def at(self, context: Mapping[str, float]) -> torch.Tensor:
-        """The context (1, p), from values by name."""
-        return torch.tensor([[context[name] for name in self.system.context_names]], dtype=torch.float64)
+    Args:
+        projection: in float64.
+        dynamics: a latent field.
+        system: the full model.
+        truth: one trajectory, whose times are the output times.
+        context: (1, p) context of the trajectory.
+
+    Raises:
+        InputError: the field cannot be compiled.
+    """
+
+    def __init__(
+        self, projection: Projection, dynamics: LatentField, system: System, truth: xr.Dataset, context: Tensor
+    ):
+        self.full, self.dynamics = projection, dynamics
+        self.system = reduced.seen_through(projection.basis, system) if dynamics.tangential else system
+        self.basis = projection.basis if self.system.basis is not None else None
+        self.projection = projection if self.basis is None else projection.of_coordinates()
+        self.solver, self.times = RK4(system.dt), torch.from_numpy(truth["time"].values.copy())
+        start = self._start(truth, context)
+        with torch.no_grad():
+            self.run, _ = self.solver.prepare(self._field, start, self.times, "compiled", "reduced model")
+
+    def follow(self, truth: xr.Dataset, context: Tensor) -> xr.Dataset:
+        """Run from the initial state of `truth`, as by `romkit.follow`; NaN from a divergence on."""
+        with torch.no_grad():
+            states, _ = scored(self.run(self._start(truth, context), self.times), self.solver.divergence_threshold)
+            latent = states[..., : self.projection.latent_dim]
+            decoded = self.full.operator(context).decode(latent)
+        variables = {
+            "state": (("trajectory", "time", "component"), decoded.numpy()),
+            "latent": (("trajectory", "time", "latent_component"), latent.numpy()),
+        }
+        scale = ("component", self.full.normalization.state_std.numpy())
+        return xr.Dataset(variables, {"time": truth["time"], "state_std": scale})
+
+    def _problem(self, context: Tensor) -> problem.Problem:
+        return self.system.problem(problem.ConstantPath(self.projection.operator(context)), context)
+
+    def _start(self, truth: xr.Dataset, context: Tensor) -> Tensor:
+        equation, first = self._problem(context), truth.isel(time=slice(0, 1))
+        parts = tuple(trajectories(first, name)[:, 0] for name in ("state", "velocity")[: equation.order])
+        if self.basis is not None:
+            parts = (self.basis.encode(parts[0]), *map(self.basis.encode_tangent, parts[1:]))
+        with torch.no_grad():
+            return torch.cat([self.dynamics.start(equation, self.times[0], parts), context], dim=-1)
+
+    def _field(self, t: Tensor, y: Tensor) -> Tensor:
+        p = len(self.system.context)
+        w, context = y[..., : y.shape[-1] - p], y[..., y.shape[-1] - p :]
+        return torch.cat([self.dynamics.field(self._problem(context))(t, w), torch.zeros_like(context)], dim=-1)
 
 
 def stride(size: int) -> int:
-    """Between the components that are shown."""
+    """Distance between the components that are shown of a state of this size."""
     return -(-size // SHOWN)
 
 
 def _grid(latent: np.ndarray) -> np.ndarray:
-    """(K, K, m) points over the first two of the latent coordinates (T, m) of an orbit; (1, K, 1) of one."""
+    """Points (K, K, m) around an orbit (T, m), over its first two latent coordinates; (1, K, 1) of one coordinate."""
     found = latent[np.isfinite(latent).all(axis=1)]
     low, high = found[:, :2].min(axis=0), found[:, :2].max(axis=0)
     low, high = low - MARGIN * (high - low), high + MARGIN * (high - low)
@@ -279,16 +329,16 @@ def _grid(latent: np.ndarray) -> np.ndarray:
 
 
 def _leading(states: np.ndarray) -> np.ndarray:
-    """(n, 2) directions in which states (T, n) vary most; zero where there is no second one."""
+    """Directions (n, 2) in which states (T, n) vary most; zero where there is no second one."""
     centred = np.nan_to_num(states - np.nanmean(states, axis=0))
-    _, moments = np.linalg.eigh(centred @ centred.T)  # of T x T, where n may be large
+    _, moments = np.linalg.eigh(centred @ centred.T)  # T x T, since n may be large
     found = centred.T @ moments[:, :-3:-1]
     sizes = np.linalg.norm(found, axis=0)
     return np.divide(found, sizes, out=np.zeros_like(found), where=sizes > 1e-8 * sizes[0])
 
 
 def _lag(truth: np.ndarray, reduced: np.ndarray, times: np.ndarray) -> np.ndarray:
-    """τ(t) = ⟨x - x̂, ẋ⟩ / ‖ẋ‖², time units by which the reduced model is behind, to first order."""
+    """Delay τ(t) = ⟨x - x̂, ẋ⟩ / ‖ẋ‖² of the reduced model in time units, to first order."""
     rate = np.gradient(truth, times, axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return ((truth - reduced) * rate).sum(-1) / np.square(rate).sum(-1)

@@ -1,43 +1,48 @@
-"""The page: sliders on the left, figures that follow them, and a second tab for data of one's own."""
+"""Page of the explorer: sliders and the figures that follow them, and a second tab for data of one's own."""
 
+import io
 import time
 from collections.abc import Callable
 
 import numpy as np
 import panel as pn
+import xarray as xr
 from bokeh.models import ColumnDataSource, LinearColorMapper, Slider
 from bokeh.plotting import figure
 
 from romkit.certificates import certify
 from romkit.core.errors import RomkitError
+from romkit.data import describe, split
 from romkit.explorer.exploration import Exploration, Orbit, View, stride
-from romkit.explorer.own_data import OwnData
-from romkit.projections import Projection
+from romkit.integrators import LAWS
+from romkit.plotting import plot_rollout
+from romkit.projections import METHODS, Projection
 from romkit.systems import System
+from romkit.verbs.fit import fit
+from romkit.verbs.runs import rollout
 
 ADDRESS = "127.0.0.1"
-"""This machine alone: nothing that is shown or uploaded leaves it."""
+"""Address of the server: this machine alone, so that nothing that is shown or uploaded leaves it."""
 
 TRUTH, REDUCED, FLOOR = "#777777", "#D55E00", "#0072B2"
-CURVES = {"error": "reduced model", "projected": "projection alone", "lag": "reduced model"}
 PROMPT = 0.1
-"""Seconds that a slider may wait: while it moves, models whose view takes longer show the reduced model alone."""
+"""Longest time of a view [s] that a moving slider waits for; slower models show the reduced model alone meanwhile."""
 
 PATIENCE = 5.0
-"""Seconds of a view from which on the full model waits for a button, and does not follow a slider that is let go."""
+"""Time of a view [s] from which on the full model waits for a button instead of following a released slider."""
 
 NEAR = 0.02
-"""Radius of the ball of a certificate, in deviations of the whole state."""
+"""Radius of the ball of a certificate, in standard deviations of the whole state."""
 
 LIMIT = 3.0
-"""Deviations at which the colours of the fields end."""
+"""End of the colour scale of fields, in standard deviations."""
 
 
 class Page:
-    """The figures of a model and the sliders that move them.
+    """Figures of a model, and the sliders that move them.
 
     Args:
-        exploration: answers to them.
+        exploration: evaluates both models.
     """
 
     def __init__(self, exploration: Exploration):
@@ -55,7 +60,7 @@ class Page:
             for p in exploration.system.context
         }
         self.reduced, self.compared, self.manifold = (ColumnDataSource() for _ in range(3))
-        self.fields = {name: ColumnDataSource() for name in ("truth", "reduced")}
+        self.fields = {name: ColumnDataSource() for name in ("full model", "reduced model")}
         self.branch, self.here = ColumnDataSource(), ColumnDataSource()
         self.facts = pn.pane.Markdown("", width=260)
         self.compare = pn.widgets.Button(label="Run the full model here", width=260, visible=False)
@@ -65,26 +70,30 @@ class Page:
         near = NEAR * exploration.double.normalization.state_std.norm().item()
         self.radius = pn.widgets.FloatInput(label="for states within", value=round(near, 4), start=1e-6, width=260)
         self.certificate = pn.pane.Markdown("", width=260)
-        exploration.run(self.context)  # known from here on
+        exploration.run(self.context)  # kept, so that the view below is timed without it
         began = time.perf_counter()
         self.view = exploration.view(self.context)
         self._follow_sliders(exploration.seconds + time.perf_counter() - began)
         self._show(self.view)
-        self._show_branch()
+        values, extremes = exploration.branch(next(iter(self.sliders)), self.view)
+        self.branch.data = {"value": values, "extreme": extremes}
 
     @property
     def context(self) -> dict[str, float]:
         return {name: float(slider.value) for name, slider in self.sliders.items()}
 
     def preview(self) -> None:
-        """Shows the reduced model at the context of the sliders, from where the full model started last."""
+        """Show the reduced model at the context of the sliders, from the initial state of the last view."""
         orbit = self.exploration.orbit(self.context, self.view)
         with pn.io.hold():  # one message to the browser, which draws once
             self._show_orbit(orbit)
-            self._clear()
+            for source in (self.compared, self.fields["full model"]):  # of the previous context
+                source.data = {name: [] for name in source.data}
+            self.facts.object = "the reduced model alone: the full one has not run at this context"
+            self.certificate.object = ""
 
     def update(self) -> None:
-        """Shows both models at the context of the sliders."""
+        """Show both models at the context of the sliders."""
         try:
             self.view = self.exploration.view(self.context)
         except RomkitError as error:
@@ -95,7 +104,7 @@ class Page:
             self.certificate.object = ""
 
     def certify(self) -> None:
-        """Shows bounds of the Lipschitz constants at the context of the sliders."""
+        """Show bounds of the Lipschitz constants at the context of the sliders."""
         at, radius = self.exploration.at(self.context)[0], self.radius.value
         with self.button.param.update(loading=True):
             try:
@@ -114,12 +123,7 @@ class Page:
         title = f"## {self.exploration.system.name}"
         certified = (self.radius, self.button, self.certificate)
         left = pn.Column(title, *self.sliders.values(), self.compare, self.facts, *certified, width=290)
-        plots = pn.FlexBox(
-            self._portrait(), self._latent(), self._field("truth"), self._field("reduced"),
-            self._curves("NRMSE", ("error", "projected"), log=True), self._curves("lag, time units", ("lag",)),
-            self._diagram(),
-            styles={"flex": "1 1 400px"},
-        )  # fmt: skip
+        plots = pn.FlexBox(*self._figures(), styles={"flex": "1 1 400px"})
         return pn.FlexBox(left, plots)  # one below the other on narrow screens
 
     def _run_here(self) -> None:
@@ -127,7 +131,7 @@ class Page:
             self.update()
 
     def _follow_sliders(self, seconds: float) -> None:
-        """Every move is shown at once; by which part of the page depends on the seconds of a view."""
+        """Show every move at once: both models, or the reduced model alone where a view takes long."""
         self.compare.visible = seconds > PATIENCE
         for slider in self.sliders.values():
             if seconds < PROMPT:
@@ -139,7 +143,7 @@ class Page:
 
     def _show(self, view: View) -> None:
         self._show_orbit(view.orbit)
-        self._show_field("truth", view.orbit.time, view.truth[:, :: stride(len(view.directions))])
+        self._show_field("full model", view.orbit.time, view.truth[:, :: stride(len(view.directions))])
         self.compared.data = {
             "time": view.orbit.time, "x": view.portrait[:, 0], "y": view.portrait[:, 1],
             "error": view.error, "projected": view.projected, "lag": view.lag,
@@ -151,10 +155,10 @@ class Page:
         )
 
     def _show_orbit(self, orbit: Orbit) -> None:
-        z = np.pad(orbit.latent, ((0, 0), (0, 1)))  # there may be one coordinate alone
+        z = np.pad(orbit.latent, ((0, 0), (0, 1)))  # a second column where there is one coordinate
         self.reduced.data = {"x": orbit.portrait[:, 0], "y": orbit.portrait[:, 1], "z0": z[:, 0], "z1": z[:, 1]}
         self.manifold.data = {"xs": list(orbit.manifold[..., 0]), "ys": list(orbit.manifold[..., 1])}
-        self._show_field("reduced", orbit.time, orbit.states)
+        self._show_field("reduced model", orbit.time, orbit.states)
         self.here.data = {"value": [next(iter(self.context.values()))]}
 
     def _show_field(self, name: str, times: np.ndarray, states: np.ndarray) -> None:
@@ -163,63 +167,75 @@ class Page:
             "width": [times[-1] - times[0]], "height": [len(self.view.directions)],
         }  # fmt: skip
 
-    def _clear(self) -> None:
-        """What belongs to the full model at another context goes."""
-        for source in (self.compared, self.fields["truth"]):
-            source.data = {name: [] for name in source.data}
-        self.facts.object = "the reduced model alone: the full one has not run at this context"
-        self.certificate.object = ""
-
-    def _show_branch(self) -> None:
-        name = next(iter(self.sliders))
-        values, extremes = self.exploration.branch(name, self.view)
-        self.branch.data = {"value": values, "extreme": extremes}
-
-    def _portrait(self) -> figure:
-        plot = _figure("orbit and manifold in two leading directions", "direction 1", "direction 2")
-        plot.multi_line("xs", "ys", source=self.manifold, color=FLOOR, line_alpha=0.3, legend_label="manifold")
-        plot.line("x", "y", source=self.compared, color=TRUTH, legend_label="full model")
-        plot.line("x", "y", source=self.reduced, color=REDUCED, legend_label="reduced model")
-        return _legend_above(plot)
-
-    def _latent(self) -> figure:
-        plot = _figure("latent orbit", "latent coordinate 0", "latent coordinate 1")
-        plot.line("z0", "z1", source=self.reduced, color=REDUCED)
-        return plot
-
-    def _curves(self, label: str, names: tuple[str, ...], *, log: bool = False) -> figure:
-        plot = _figure(label, "time", label, y_axis_type="log" if log else "linear")
-        for name, colour in zip(names, (REDUCED, FLOOR), strict=False):
-            plot.line("time", name, source=self.compared, color=colour, legend_label=CURVES[name])
-        return _legend_above(plot)
-
-    def _field(self, name: str) -> figure:
-        plot = _figure({"truth": "full model", "reduced": "reduced model"}[name], "time", "component")
+    def _figures(self) -> list[figure]:
+        portrait = _figure("orbit and manifold in two leading directions", "direction 1", "direction 2")
+        portrait.multi_line("xs", "ys", source=self.manifold, color=FLOOR, line_alpha=0.3, legend_label="manifold")
+        portrait.line("x", "y", source=self.compared, color=TRUTH, legend_label="full model")
+        portrait.line("x", "y", source=self.reduced, color=REDUCED, legend_label="reduced model")
+        latent = _figure("latent orbit", "latent coordinate 0", "latent coordinate 1")
+        latent.line("z0", "z1", source=self.reduced, color=REDUCED)
+        fields = {name: _figure(name, "time", "component") for name in self.fields}
         mapper = LinearColorMapper("Viridis256", low=-LIMIT, high=LIMIT)
-        plot.image("image", "x", "y", "width", "height", source=self.fields[name], color_mapper=mapper)
-        return plot
-
-    def _diagram(self) -> figure:
-        name = next(iter(self.sliders))
-        plot = _figure("maxima of the orbit", name, "maximum of one component")
-        plot.scatter("value", "extreme", source=self.branch, size=3, color=REDUCED)
-        plot.vspan("value", source=self.here, color=FLOOR)
-        return plot
+        for name, plot in fields.items():
+            plot.image("image", "x", "y", "width", "height", source=self.fields[name], color_mapper=mapper)
+        error = _figure("NRMSE", "time", "NRMSE", y_axis_type="log")
+        error.line("time", "error", source=self.compared, color=REDUCED, legend_label="reduced model")
+        error.line("time", "projected", source=self.compared, color=FLOOR, legend_label="projection alone")
+        lag = _figure("lag, time units", "time", "lag, time units")
+        lag.line("time", "lag", source=self.compared, color=REDUCED, legend_label="reduced model")
+        for plot in (portrait, error, lag):
+            (legend,) = plot.legend
+            legend.orientation, legend.border_line_alpha = "horizontal", 0.0
+            plot.add_layout(legend, "above")  # where it hides no curve
+        diagram = _figure("maxima of the orbit", next(iter(self.sliders)), "maximum of one component")
+        diagram.scatter("value", "extreme", source=self.branch, size=3, color=REDUCED)
+        diagram.vspan("value", source=self.here, color=FLOOR)
+        return [portrait, latent, *fields.values(), error, lag, diagram]
 
 
 def _figure(title: str, x: str, y: str, **options: object) -> figure:
     return figure(title=title, x_axis_label=x, y_axis_label=y, width=400, height=270, toolbar_location=None, **options)
 
 
-def _legend_above(plot: figure) -> figure:
-    (legend,) = plot.legend  # where it hides no curve
-    legend.orientation, legend.border_line_alpha = "horizontal", 0.0
-    plot.add_layout(legend, "above")
-    return plot
+class OwnData:
+    """Tab from a netCDF file to a rollout of held-out trajectories."""
+
+    def __init__(self):
+        self.file = pn.widgets.FileInput(accept=".nc", multiple=False)
+        self.method = pn.widgets.Select(label="projection", options=list(METHODS), value="ncae")
+        self.law = pn.widgets.Select(label="law", options=list(LAWS), value="neural-ode")
+        self.latent_dim = pn.widgets.IntInput(label="latent coordinates", value=2, start=1, end=20)
+        self.epochs = pn.widgets.IntInput(label="epochs", value=100, start=1)
+        self.button = pn.widgets.Button(label="fit", color="primary")
+        self.said = pn.pane.Markdown("A netCDF file with dimensions `trajectory` and `time`.")
+        self.picture = pn.pane.Matplotlib(None, tight=True, width=900)
+        self.button.on_click(lambda event: self.run())
+
+    def layout(self) -> pn.viewable.Viewable:
+        settings = (self.file, self.method, self.law, self.latent_dim, self.epochs, self.button)
+        return pn.Row(pn.Column(*settings, width=290), pn.Column(self.said, self.picture))
+
+    def run(self) -> None:
+        """Fit and follow; an error in the file is shown in one line."""
+        if not self.file.value:
+            self.said.object = "Choose a file first."
+            return
+        with self.button.param.update(loading=True):
+            try:
+                with xr.open_dataset(io.BytesIO(self.file.value), engine="h5netcdf") as opened:
+                    train, test = split(describe(opened.load()))
+                settings = {"latent_dim": self.latent_dim.value, "epochs": self.epochs.value, "verbose": False}
+                projection = fit(self.method.value, train, **settings)
+                run = rollout(test, projection, dynamics=LAWS[self.law.value]().fit(projection, train))
+            except (RomkitError, ValueError, OSError) as error:
+                self.said.object = f"**{error}**"
+                return
+            self.picture.object = plot_rollout(run)
+            self.said.object = f"held-out trajectories: median valid time {float(run['valid_time'].median()):.3g}"
 
 
 def application(projection: Projection, system: System | None = None) -> Callable[[], pn.viewable.Viewable]:
-    """What makes the page, anew for every visitor."""
+    """Function that makes a new page for every visitor."""
     exploration = Exploration(projection, system)  # checked here, before anything is served
 
     def page() -> pn.viewable.Viewable:
@@ -234,11 +250,11 @@ def explore(
     """Serve the explorer on this machine alone, until it is interrupted.
 
     Args:
-        projection: a single one; its system is compared with.
-        system: the full model, where romkit does not know it by name.
-        port: to listen at; 0 for any that is free.
+        projection: a single projection, not a stack.
+        system: the full model; by default the system that the projection was trained on.
+        port: port to listen at; 0 for any free one.
         show: open a browser.
-        threaded: return at once with the server in a thread, whose `stop()` ends it.
+        threaded: return at once with the server in a thread; its `stop()` ends it.
 
     Raises:
         InputError: a projection that cannot be explored.

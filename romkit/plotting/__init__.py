@@ -4,12 +4,17 @@ figure = plot_rollout(run)
 save_figure(figure, "rollout.pdf")
 """
 
-from romkit.plotting.bands import plot_calibration, plot_forecast
-from romkit.plotting.portraits import plot_latent, plot_phase
-from romkit.plotting.rollout import plot_rollout, save_figure
-from romkit.plotting.spacetime import animate, plot_frames, plot_space_time, save_animation
-from romkit.plotting.spectra import plot_spectrum
-from romkit.plotting.training import plot_training
+from romkit.plotting.curves import (
+    plot_calibration,
+    plot_forecast,
+    plot_latent,
+    plot_phase,
+    plot_spectrum,
+    plot_training,
+)
+from romkit.plotting.fields import animate, plot_frames, plot_space_time, save_animation
+from romkit.plotting.rollout import plot_rollout
+from romkit.plotting.style import save_figure
 
 __all__ = [
     "animate",

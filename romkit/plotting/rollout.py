@@ -1,6 +1,6 @@
-"""`plot_rollout` and `save_figure`."""
+"""`plot_rollout`: full model, reduced model and their difference, with the error over time."""
 
-from pathlib import Path
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -8,16 +8,30 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
-from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 
-from romkit.core import checks
-from romkit.core.boundary import FilePath, Seed, checked
-from romkit.core.files import atomic, expanded
+from romkit.core import display
+from romkit.core.boundary import checked
+from romkit.core.errors import InputError
 from romkit.metrics import VALID_THRESHOLD
-from romkit.plotting import selection
-from romkit.plotting.selection import Column
-from romkit.plotting.style import BLUE, DARK, ERROR_MAP, NEUTRAL, ORANGE, STATE_MAP, plain, style
+from romkit.plotting import style
+
+FIELD_SIZE = 24
+"""Number of components of one unit from which on a state is shown as a field, and not as curves."""
+
+PERIODS = 6
+"""Periods of the dominant oscillation in a stretch of time: more of them blur into a texture."""
+
+VARIABLES = {"truth", "rom", "latent", "nrmse", "nrmse_projected", "valid_time", "status", "time", "component"}
+"""Variables and coordinates of every run."""
+
+
+class Column(NamedTuple):
+    """One column of panels: a context, a stretch of time, and its title."""
+
+    trajectory: int
+    times: slice
+    title: str
 
 
 @checked
@@ -25,7 +39,7 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     """Full model, reduced model and their difference, with the error over time below.
 
     Args:
-        run: what `romkit.rollout` returned.
+        run: result of `romkit.rollout`.
 
     Returns:
         A figure with, from top to bottom:
@@ -50,80 +64,133 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         >>> figure.get_suptitle()
         'lorenz96 at F = 3.15: ncae with 2 of 36 dimensions, Galerkin'
     """
-    selection.check_run(run)
-    members = selection.members(run)
-    seed = selection.median_seed(members)
-    shown = members.isel(trajectory=slice(selection.MAX_COLUMNS))
-    columns = selection.columns_of(shown)
-    field = selection.is_field(shown)
-    rows = 3 if field else min(selection.MAX_CURVES, shown.sizes["component"])
-    with style():
+    missing = sorted(VARIABLES - set(map(str, run.variables)))
+    missing += [str(dim) for dim, size in run.sizes.items() if size == 0]
+    if missing:
+        got, fix = f"one without {', '.join(missing)}", "give what romkit.rollout returned"
+        raise InputError("run", expected="a run", got=got, fix=fix)
+    style.check_numbers("run", run, *sorted(VARIABLES - {"time", "component"}))
+    if not np.isfinite(run["status"].values).all():
+        raise InputError("run", expected="a status for each trajectory", got="NaN", fix="give what rollout returned")
+    run = style.members(run)
+    seed = median_seed(run)
+    shown = run.isel(trajectory=slice(style.MAX_COLUMNS))
+    columns = _columns(shown)
+    rows = 3 if _is_field(shown) else min(style.MAX_CURVES, shown.sizes["component"])
+    with style.style():
         figure = Figure(figsize=(max(7.2, 2.3 * len(columns)), 1.15 * rows + 2.7), layout="constrained", dpi=200)
         figure.get_layout_engine().set(wspace=0.03)
         grid = figure.add_gridspec(rows + 1, len(columns), height_ratios=[*[1] * rows, 1.5])
         panels = np.array([[figure.add_subplot(grid[r, c]) for c in range(len(columns))] for r in range(rows)])
-        draw = _draw_field if field else _draw_curves
+        draw = _draw_field if _is_field(shown) else _draw_curves
         draw(figure, panels, shown.isel(seed=seed), columns)
+        for panel, column in zip(panels[0], columns, strict=True):
+            panel.set_title(column.title)
+        for panel in panels[:-1].ravel():
+            panel.tick_params(labelbottom=False)
+        for panel in panels[:, 1:].ravel():
+            panel.tick_params(labelleft=False)
         errors = _draw_errors(figure, grid, shown, seed, columns)
         labelled = [line for panel in (panels[0, 0], errors) for line in panel.get_legend_handles_labels()[0]]
         figure.legend(handles=labelled, loc="outside lower center", ncols=len(labelled), frameon=False)
-        figure.suptitle(selection.title(members, shown))
+        figure.suptitle(_title(run, shown))
     return figure
 
 
-@checked
-def save_figure(figure: Figure, path: FilePath) -> Path:
-    """Write a figure in the format of its ending (png, pdf, svg, ...), all of it or nothing at all.
+def median_seed(run: xr.Dataset) -> int:
+    """Seed whose valid prediction time, averaged over the contexts, is the (lower) median."""
+    order = np.argsort(run["valid_time"].mean("trajectory").values, kind="stable")
+    return int(order[(len(order) - 1) // 2])
 
-    Raises:
-        InputError: an ending that is not a format.
-        FileError: the file cannot be written.
 
-    Example:
-        >>> import romkit
-        >>> from romkit.plotting import plot_phase, save_figure
-        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.2)
-        >>> save_figure(plot_phase(data, "x0", "x9"), "phase.svg").name
-        'phase.svg'
-    """
-    path = expanded(path)
-    ending = checks.ending("path", path, figure.canvas.get_supported_filetypes())
-    with atomic(path) as temporary:
-        figure.savefig(temporary, format=ending)
-    return path
+def context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
+    """Context parameters of a trajectory that differ between trajectories, or those that do not."""
+    values = [
+        f"{name} = {coord.values[trajectory]:.4g}{style.unit(coord, ' {}')}"
+        for name, coord in display.parameters(run).items()
+        if coord.dims == ("trajectory",) and (len(np.unique(coord.values)) > 1) == varying
+    ]
+    return ",\n".join(", ".join(values[k : k + 4]) for k in range(0, len(values), 4))
+
+
+def headline(run: xr.Dataset) -> str:
+    """System, shared context, method, sizes and dynamics of a run, on one line."""
+    method, dynamics = (run.attrs.get(key, "?") for key in ("projection", "dynamics"))
+    shared = context(run, 0, varying=False).replace("\n", " ")
+    sizes = f"{run.sizes['latent_component']} of {run.sizes['component']} dimensions"
+    name = f"{run.attrs.get('system', 'data')}{' at ' if shared else ''}{shared}"
+    return f"{name}: {method} with {sizes}, {dynamics.removesuffix('Model')}"
+
+
+def _title(run: xr.Dataset, shown: xr.Dataset) -> str:
+    """Headline, and a line for everything that the figure leaves out."""
+    contexts, seeds = run.sizes["trajectory"], run.sizes["seed"]
+    lines = [headline(run)]
+    if contexts > shown.sizes["trajectory"]:
+        lines.append(f"the first {shown.sizes['trajectory']} of {contexts} contexts")
+    if seeds > 1:
+        lines.append(f"of {seeds} seeds, the one with the median valid time (thin lines: the others)")
+    if not _is_field(run) and run.sizes["component"] > style.MAX_CURVES:
+        lines.append(f"the {style.MAX_CURVES} components with the largest relative error")
+    return "\n".join(lines)
+
+
+def _is_field(run: xr.Dataset) -> bool:
+    return run.sizes["component"] >= FIELD_SIZE and run["truth"].attrs.get("units") != "mixed"
+
+
+def _columns(run: xr.Dataset) -> list[Column]:
+    """One column per context; for a single context the whole run, or its beginning and its end."""
+    time, count = run["time"].values, run.sizes["trajectory"]
+    window = _window(time, run["truth"].isel(seed=0, missing_dims="ignore").values)
+    whole, last = slice(0, len(time)), slice(len(time) - window, len(time))
+    length = f"{time[window - 1] - time[0]:.3g} {style.unit(run['time'], '{}') or 'time units'}"
+    if count > 1:
+        extent = "" if window == len(time) else f"\nlast {length}"
+        return [Column(k, last, context(run, k, varying=True) + extent) for k in range(count)]
+    if window == len(time):
+        return [Column(0, whole, "")]
+    return [Column(0, slice(0, window), f"first {length}"), Column(0, last, f"last {length}")]
+
+
+def _window(time: np.ndarray, truth: np.ndarray) -> int:
+    """Number of samples of a readable stretch; all samples where two such stretches cover most of the run."""
+    states = np.nan_to_num(truth - truth.mean(-2, keepdims=True))
+    power = np.square(np.abs(np.fft.rfft(states, axis=-2))).sum((0, -1)).cumsum()
+    median = np.searchsorted(power, power[-1] / 2)  # in cycles per run: half the power is slower, half is faster
+    span = time[-1] - time[0]
+    length = PERIODS * span / max(1, median)
+    # The next larger of ..., 1, 2, 2.5, 5, 10, ..., so that the axes begin and end at round numbers.
+    decade = 10.0 ** np.floor(np.log10(length)) if length > 0 else 1.0
+    readable = next(decade * m for m in (1, 2, 2.5, 5, 10) if decade * m >= length * (1 - 1e-9))
+    return int(np.searchsorted(time - time[0], readable)) + 1 if span > 2.5 * readable else len(time)
 
 
 def _draw_field(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:
-    error = run["rom"] - run["truth"]
     truth, rom, difference = (
         [variable.values[column.trajectory, column.times] for column in columns]
-        for variable in (run["truth"], run["rom"], error)
+        for variable in (run["truth"], run["rom"], run["rom"] - run["truth"])
     )
     low, high = _range(truth)
     limit = min(np.abs(_range(difference)).max(), high - low) or 1.0  # divergence must not bleach the rest
-    unit = selection.unit(run["truth"], " ({})")
     rows = (
-        ("full model", truth, STATE_MAP, (low, high), "missing"),
-        ("reduced model", rom, STATE_MAP, (low, high), "diverged"),
-        ("reduced − full", difference, ERROR_MAP, (-limit, limit), ""),
+        ("full model", truth, style.STATE_MAP, (low, high), "missing"),
+        ("reduced model", rom, style.STATE_MAP, (low, high), "diverged"),
+        ("reduced − full", difference, style.ERROR_MAP, (-limit, limit), ""),
     )
     for axes, (label, parts, colours, limits, absent) in zip(panels, rows, strict=True):
         for panel, part, column in zip(axes, parts, columns, strict=True):
             _draw_image(panel, part, run["time"].values[column.times], colours, limits, absent)
         axes[0].set_ylabel(f"{label}\ncomponent")
-    _colour_bar(figure, panels[1, 0].images[0], panels[:2], f"state{unit}", rom)
-    _colour_bar(figure, panels[2, 0].images[0], panels[2:], f"error{unit}", difference)
-    _frame(panels, columns)
-
-
-def _colour_bar(figure: Figure, image: AxesImage, panels: np.ndarray, label: str, parts: list[np.ndarray]) -> None:
-    """One bar beside these panels, pointed at the ends that `parts` go beyond."""
-    (low, high), (lowest, highest) = image.get_clim(), _range(parts)
-    room = 0.02 * (high - low)
-    beyond = {(True, True): "both", (True, False): "min", (False, True): "max", (False, False): "neither"}
-    extend = beyond[bool(lowest < low - room), bool(highest > high + room)]
-    axes = panels.ravel().tolist()
-    figure.colorbar(image, ax=axes, label=label, extend=extend, pad=0.01, aspect=15 * len(panels))
+    unit = style.unit(run["truth"])
+    for label, parts, beside in ((f"state{unit}", rom, panels[:2]), (f"error{unit}", difference, panels[2:])):
+        image = beside[-1, 0].images[0]
+        (low, high), (lowest, highest) = image.get_clim(), _range(parts)
+        room = 0.02 * (high - low)
+        pointed = {(True, True): "both", (True, False): "min", (False, True): "max", (False, False): "neither"}
+        extend = pointed[bool(lowest < low - room), bool(highest > high + room)]
+        axes = beside.ravel().tolist()
+        figure.colorbar(image, ax=axes, label=label, extend=extend, pad=0.01, aspect=15 * len(beside))
 
 
 def _range(parts: list[np.ndarray]) -> tuple[float, float]:
@@ -134,11 +201,8 @@ def _range(parts: list[np.ndarray]) -> tuple[float, float]:
 def _draw_image(
     panel: Axes, values: np.ndarray, time: np.ndarray, colours: str, limits: tuple[float, float], absent: str
 ) -> None:
-    """Values (T, n) at these times, to the right, with the component upwards, thinned to what can be seen.
-
-    `absent` stands where many are NaN.
-    """
-    even = np.linspace(time[0], time[-1], min(len(time), 1000))
+    """Draw values (T, n) against time, with the component upwards; `absent` is written where many are NaN."""
+    even = np.linspace(time[0], time[-1], min(len(time), 1000))  # more columns cannot be seen
     nearest = np.interp(even, time, np.arange(len(time))).round().astype(int)
     panel.imshow(
         values[nearest].T,
@@ -157,44 +221,40 @@ def _draw_image(
 
 
 def _draw_curves(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:
-    names, unit = run["component"].values, selection.unit(run["truth"], " ({})")
-    for axes, k in zip(panels, selection.worst_components(run, len(panels)), strict=True):
+    """Draw the components with the largest error relative to their own variation, in the order of the state."""
+    error = (run["rom"] - run["truth"]).std(("trajectory", "time"))
+    relative = (error / run["truth"].std(("trajectory", "time")).clip(1e-12)).fillna(0.0).values
+    worst = sorted(np.argsort(-relative, kind="stable")[: len(panels)].tolist())
+    for axes, k in zip(panels, worst, strict=True):
         for panel in axes[1:]:
             panel.sharey(axes[0])  # before anything is drawn, so that the range covers all columns
         for panel, column in zip(axes, columns, strict=True):
             time = run["time"].values[column.times]
             truth, rom = (run[name].values[column.trajectory, column.times, k] for name in ("truth", "rom"))
-            panel.plot(time, truth, color=DARK, label="full model")
-            panel.plot(time, rom, color=ORANGE, linestyle=(0, (4, 2)))  # labelled in the error panel
+            panel.plot(time, truth, color=style.DARK, label="full model")
+            panel.plot(time, rom, color=style.ORANGE, linestyle=(0, (4, 2)))  # labelled in the error panel
             panel.set_xlim(time[0], time[-1])
-            plain(panel)
-        axes[0].set_ylabel(f"{names[k]}{unit}")
-    _frame(panels, columns)
+            style.plain(panel)
+        axes[0].set_ylabel(f"{run['component'].values[k]}{style.unit(run['truth'])}")
 
 
-def _frame(panels: np.ndarray, columns: list[Column]) -> None:
-    for panel, column in zip(panels[0], columns, strict=True):
-        panel.set_title(column.title)
-    for panel in panels[:-1].ravel():
-        panel.tick_params(labelbottom=False)
-    for panel in panels[:, 1:].ravel():
-        panel.tick_params(labelleft=False)
-
-
-def _draw_errors(figure: Figure, grid: GridSpec, run: xr.Dataset, seed: Seed, columns: list[Column]) -> Axes:
+def _draw_errors(figure: Figure, grid: GridSpec, run: xr.Dataset, seed: int, columns: list[Column]) -> Axes:
+    """Draw one error panel for each trajectory; the last one is returned."""
+    values = np.concatenate([run[name].values.ravel() for name in ("nrmse", "nrmse_projected")])
+    values = values[np.isfinite(values) & (values > 0)]
+    # A floor that single good instants do not drag down, and room above the threshold.
+    low = min(np.quantile(values, 0.005), VALID_THRESHOLD) / 2 if len(values) else VALID_THRESHOLD / 10
+    high = min(max(1.0, values.max()), 10.0) * 1.6 if len(values) else VALID_THRESHOLD * 10
     single = run.sizes["trajectory"] == 1
     places = [grid[-1, :]] if single else [grid[-1, c] for c in range(len(columns))]
-    limits = selection.error_limits(run)
     for trajectory, place in enumerate(places):
         panel = figure.add_subplot(place)
-        member = run.isel(trajectory=trajectory)
-        _draw_error(panel, member, seed)
+        _draw_error(panel, run.isel(trajectory=trajectory), seed)
         for column in columns:
             if column.trajectory == trajectory and column.times != slice(0, run.sizes["time"]):
                 start, stop = run["time"].values[column.times][[0, -1]]
                 panel.axvspan(start, stop, color="0.93", zorder=0, linewidth=0)
-        panel.set_ylim(*limits)
-        panel.set_xlabel(f"time{selection.unit(run['time'], ' ({})')}")
+        panel.set(ylim=(low, high), xlabel=f"time{style.unit(run['time'])}")
         if trajectory == 0:
             panel.set_ylabel("NRMSE")
         else:
@@ -202,33 +262,24 @@ def _draw_errors(figure: Figure, grid: GridSpec, run: xr.Dataset, seed: Seed, co
     return panel
 
 
-def _draw_error(panel: Axes, member: xr.Dataset, seed: Seed) -> None:
-    time = member["time"].values
-    step = max(1, len(time) // 2000)
-    for name, colour, label in (
-        ("nrmse_projected", BLUE, "projection of the full model"),
-        ("nrmse", ORANGE, "reduced model"),
-    ):
-        values = np.where(member[name].values > 0, member[name].values, np.nan)
-        for other in range(len(values)):
-            if other != seed:
-                panel.plot(time[::step], values[other, ::step], color=colour, linewidth=0.4, alpha=0.5)
-        panel.plot(time[::step], values[seed, ::step], color=colour, label=label)
-    panel.axhline(VALID_THRESHOLD, color=NEUTRAL, linestyle="--", linewidth=0.8, label=f"NRMSE = {VALID_THRESHOLD:g}")
-    _mark_valid_time(panel, member.isel(seed=seed))
-    panel.set_yscale("log")
-    panel.set_xlim(time[0], time[-1])
-    plain(panel)
-
-
-def _mark_valid_time(panel: Axes, member: xr.Dataset) -> None:
-    time, valid = member["time"].values, float(member["valid_time"])
-    end = time[0] + valid
-    diverged = ", then diverges" if int(member["status"]) != 0 else ""
-    if end < time[-1]:
-        panel.axvline(end, color=ORANGE, linestyle=":", linewidth=0.9)
-        panel.plot(end, VALID_THRESHOLD, "o", color=ORANGE, markersize=3.5, clip_on=False)
-        text = f"valid for {valid:.3g}{selection.unit(member['time'], ' {}')}{diverged}"
-    else:
-        text = "valid to the end"
-    panel.set_title(text, loc="right", color=ORANGE)
+def _draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
+    """Draw the errors of one trajectory over time, of all seeds, and mark the valid prediction time of one."""
+    time = run["time"].values
+    every = slice(None, None, max(1, len(time) // 2000))
+    curves = {"nrmse_projected": (style.BLUE, "projection of the full model"), "nrmse": (style.ORANGE, "reduced model")}
+    for name, (colour, label) in curves.items():
+        values = np.where(run[name].values > 0, run[name].values, np.nan)
+        for other, curve in enumerate(values):
+            look = {"label": label, "zorder": 3} if other == seed else {"linewidth": 0.4, "alpha": 0.5}
+            panel.plot(time[every], curve[every], color=colour, **look)
+    dashed = {"color": style.NEUTRAL, "linestyle": "--", "linewidth": 0.8}
+    panel.axhline(VALID_THRESHOLD, label=f"NRMSE = {VALID_THRESHOLD:g}", **dashed)
+    text, valid = "valid to the end", float(run["valid_time"][seed])
+    if time[0] + valid < time[-1]:
+        panel.axvline(time[0] + valid, color=style.ORANGE, linestyle=":", linewidth=0.9)
+        panel.plot(time[0] + valid, VALID_THRESHOLD, "o", color=style.ORANGE, markersize=3.5, clip_on=False)
+        diverged = ", then diverges" if int(run["status"][seed]) != 0 else ""
+        text = f"valid for {valid:.3g}{style.unit(run['time'], ' {}')}{diverged}"
+    panel.set_title(text, loc="right", color=style.ORANGE)
+    panel.set(yscale="log", xlim=(time[0], time[-1]))
+    style.plain(panel)

@@ -1,4 +1,6 @@
-"""What all figures share: sizes, colours, labels with units, colour scales."""
+"""Sizes, colours, labels and checks that all figures share, and `save_figure`."""
+
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -7,46 +9,101 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from romkit.plotting.selection import unit
+from romkit.core import checks, tensors
+from romkit.core.boundary import FilePath, checked
+from romkit.core.display import with_unit
+from romkit.core.errors import InputError
+from romkit.core.files import atomic, expanded
+
+MAX_COLUMNS = 4
+"""Largest number of contexts, or trajectories, in one figure."""
+
+MAX_CURVES = 4
+"""Largest number of components that one figure shows as curves."""
 
 STATE_MAP, ERROR_MAP = "viridis", "RdBu_r"
 DARK, ORANGE, BLUE, NEUTRAL = "#222222", "#D55E00", "#0072B2", "#777777"  # Okabe & Ito: safe for colour-blind eyes
-RC = {
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "legend.fontsize": 8,
-    "figure.titlesize": 9,
-    "axes.linewidth": 0.6,
-    "lines.linewidth": 1.1,
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-}
+RC = dict.fromkeys(("font.size", "axes.titlesize", "axes.labelsize", "legend.fontsize"), 8)
+RC |= {"figure.titlesize": 9, "lines.linewidth": 1.1}
+RC |= dict.fromkeys(("axes.linewidth", "xtick.major.width", "ytick.major.width"), 0.6)
+
+
+def style() -> object:
+    """Block in which a figure is drawn."""
+    return matplotlib.rc_context(RC)
 
 
 def panels(rows: int, columns: int, *, width: float = 2.4, height: float = 2.2, **shared: object) -> tuple:
-    """A figure with a grid (rows, columns) of panels, each of this size in inches."""
+    """Figure with a grid (rows, columns) of panels, each of this size in inches."""
     size = (max(3.4, width * columns), max(2.4, height * rows + 0.3))
     figure = Figure(figsize=size, layout="constrained", dpi=200)
     return figure, figure.subplots(rows, columns, squeeze=False, **shared)
 
 
-def label(variable: xr.DataArray) -> str:
-    """Name and unit of a coordinate or variable."""
-    return f"{variable.name}{unit(variable, ' ({})')}"
-
-
 def plain(axes: Axes) -> Axes:
+    """Panel without the lines at its top and right."""
     axes.spines[["top", "right"]].set_visible(False)
     return axes
 
 
 def colours(values: np.ndarray) -> matplotlib.cm.ScalarMappable:
-    """What gives a colour to each value, and a colour bar."""
+    """Colours for values, and for their colour bar."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     return matplotlib.cm.ScalarMappable(Normalize(low, high if high > low else low + 1), STATE_MAP)
 
 
-def style() -> object:
-    """The block in which a figure is drawn."""
-    return matplotlib.rc_context(RC)
+def unit(variable: xr.DataArray, pattern: str = " ({})") -> str:
+    """Unit of a variable, put into `pattern`; nothing where it has none."""
+    return with_unit(variable.attrs.get("units", ""), pattern)
+
+
+def label(variable: xr.DataArray) -> str:
+    """Name and unit of a coordinate or variable."""
+    return f"{variable.name}{unit(variable)}"
+
+
+def members(run: xr.Dataset) -> xr.Dataset:
+    """Run with the dimensions seed, trajectory, time in front, also those that `romkit.rollout` leaves out."""
+    for dim in ("trajectory", "seed"):
+        if dim not in run.dims:
+            parameters = [name for name, coord in run.coords.items() if coord.ndim == 0]
+            run = run.expand_dims(dim)
+            if dim == "trajectory":
+                run = run.assign_coords({name: run[name].expand_dims("trajectory") for name in parameters})
+    return run.transpose("seed", "trajectory", "time", ..., missing_dims="ignore")
+
+
+def check_numbers(argument: str, data: xr.Dataset, *names: str) -> None:
+    """Raise unless these variables hold real numbers along dimensions with entries, and times increase."""
+    empty = [str(dim) for dim, size in data.sizes.items() if size == 0]
+    if "time" not in data or empty:
+        fix = "give data in romkit's schema, a forecast or a rollout"
+        got = f"none along {', '.join(empty)}" if empty else f"variables {sorted(map(str, data.variables))}"
+        raise InputError(argument, expected="times and entries", got=got, fix=fix)
+    tensors.times(f"{argument}.time", data["time"].values)
+    for name in names:
+        if name not in data or data[name].dtype.kind not in "fiu":
+            got, fix = f"dtype {data[name].dtype}" if name in data else "none", "convert it, or name another one"
+            raise InputError(argument, expected=f"real numbers in {name}", got=got, fix=fix)
+
+
+@checked
+def save_figure(figure: Figure, path: FilePath) -> Path:
+    """Write a figure in the format of its ending (png, pdf, svg, ...), all of it or nothing at all.
+
+    Raises:
+        InputError: an ending that is not a format.
+        FileError: the file cannot be written.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_phase, save_figure
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.2)
+        >>> save_figure(plot_phase(data, "x0", "x9"), "phase.svg").name
+        'phase.svg'
+    """
+    path = expanded(path)
+    ending = checks.ending("path", path, figure.canvas.get_supported_filetypes())
+    with atomic(path) as temporary:
+        figure.savefig(temporary, format=ending)
+    return path

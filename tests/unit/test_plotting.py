@@ -7,7 +7,7 @@ import xarray as xr
 
 import romkit
 from romkit.core.errors import InputError
-from romkit.plotting import plot_rollout, save_figure, selection
+from romkit.plotting import plot_rollout, rollout, save_figure, style
 from romkit.projections import stack
 
 
@@ -137,7 +137,7 @@ def test_small_states_are_curves():
     full["rom"] = full.truth + 0.01 * full.component
     figure = draw(full.isel(component=slice(6)))
     assert not any(axes.images for axes in figure.axes)
-    assert len(panels(figure)) == 2 * selection.MAX_CURVES + 1
+    assert len(panels(figure)) == 2 * style.MAX_CURVES + 1
     assert "4 components with the largest relative error" in titles(figure)
 
 
@@ -159,4 +159,4 @@ def test_figures_are_saved_by_their_ending(run, tmp_path):
 def test_the_median_seed_is_shown():
     run = long_run(duration=5.0).expand_dims({"trajectory": 1, "seed": 3}).copy()
     run["valid_time"] = (("trajectory", "seed"), torch.tensor([[3.0, 1.0, 2.0]]).numpy())
-    assert selection.median_seed(run) == 2
+    assert rollout.median_seed(run) == 2

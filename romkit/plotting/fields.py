@@ -5,15 +5,16 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 from matplotlib.animation import FFMpegWriter, FuncAnimation, PillowWriter
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
-from romkit.core import checks
+from romkit.core import checks, display
 from romkit.core.boundary import Count, FilePath, Natural, checked
 from romkit.core.errors import InputError
 from romkit.core.files import atomic, expanded
 from romkit.data import fields
-from romkit.plotting import selection
-from romkit.plotting.style import STATE_MAP, label, panels, style
+from romkit.plotting import style
 
 WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
 
@@ -24,10 +25,10 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
 
     Args:
         data: in romkit's schema, a forecast, or a rollout; at most four trajectories are shown.
-        variable: the only one to show; by default all with one dimension beside time.
+        variable: name of the variable to show; by default all with one dimension beside time.
 
     Raises:
-        InputError: none has one.
+        InputError: no variable has one dimension beside time.
 
     Example:
         >>> import numpy as np
@@ -46,22 +47,20 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
         'time'
     """
     shown = _shown(data, variable, 1)
-    with style():
-        columns = min(selection.MAX_COLUMNS, shown.sizes["trajectory"])
-        figure, axes = panels(len(shown.data_vars), columns, height=1.7, sharex=True)
+    with style.style():
+        columns = min(style.MAX_COLUMNS, shown.sizes["trajectory"])
+        figure, axes = style.panels(len(shown.data_vars), columns, height=1.7, sharex=True)
         for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
             (space,) = _space(values)
-            low, high = _range(values)
             for k, panel in enumerate(row):
-                part = values.isel(trajectory=k).transpose(space, "time")
-                image = panel.pcolormesh(
-                    part["time"], _axis(part, space), part.values, cmap=STATE_MAP, vmin=low, vmax=high, rasterized=True
-                )
-            row[0].set_ylabel(f"{name}\n{label(shown[space])}")
-            figure.colorbar(image, ax=row.tolist(), label=label(values))
+                image = _draw(panel, values.isel(trajectory=k), space, "time", rasterized=True, **_colours(values))
+            row[0].set_ylabel(f"{name}\n{style.label(shown[space])}")
+            figure.colorbar(image, ax=row.tolist(), label=style.label(values))
         for k in range(columns):
-            axes[0, k].set_title(_title(shown.isel(trajectory=k)))
-            axes[-1, k].set_xlabel(label(shown["time"]))
+            context = display.parameters(shown.isel(trajectory=k))
+            title = [f"{name} = {float(value):.4g}" for name, value in context.items() if value.ndim == 0]
+            axes[0, k].set_title(", ".join(title[:3]))
+            axes[-1, k].set_xlabel(style.label(shown["time"]))
     return figure
 
 
@@ -71,12 +70,12 @@ def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: Na
 
     Args:
         data: in romkit's schema, a forecast, or a rollout.
-        variable: the only one to show; by default all with two dimensions beside time.
-        trajectory: its number.
-        frames: how many times, evenly spread.
+        variable: name of the variable to show; by default all with two dimensions beside time.
+        trajectory: number of the trajectory.
+        frames: number of times, evenly spread.
 
     Raises:
-        InputError: none has two.
+        InputError: no variable has two dimensions beside time.
 
     Example:
         >>> import numpy as np
@@ -95,19 +94,19 @@ def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: Na
         >>> [axes.get_title() for axes in figure.axes[:3]]
         ['t = 0', 't = 2', 't = 4']
     """
-    shown = _one_trajectory(_shown(data, variable, 2), trajectory)
-    times = np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int)
-    with style():
-        figure, axes = panels(len(shown.data_vars), frames, width=1.8, height=1.7, sharex=True, sharey=True)
+    shown, times = _one(data, variable, trajectory, frames)
+    with style.style():
+        figure, axes = style.panels(len(shown.data_vars), frames, width=1.8, height=1.7, sharex=True, sharey=True)
         for row, values in zip(axes, shown.data_vars.values(), strict=True):
-            for panel, k in zip(row, times, strict=True):
-                image = _frame(panel, values, k)
             down, across = _space(values)
-            row[0].set_ylabel(label(shown[down]))
-            figure.colorbar(image, ax=row.tolist(), label=label(values))
+            for panel, k in zip(row, times, strict=True):
+                panel.set_aspect("equal", adjustable="box")
+                image = _draw(panel, values.isel(time=k), down, across, **_colours(values))
+            row[0].set_ylabel(style.label(shown[down]))
+            figure.colorbar(image, ax=row.tolist(), label=style.label(values))
         for column, k in enumerate(times):
             axes[0, column].set_title(_clock(shown, k))
-            axes[-1, column].set_xlabel(label(shown[across]))
+            axes[-1, column].set_xlabel(style.label(shown[across]))
     return figure
 
 
@@ -142,24 +141,24 @@ def animate(
         >>> save_animation(movie, "flow.gif").name
         'flow.gif'
     """
-    shown = _one_trajectory(_shown(data, variable, 2), trajectory)
-    times = np.unique(np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int))
-    with style():
-        figure, axes = panels(1, len(shown.data_vars), width=2.6)
+    shown, times = _one(data, variable, trajectory, frames)
+    with style.style():
+        figure, axes = style.panels(1, len(shown.data_vars), width=2.6)
         images = []
         for panel, values in zip(axes[0], shown.data_vars.values(), strict=True):
-            images.append((_frame(panel, values, 0), values))
             down, across = _space(values)
-            panel.set(ylabel=label(shown[down]), xlabel=label(shown[across]))
-            figure.colorbar(images[-1][0], ax=panel, label=label(values))
+            panel.set_aspect("equal", adjustable="box")
+            images.append((_draw(panel, values.isel(time=0), down, across, **_colours(values)), values))
+            panel.set(ylabel=style.label(shown[down]), xlabel=style.label(shown[across]))
+            figure.colorbar(images[-1][0], ax=panel, label=style.label(values))
 
     def draw(k: int) -> list:
         for image, values in images:
-            image.set_array(values.isel(time=k).transpose(*_space(values)).values)
+            image.set_array(values.isel(time=k).values)
         figure.suptitle(_clock(shown, k))
         return [image for image, _ in images]
 
-    return FuncAnimation(figure, draw, frames=times.tolist(), interval=1000 / per_second)
+    return FuncAnimation(figure, draw, frames=np.unique(times).tolist(), interval=1000 / per_second)
 
 
 @checked
@@ -202,8 +201,8 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
 
 
 def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Dataset:
-    """The variables that have this many dimensions of space, for each trajectory."""
-    own = selection.first_seed(fields(data))
+    """Variables with this many dimensions of space, for each trajectory."""
+    own = style.members(fields(data)).isel(seed=0, drop=True)
     if variable is not None:
         own = own[[checks.one_of("variable", variable, [str(name) for name in own.data_vars])]]
     moving = {str(name): values for name, values in own.data_vars.items() if "time" in values.dims}
@@ -214,8 +213,18 @@ def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Datase
         fix = "give data of romkit.data.describe with such a variable"
         raise InputError("data", expected=expected, got=got, fix=fix)
     chosen = [name for name in fitting if not name.startswith(("latent", "control"))] or fitting
-    selection.check_numbers("data", own, *chosen)
+    style.check_numbers("data", own, *chosen)
     return own[chosen]
+
+
+def _one(data: xr.Dataset, variable: str | None, trajectory: int, frames: int) -> tuple[xr.Dataset, np.ndarray]:
+    """Variables with two dimensions of space of one trajectory, and numbers of evenly spread times."""
+    shown = _shown(data, variable, 2)
+    if trajectory >= shown.sizes["trajectory"]:
+        expected, fix = f"a number below {shown.sizes['trajectory']}", "give trajectory=0, say"
+        raise InputError("trajectory", expected=expected, got=repr(trajectory), fix=fix)
+    times = np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int)
+    return shown.isel(trajectory=trajectory), times
 
 
 def _space(values: xr.DataArray) -> list[str]:
@@ -223,40 +232,18 @@ def _space(values: xr.DataArray) -> list[str]:
     return [str(dim) for dim in values.dims if dim not in lead]
 
 
-def _one_trajectory(data: xr.Dataset, trajectory: int) -> xr.Dataset:
-    if trajectory >= data.sizes["trajectory"]:
-        expected, fix = f"a number below {data.sizes['trajectory']}", "give trajectory=0, say"
-        raise InputError("trajectory", expected=expected, got=repr(trajectory), fix=fix)
-    return data.isel(trajectory=trajectory)
+def _draw(panel: Axes, values: xr.DataArray, down: str, across: str, **look: object) -> QuadMesh:
+    """Draw values on their coordinates; `values` may be a part of those that the colours cover."""
+    axes = []
+    for dim in (across, down):
+        coord = values[dim].values
+        axes.append(coord if coord.dtype.kind in "iuf" else np.arange(len(coord)))
+    return panel.pcolormesh(*axes, values.transpose(down, across).values, cmap=style.STATE_MAP, **look)
 
 
-def _frame(panel: object, values: xr.DataArray, k: int) -> object:
-    low, high = _range(values)
-    down, across = _space(values)
-    part = values.isel(time=k).transpose(down, across)
-    panel.set_aspect("equal", adjustable="box")
-    return panel.pcolormesh(_axis(part, across), _axis(part, down), part.values, cmap=STATE_MAP, vmin=low, vmax=high)
-
-
-def _axis(values: xr.DataArray, dim: str) -> np.ndarray:
-    """Physical values along a dimension, or places on it."""
-    coord = values[dim].values
-    return coord if coord.dtype.kind in "iuf" else np.arange(len(coord))
-
-
-def _range(values: xr.DataArray) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
-
-
-def _title(one: xr.Dataset) -> str:
-    """The first parameters of a trajectory."""
-    parts = [
-        f"{name} = {float(coord):.4g}"
-        for name, coord in one.coords.items()
-        if coord.ndim == 0 and coord.dtype.kind in "iuf" and coord.attrs.get("role") != "label"
-    ]
-    return ", ".join(parts[:3])
+def _colours(values: xr.DataArray) -> dict[str, float]:
+    return {"vmin": float(values.min()), "vmax": float(values.max())}
 
 
 def _clock(data: xr.Dataset, k: int) -> str:
-    return f"t = {float(data['time'][k]):.4g}{selection.unit(data['time'], ' {}')}"
+    return f"t = {float(data['time'][k]):.4g}{style.unit(data['time'], ' {}')}"

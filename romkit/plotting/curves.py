@@ -1,0 +1,295 @@
+"""Figures of curves: portraits, spectra, trainings, and forecasts with their intervals."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from romkit import metrics
+from romkit.core import checks
+from romkit.core.boundary import checked
+from romkit.core.errors import InputError
+from romkit.data import even_step, trajectories
+from romkit.data.trajectories import check_components
+from romkit.plotting import style
+from romkit.projections import Projection
+
+MAX_PAIRS = 6
+"""Largest number of planes in one figure."""
+
+
+@checked
+def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> Figure:
+    """Latent portraits: every plane of two latent coordinates, at most six; of one coordinate, against time.
+
+    Args:
+        latent: result of `P.encode(data)`, a forecast, or a rollout.
+        colour: quantity that the colour shows, "time" or the name of a context parameter.
+
+    Raises:
+        InputError: no latent coordinates, or an unknown colour.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_latent
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.2)
+        >>> figure = plot_latent(romkit.load("ncae-lorenz96")(data).encode(data), colour="F")
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('z0', 'z1')
+    """
+    values = latent["latent"] if isinstance(latent, xr.Dataset) and "latent" in latent else latent
+    if not isinstance(values, xr.DataArray) or "latent_component" not in values.dims:
+        got, fix = type(latent).__name__, "give P.encode(data), a forecast or a rollout"
+        raise InputError("latent", expected="latent coordinates", got=got, fix=fix)
+    values = values.rename(latent_component="axis")
+    names = [f"z{k}" for k in range(values.sizes["axis"])]
+    pairs = list(itertools.combinations(range(len(names)), 2))[:MAX_PAIRS]
+    return _curves(values, names, pairs, colour)
+
+
+@checked
+def plot_phase(data: xr.Dataset, x: str, y: str, *, variable: str = "state", colour: str = "time") -> Figure:
+    """A phase plane: one component of the state against another, a curve for each trajectory.
+
+    Args:
+        data: in romkit's schema, a forecast, or a rollout.
+        x: name of the component on the horizontal axis.
+        y: name of the component on the vertical axis.
+        variable: "state", or of a rollout "truth", "rom" or "projected".
+        colour: quantity that the colour shows, "time" or the name of a context parameter.
+
+    Raises:
+        InputError: an unknown component, variable or colour.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_phase
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.2)
+        >>> figure = plot_phase(data, "x0", "x9", colour="F")
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('x0', 'x9')
+    """
+    checks.one_of("variable", variable, [str(name) for name in data.data_vars])
+    components = [str(name) for name in data["component"].values]
+    for argument, name in (("x", x), ("y", y)):
+        checks.one_of(argument, name, components)
+    style.check_numbers("data", data, variable)
+    values = data[variable].isel(component=[components.index(x), components.index(y)])
+    return _curves(values.drop_vars("component").rename(component="axis"), [x, y], [(0, 1)], colour)
+
+
+def _curves(values: xr.DataArray, names: list[str], pairs: list[tuple[int, int]], colour: str) -> Figure:
+    """Planes (a, b) of values (..., time, axis), with a curve for each trajectory; NaN are gaps."""
+    known = [str(name) for name, coord in values.coords.items() if coord.dtype.kind in "iuf" and name != "axis"]
+    checks.one_of("colour", colour, known)
+    time = "time" if "time" in values.dims else values.dims[-2]
+    lead = [dim for dim in values.dims if dim not in (time, "axis")]
+    shade = values.coords[colour].broadcast_like(values.isel(axis=0, drop=True)).transpose(*lead, time)
+    lines, shades = values.transpose(*lead, time, "axis").values, shade.values.astype(float)
+    lines, shades = lines.reshape(-1, *lines.shape[-2:]), shades.reshape(-1, shades.shape[-1])
+    if not pairs:  # a single coordinate against time
+        t = np.broadcast_to(values[time].values, lines.shape[:2])
+        lines, names, pairs = np.stack([t, lines[..., 0]], axis=-1), [style.label(values[time]), names[0]], [(0, 1)]
+    with style.style():
+        figure, axes = style.panels(1, len(pairs))
+        scale = style.colours(shades)
+        for panel, (a, b) in zip(axes[0], pairs, strict=True):
+            for line, tint in zip(lines, shades, strict=True):
+                points = line[:, [a, b]]
+                pieces = LineCollection(np.stack([points[:-1], points[1:]], axis=1), linewidth=0.9)
+                pieces.set_color(scale.to_rgba(tint[:-1]))
+                panel.add_collection(pieces)
+                panel.plot(*points[0], ".", color=scale.to_rgba(tint[0]), markersize=4)
+            panel.autoscale_view()
+            style.plain(panel).set(xlabel=names[a], ylabel=names[b])
+        figure.colorbar(scale, ax=axes.ravel().tolist(), label=style.label(values.coords[colour]))
+    return figure
+
+
+@checked
+def plot_spectrum(run: xr.Dataset) -> Figure:
+    """Power spectra of the truth and of the reduced model, the mean over components; one panel for each trajectory.
+
+    Args:
+        run: a rollout; or a dataset or forecast, whose `state` is shown.
+
+    The title has the Hellinger distance of the two, the mean over components (`romkit.metrics.hellinger_distance`).
+
+    Raises:
+        InputError: uneven times, or missing samples.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_spectrum
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.5)
+        >>> figure = plot_spectrum(data)
+        >>> figure.axes[0].get_xlabel()
+        'frequency'
+    """
+    run = style.members(run).isel(seed=0, drop=True)
+    style.check_numbers("run", run, *(("truth", "rom") if "truth" in run else ("state",)))
+    step = even_step(run["time"].values)
+    if step is None:
+        got, fix = "uneven steps" if run.sizes["time"] > 1 else "one time", "resample the data"
+        raise InputError("run", expected="evenly spaced times for a spectrum", got=got, fix=fix)
+    pairs = [("truth", style.DARK, "full model"), ("rom", style.ORANGE, "reduced model")]
+    drawn = pairs if "truth" in run else [("state", style.DARK, "state")]
+    shown = [(trajectories(run, name), colour, text) for name, colour, text in drawn]
+    if not bool(shown[0][0].isfinite().all()):
+        fix = "select trajectories and times without gaps"
+        raise InputError("run", expected="whole trajectories for a spectrum", got="missing samples", fix=fix)
+    frequency = np.fft.rfftfreq(run.sizes["time"], step)
+    along = f"frequency{style.unit(run['time'], ' (1/{})')}"
+    with style.style():
+        figure, axes = style.panels(1, min(style.MAX_COLUMNS, len(shown[0][0])), sharey=True)
+        for k, panel in enumerate(axes[0]):
+            for values, colour, text in shown:
+                density = metrics.power_density(values[k]).mean(-1).numpy()
+                panel.plot(frequency[1:], density[1:], color=colour, label=text)
+            if len(shown) == 2:
+                apart = float(metrics.hellinger_distance(shown[0][0][k], shown[1][0][k]).mean())
+                panel.set_title(f"distance {apart:.2g}")
+            panel.set(yscale="log", xscale="log", xlabel=along)
+            style.plain(panel)
+        axes[0, 0].set_ylabel("power density")
+        axes[0, 0].legend(frameon=False)
+    return figure
+
+
+@checked
+def plot_training(model: Projection) -> Figure:
+    """Losses after each epoch, on the training data and, where some were held out, on those; the epoch that was kept.
+
+    Args:
+        model: a trained projection; each seed of a stack is a line.
+
+    Raises:
+        InputError: a projection whose report has no losses.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_training
+        >>> figure = plot_training(romkit.load("ncae-lorenz96"))
+        >>> figure.axes[0].get_xlabel()
+        'epoch'
+    """
+    reports = model.report.get("seeds", [model.report])
+    if not all(report.get("losses") for report in reports):
+        fix = "give what romkit.fit returned for a method with parameters to train"
+        raise InputError("model", expected="a trained projection", got="one without losses", fix=fix)
+    with style.style():
+        figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
+        for k, report in enumerate(reports):
+            thin = {"linewidth": 0.7 if len(reports) > 1 else 1.1, "label": None}
+            axes.plot(report["losses"], color=style.BLUE, **thin | {"label": "training" if k == 0 else None})
+            if curve := report.get("validation_losses"):
+                axes.plot(curve, color=style.ORANGE, **thin | {"label": "held out" if k == 0 else None})
+                best, kept = report["best_epoch"], "kept" if k == 0 else None
+                axes.plot(best, curve[best], "o", color=style.ORANGE, markersize=3.5, label=kept)
+            if report.get("diverged"):
+                axes.axvline(len(report["losses"]) - 1, color=style.NEUTRAL, linestyle=":", linewidth=0.8)
+        title = f"{model.name}, {model.latent_dim} latent coordinates"
+        style.plain(axes).set(yscale="log", xlabel="epoch", ylabel="loss", title=title)
+        axes.legend(frameon=False)
+    return figure
+
+
+@checked
+def plot_forecast(
+    band: xr.Dataset, truth: xr.Dataset | None = None, *, components: Sequence[str] | None = None
+) -> Figure:
+    """Mean and interval of an ensemble over time.
+
+    Args:
+        band: result of `Ensemble.forecast` or `Ensemble.follow`.
+        truth: the data that were followed, drawn as a line; missing samples are gaps.
+        components: names of the components to draw; by default the four that vary most.
+
+    Raises:
+        InputError: a run without interval, or unknown components.
+
+    Example:
+        >>> import numpy as np
+        >>> import xarray as xr
+        >>> from romkit.plotting import plot_forecast
+        >>> wave = np.sin(np.linspace(0, 6, 50))[:, None]
+        >>> parts = {"lower": wave - 0.1, "state": wave, "upper": wave + 0.1}
+        >>> band = {name: (("time", "component"), part) for name, part in parts.items()}
+        >>> figure = plot_forecast(xr.Dataset(band, {"time": np.linspace(0, 6, 50), "component": ["x0"]}))
+        >>> len(figure.axes)
+        1
+    """
+    if "lower" not in band:
+        fix = "give what Ensemble.forecast or Ensemble.follow returned"
+        raise InputError("band", expected="a forecast with an interval", got=f"{sorted(map(str, band))}", fix=fix)
+    runs = style.members(band).isel(seed=0, drop=True).isel(trajectory=slice(style.MAX_COLUMNS))
+    names = [str(name) for name in runs["component"].values]
+    if truth is not None:
+        truth = style.members(truth).isel(seed=0, drop=True)
+        check_components("truth", truth, names)
+        if truth.sizes["trajectory"] < runs.sizes["trajectory"]:
+            expected, got = f"{runs.sizes['trajectory']} trajectories, as the band", truth.sizes["trajectory"]
+            raise InputError("truth", expected=expected, got=got, fix="give the data that were followed")
+    if components is None:
+        spread = runs["state"].std(("trajectory", "time")).values
+        components = [names[k] for k in np.sort(np.argsort(spread)[::-1][: style.MAX_CURVES])]
+    unknown = [name for name in components if name not in names]
+    if unknown or not components:
+        got = repr(unknown[0]) if unknown else "none"
+        raise InputError("components", expected=f"names among {names[:8]}", got=got, fix="check the names")
+    with style.style():
+        figure, axes = style.panels(len(components), runs.sizes["trajectory"], width=3.0, height=1.3, sharex=True)
+        for row, name in zip(axes, components, strict=True):
+            for k, panel in enumerate(row):
+                run = runs.isel(trajectory=k, component=names.index(name))
+                share = f"{run['lower'].attrs.get('level', 0.9):.0%} interval"
+                look = {"color": style.BLUE, "alpha": 0.25, "lw": 0}
+                panel.fill_between(run["time"], run["lower"], run["upper"], label=share, **look)
+                whole = {"where": np.isinf(run["upper"]), "transform": panel.get_xaxis_transform()}
+                panel.fill_between(run["time"], 0, 1, **whole, **look)  # where the interval has no end
+                panel.plot(run["time"], run["state"], color=style.BLUE, label="mean")
+                if truth is not None:
+                    own = truth.isel(trajectory=k, component=names.index(name))
+                    panel.plot(own["time"], own["state"], color=style.DARK, lw=0.8, label="truth")
+                style.plain(panel)
+            row[0].set_ylabel(name)
+        for panel in axes[-1]:
+            panel.set_xlabel(style.label(runs["time"]))
+        lines, words = axes[0, 0].get_legend_handles_labels()
+        figure.legend(lines, words, loc="outside lower center", ncols=3, frameon=False)
+    return figure
+
+
+@checked
+def plot_calibration(reliability: xr.Dataset) -> Figure:
+    """Coverage of intervals against their level; on the diagonal an ensemble is calibrated.
+
+    Args:
+        reliability: result of `Ensemble.reliability`; thin lines are single trajectories.
+
+    Example:
+        >>> import xarray as xr
+        >>> from romkit.plotting import plot_calibration
+        >>> each = [[0.4, 0.5], [0.9, 0.94]]  # level, trajectory
+        >>> coverage = {"coverage": ("level", [0.45, 0.92]), "coverage_of": (("level", "trajectory"), each)}
+        >>> figure = plot_calibration(xr.Dataset(coverage, {"level": [0.5, 0.9]}))
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('level of the interval', 'share of the truth within')
+    """
+    missing = [name for name in ("level", "coverage", "coverage_of") if name not in reliability]
+    if missing:
+        fix = "give what Ensemble.reliability returned"
+        raise InputError("reliability", expected="coverage of levels", got=f"none of {', '.join(missing)}", fix=fix)
+    with style.style():
+        figure, ((axes,),) = style.panels(1, 1, width=3.2, height=3.0)
+        axes.plot([0, 1], [0, 1], color=style.NEUTRAL, lw=0.8, ls=":", label="calibrated")
+        level = reliability["level"].values
+        for own in reliability["coverage_of"].transpose("trajectory", "level").values:
+            axes.plot(level, own, color=style.ORANGE, lw=0.4, alpha=0.6)
+        axes.plot(level, reliability["coverage"], "o-", color=style.ORANGE, markersize=3, label="all trajectories")
+        axes.set(xlabel="level of the interval", ylabel="share of the truth within", xlim=(0, 1), ylim=(0, 1))
+        style.plain(axes).legend(frameon=False)
+    return figure
