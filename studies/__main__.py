@@ -10,8 +10,8 @@ from romkit.cli.describe import table
 from romkit.cli.main import OneLineErrors
 from romkit.core import checks
 from romkit.core.files import make_folder
-from studies import discover
-from studies.runner import EXECUTORS, Sweep
+from romkit.tasks import Executor
+from studies.runner import EXECUTORS, discover
 
 app = typer.Typer(cls=OneLineErrors, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -53,19 +53,14 @@ def study(
     """  # noqa: D301, typer keeps the lines after \b as they are
     found = discover()
     if name is None:
-        print(table([(name, ", ".join(module.PRESETS)) for name, module in found.items()], indent=""))
+        print(table([(name, ", ".join(study.presets)) for name, study in found.items()], indent=""))
         return
-    module = found[checks.one_of("study", name, found)]
-    checks.one_of("--preset", preset, module.PRESETS)
-    kind = EXECUTORS[checks.one_of("--executor", executor, EXECUTORS)]
+    chosen = found[checks.one_of("study", name, found)]
+    checks.one_of("--preset", preset, chosen.presets)
+    where = Executor(EXECUTORS[checks.one_of("--executor", executor, EXECUTORS)], workers)
     folder = out or Path("runs") / name
     make_folder(folder)
-    with kind() if workers is None else kind(workers) as where:
-        _report(module.main(preset, where, folder, only))
-
-
-def _report(sweep: Sweep) -> None:
-    """Say how the tasks ended; failures on stderr, and as exit code 1."""
+    sweep = chosen.run(preset, folder, where, only=only)
     print(f"{len(sweep.complete)} tasks computed, {len(sweep.skipped)} were complete, {len(sweep.failed)} failed")
     for task, log in sweep.failed.items():
         print(f"romkit: {task} failed, the traceback is in {log}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What a task is, and how its result becomes a file."""
+"""Tasks, their identity, and how a result becomes a file."""
 
 import contextlib
 import functools
@@ -18,13 +18,18 @@ from typing import ClassVar
 import threadpoolctl
 import torch
 import xarray as xr
+from filelock import FileLock
 
 from romkit.core import runtime
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import atomic
 from romkit.data import open_dataset, save_dataset
 from romkit.engine.threads import one_thread
-from romkit.tasks.lock import locked
+
+HIDDEN = ".running"
+"""Subfolder of the results for locks and for the logs of running jobs."""
+
+_versions = functools.cache(runtime.versions)
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,8 @@ class Task(ABC):
     """One unit of work: a frozen dataclass whose fields are plain JSON and decide the result alone.
 
     Attributes:
-        code_version: of the study's code; raise it when results change their meaning, and all are computed again.
+        code_version: version of the study's code; raise it when results change their meaning, and all are computed
+            again.
     """
 
     code_version: ClassVar[int] = 1
@@ -40,7 +46,7 @@ class Task(ABC):
     @property
     @abstractmethod
     def name(self) -> str:
-        """Readable, unique in the sweep; the result is `<name>.nc`."""
+        """Readable name, unique in the sweep; the result is `<name>.nc`."""
 
     @abstractmethod
     def run(self) -> xr.Dataset:
@@ -48,64 +54,54 @@ class Task(ABC):
 
     @property
     def resolved(self) -> Mapping[str, object]:
-        """What names among the fields stand for, as plain JSON: the settings of a preset, the sizes of a network.
+        """Plain JSON that names among the fields stand for: the settings of a preset, the sizes of a network.
 
-        It enters the key, so that a preset that changes makes its results incomplete.
+        These settings enter the key, so that a preset that changes makes its results incomplete.
         """
         return {}
 
     @property
-    def config(self) -> str:
-        """The fields as JSON.
-
-        Raises:
-            InputError: a field that JSON cannot hold.
-        """
-        return self._json("fields", asdict(self))
-
-    @property
     def key(self) -> str:
         """SHA-256 of the class, the fields, what they stand for, and the versions of the study and of romkit."""
-        facts = [type(self).__qualname__, self.config, self._resolved, self.code_version, _versions()["romkit"]]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        return self.identity["key"]
 
     @property
     def identity(self) -> dict[str, str | int]:
-        """What makes a result that of this very task; these attributes are in its file."""
+        """Attributes of the result's file by which it is recognised as that of this very task.
+
+        Raises:
+            InputError: a field or a resolved setting that JSON cannot hold.
+        """
+        try:
+            config, resolved = (json.dumps(facts, sort_keys=True) for facts in (asdict(self), dict(self.resolved)))
+        except TypeError as error:
+            expected, fix = "fields of plain JSON", "make it text, numbers, tuples or dicts"
+            raise InputError(type(self).__name__, expected=expected, got=str(error), fix=fix) from error
+        facts = [type(self).__qualname__, config, resolved, self.code_version, _versions()["romkit"]]
+        key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         return {
             "task": self.name,
-            "key": self.key,
-            "config": self.config,
-            "resolved": self._resolved,
+            "key": key,
+            "config": config,
+            "resolved": resolved,
             "code_version": self.code_version,
         }
 
-    @property
-    def _resolved(self) -> str:
-        return self._json("resolved settings", dict(self.resolved))
-
-    def _json(self, what: str, facts: dict[str, object]) -> str:
-        try:
-            return json.dumps(facts, sort_keys=True)
-        except TypeError as error:
-            fix = "make it text, numbers, tuples or dicts"
-            raise InputError(type(self).__name__, expected=f"{what} of plain JSON", got=str(error), fix=fix) from error
-
 
 def result_file(task: Task, folder: Path) -> Path:
-    """Where the result of a task is kept.
+    """Path of a task's result.
 
     Raises:
         InputError: the name of the task cannot be that of a file.
     """
-    if not re.fullmatch(r"[\w.+=,-]{1,200}", task.name) or task.name.startswith("."):
+    if not re.fullmatch(r"[\w+=,-][\w.+=,-]{0,199}", task.name):
         expected, fix = "letters, digits and any of . _ + = , -", "choose a readable name that is also a file name"
         raise InputError("task.name", expected=expected, got=repr(task.name), fix=fix)
     return folder / f"{task.name}.nc"
 
 
 def is_complete(task: Task, file: Path) -> bool:
-    """Whether the result is there, undamaged, and of this very task."""
+    """Whether the result exists, is undamaged, and is of this very task."""
     try:
         return open_dataset(file).attrs.get("key") == task.key
     except FileError:
@@ -113,66 +109,55 @@ def is_complete(task: Task, file: Path) -> bool:
 
 
 def attempt(task: Task, file: Path) -> str | None:
-    """Compute a task on one thread and write its result; every executor calls this, in whatever process.
+    """Compute a task on one thread and write its result; every executor calls this function, in whatever process.
 
-    Where another process is at this result already, its end is awaited, and what it has completed is not made again.
-    The file has what determines the result, so that it is the same from every executor, bit for bit: configuration,
-    versions and device. A record beside it, `<name>.json`, has what happened on the way: host, commit, seconds.
+    A result that another process is computing is awaited, and not made again. The file holds what determines the
+    result, so that every executor writes the same bytes: configuration, versions and device. A record beside it,
+    `<name>.json`, holds the circumstances: host, commit, seconds.
 
     Returns:
         None, or the traceback if the task failed. (Not every exception survives the way out of a process.)
     """
     try:
-        with locked(file):
-            if not is_complete(task, file):
-                _sweep_up(file)
-                _compute(task, file)
+        with FileLock(hidden_folder(file) / f"{file.stem}.lock"):
+            if is_complete(task, file):
+                return None
+            record = file.with_suffix(".json")
+            for part in (file, record):  # a killed process leaves these; a living one would hold the lock
+                for leftover in file.parent.glob(f"{part.name}.????????.tmp"):
+                    leftover.unlink(missing_ok=True)
+            started, wall, cpu = time.time(), time.perf_counter(), time.process_time()
+            with one_thread(), threadpoolctl.threadpool_limits(1):
+                data = task.run()
+            facts = {
+                "task": task.name,
+                "key": task.key,
+                "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+                "wall_seconds": round(time.perf_counter() - wall, 3),
+                "cpu_seconds": round(time.process_time() - cpu, 3),
+                "host": platform.node(),
+                "commit": _commit(),
+            }
+            with atomic(record) as temporary:
+                temporary.write_text(json.dumps(facts, indent=1) + "\n")
+            device = runtime.device_name("cuda" if torch.cuda.is_available() else "cpu")
+            made_by = {"versions": json.dumps(_versions()), "device": device}
+            save_dataset(data.assign_attrs(task.identity | made_by), file)
     except (Exception, SystemExit):
         return traceback.format_exc()
     return None
 
 
-def _compute(task: Task, file: Path) -> None:
-    started = time.time(), time.perf_counter(), time.process_time()
-    with one_thread(), threadpoolctl.threadpool_limits(1):
-        data = task.run()
-    seconds = time.perf_counter() - started[1], time.process_time() - started[2]
-    _write_record(file.with_suffix(".json"), task, started[0], *seconds)
-    save_dataset(data.assign_attrs(task.identity | _surroundings()), file)
-
-
-def _sweep_up(file: Path) -> None:
-    """Remove what a killed process left of this result while it was writing; who is alive holds the lock."""
-    for part in (file, file.with_suffix(".json")):
-        for leftover in file.parent.glob(f"{part.name}.????????.tmp"):
-            leftover.unlink(missing_ok=True)
-
-
-def _surroundings() -> dict[str, str]:
-    device = runtime.device_name("cuda" if torch.cuda.is_available() else "cpu")
-    return {"versions": json.dumps(_versions()), "device": device}
-
-
-def _write_record(file: Path, task: Task, started: float, wall: float, cpu: float) -> None:
-    record = {
-        "task": task.name,
-        "key": task.key,
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
-        "wall_seconds": round(wall, 3),
-        "cpu_seconds": round(cpu, 3),
-        "host": platform.node(),
-        "commit": _commit(),
-    }
-    with atomic(file) as temporary:
-        temporary.write_text(json.dumps(record, indent=1) + "\n")
-
-
-_versions = functools.cache(runtime.versions)
+def hidden_folder(file: Path) -> Path:
+    """Folder beside a result for its lock and its logs; it is made."""
+    folder = file.parent / HIDDEN
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 @functools.cache
 def _commit() -> str:
-    """The git commit of this checkout, with `-dirty` where files differ from it; empty where there is no git."""
+    """Git commit of this checkout, with `-dirty` where files differ from it; empty without git."""
     git = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         folder = Path(__file__).parents[1]

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 import xarray as xr
+from filelock import FileLock
 
 from romkit import tasks
 from romkit.core import checks
@@ -20,7 +21,6 @@ from romkit.core.files import expanded, make_folder
 from romkit.data import check_states, open_dataset, save_dataset, split
 from romkit.integrators import DYNAMICS, LAWS, Estimator, LatentDynamics
 from romkit.projections import METHODS, Projection
-from romkit.tasks.lock import locked
 from romkit.verbs.fit import fit
 from romkit.verbs.runs import rollout
 from romkit.verbs.storage import load, save
@@ -80,7 +80,7 @@ class Combination(tasks.Task):
         facts = [self.digest, self.method, self.method_settings, self.test, self.seed]
         name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
         file = Path(self.data).parent / PROJECTIONS / f"{self.method}-{name}.safetensors"
-        with locked(file):
+        with FileLock(f"{file}.lock"):
             if file.exists():
                 return load(file)
             projection = fit(self.method, train, seed=self.seed, **_settings(self.method_settings))
@@ -151,8 +151,8 @@ def compare(
         for method in chosen
         for law in wanted
     }
-    with tasks.InProcess() if workers is None else tasks.Workers(min(workers, len(table))) as executor:
-        sweep = tasks.run(table.values(), folder, executor)
+    executor = tasks.Executor() if workers is None else tasks.Executor("local", min(workers, len(table)))
+    sweep = tasks.run(table.values(), folder, executor)
     return _assembled(table, folder, sweep)
 
 

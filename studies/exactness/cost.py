@@ -10,11 +10,10 @@ import xarray as xr
 
 import romkit
 from romkit.data import snapshots
+from romkit.tasks import Task
 from romkit.training.batches import batches_per_epoch
 from romkit.training.watch import Epoch
-from studies.rollout_drift.data import training_set
-from studies.rollout_drift.models import Model
-from studies.runner import Task
+from studies.rollout_drift.models import Model, training_set
 
 
 @dataclass(frozen=True)

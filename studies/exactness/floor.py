@@ -10,8 +10,8 @@ import xarray as xr
 
 import romkit
 from romkit.metrics import reconstruction_rmse
-from studies.rollout_drift.data import make_system, test_set
-from studies.runner import Task
+from romkit.tasks import Task
+from studies.rollout_drift.models import make_system, test_set
 
 FAINT = 1e-3
 """A wave so small beside the other has a phase that says little."""

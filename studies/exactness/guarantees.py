@@ -13,7 +13,7 @@ from romkit.integrators import Galerkin, Hamiltonian, LatentDynamics
 from romkit.projections import Projection
 from romkit.solvers import RK4, ImplicitMidpoint, Solver
 from romkit.systems.problem import ConstantPath, Problem
-from studies.runner import Task
+from romkit.tasks import Task
 
 PIECES = 10
 """Pairs are drawn in so many pieces."""

@@ -12,10 +12,9 @@ from torch import Tensor
 from romkit.metrics import reconstruction_rmse
 from romkit.projections import Operator, Projection, unstack
 from romkit.systems import System
+from romkit.tasks import Task
 from romkit.testing.models import probe
-from studies.rollout_drift.data import make_system, test_set
-from studies.rollout_drift.models import Model, trained
-from studies.runner import Task
+from studies.rollout_drift.models import Model, make_system, test_set, trained
 
 FAR = 10.0
 """Idempotency is measured at contexts up to so many times the training range."""

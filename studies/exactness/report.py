@@ -9,13 +9,12 @@ import numpy as np
 import xarray as xr
 
 from romkit.core.files import atomic
-from studies.exactness import PRESETS
-from studies.exactness.config import TITLES
 from studies.exactness.report_guarantees import guarantees
+from studies.exactness.tasks import TITLES
 from studies.markdown import table
-from studies.rollout_drift.config import SWITCH
 from studies.rollout_drift.report import MARGIN
-from studies.runner.archive import read
+from studies.rollout_drift.tasks import SWITCH
+from studies.runner import Study, read
 
 RESTS = ("position_rest", "velocity_rest", "position_outside", "velocity_outside")
 RACES = {preset: f"size {preset}" for preset in ("smoke", "equal", "half", "double")}
@@ -38,7 +37,7 @@ HEAD = (
 AWAY = ("method", "mean over forcings", "away from the change of wave number")
 
 
-def write(folder: Path) -> Path:
+def write(folder: Path, preset: str = "") -> Path:
     """Write REPORT.md into `folder` from the results of its presets and their archives."""
     page = folder / "REPORT.md"
     with atomic(page) as temporary:
@@ -48,7 +47,7 @@ def write(folder: Path) -> Path:
 
 def _page(folder: Path) -> Iterator[str]:
     yield "# Results\n\nWritten by report.py. Mean ± standard deviation (median) over seeds; physical units.\n"
-    results = {preset: _results(folder / preset) for preset in PRESETS}
+    results = {preset: _results(folder / preset) for preset in Study("exactness").presets}
     yield from _summary(results)
     for preset, found in results.items():
         if preset in OWN:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import xarray as xr
 
-from studies.exactness.config import TITLES
+from studies.exactness.tasks import TITLES
 from studies.markdown import table
 
 MAPS = {"encoder": "ρ", "decoder": "φ", "projection": "P"}

@@ -12,9 +12,8 @@ from torch import Tensor
 from romkit.metrics import reconstruction_rmse
 from romkit.projections import Projection
 from romkit.systems import System
-from studies.rollout_drift.data import make_system, test_set
-from studies.rollout_drift.models import Model, trained
-from studies.runner import Task
+from romkit.tasks import Task
+from studies.rollout_drift.models import Model, make_system, test_set, trained
 
 NOISE = (0.0, 0.01, 0.05)
 """Standard deviations of the noise of each component, as shares of that of the component."""

@@ -6,9 +6,9 @@ from typing import ClassVar
 import numpy as np
 import xarray as xr
 
+from romkit.tasks import Task
 from studies.paper.config import Settings
 from studies.paper.datasets import system
-from studies.runner import Task
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from studies.paper.fairness_claims import errors_of, velocity_mismatch
 from studies.paper.judging import spread
 from studies.paper.results import VELOCITY_WEIGHT, Results
 from studies.paper.tables import NAME_OF, Choices, Entry, measure, mismatch, pattern_mismatch, reached, reference
-from studies.style import TITLES
+from studies.report import TITLES
 
 TRAINING_UNITS = ("deviation", "scale")
 OPTIONS = {

@@ -14,7 +14,7 @@ from romkit.projections.layers import inverse_pair
 from studies.paper.config import METHODS
 from studies.paper.results import Results
 from studies.paper.tables import NAME_OF, measure, reference, statistics
-from studies.style import COLOURS, TITLES, panels
+from studies.report import COLOURS, TITLES, panels
 
 SYSTEMS = ("lorenz96", "pendulum")
 SLOPES = {"π/20": math.pi / 20, "π/8": math.pi / 8, "π/4.5": math.pi / 4.5, "π/4.05": math.pi / 4.05}

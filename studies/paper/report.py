@@ -10,13 +10,13 @@ import numpy as np
 from romkit.core.files import atomic
 from studies.markdown import table
 from studies.paper import choices, claims, fairness_claims, geometry_claims
-from studies.paper.config import METHODS, Config
+from studies.paper.config import CONFIGS, METHODS, Config
 from studies.paper.figures import FIGURES
 from studies.paper.judging import CLAIMS, Verdict
 from studies.paper.results import Results, load
 from studies.paper.tables import NAME_OF, Entry, Measured, measure, reached, reference, statistics, summary
 from studies.paper.tasks import tasks
-from studies.style import TITLES, save_png
+from studies.report import TITLES, save_png
 
 SECTIONS = (claims, geometry_claims, fairness_claims)
 """The modules whose import registers the claims."""
@@ -36,9 +36,9 @@ TABLES = {
 SHORT = {"position_rmse": "pos.", "velocity_rmse": "vel.", "latent_covariance_cn": "CN", "latent_velocity_cv": "CV"}
 
 
-def write(config: Config, folder: Path) -> Path:
+def write(folder: Path, preset: str) -> Path:
     """Write REPORT.md, summary.csv and figures/ into `folder`, from the results in its subfolder of the preset."""
-    results = load(folder / config.name)
+    config, results = CONFIGS[preset], load(folder / preset)
     _write_text(folder / "summary.csv", summary(results))
     pictures = _write_figures(results, folder / "figures")
     report = folder / "REPORT.md"
@@ -219,7 +219,7 @@ def _tuned(results: Results) -> str:
 
 
 def _run(config: Config, results: Results) -> str:
-    names = [task.name for task in tasks(config)]
+    names = [task.name for task in tasks(config.name)]
     missing = set(results.missing(names))
     kinds = {name: "-".join(name.split("-")[:2]) for name in names}
     rows, left = [], 0.0

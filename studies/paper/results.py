@@ -10,7 +10,7 @@ from pathlib import Path
 import xarray as xr
 
 from studies.paper.config import VELOCITY_TERM
-from studies.runner.archive import read
+from studies.runner import read
 
 VELOCITY_WEIGHT = {**dict.fromkeys(("ncae", "ncae-bias", "ncae-slope", "cae", "context-cae"), 1.0), **VELOCITY_TERM}
 """Weight of the velocity term in the tables, by method."""

@@ -3,9 +3,11 @@
 import itertools
 from collections.abc import Iterator
 
+from romkit.tasks import Task
 from studies.paper.bifurcation import Bifurcation
 from studies.paper.config import (
     ABLATIONS,
+    CONFIGS,
     CONTEXT_FREE,
     METHODS,
     NOISE_KINDS,
@@ -16,14 +18,14 @@ from studies.paper.config import (
 )
 from studies.paper.training import Training
 from studies.paper.tuning import Tuned
-from studies.runner import Task
 
 DATA_SEED_METHODS = ("ncae", "cae", "ae")
 """Methods of which the effect of the training set is measured."""
 
 
-def tasks(config: Config) -> list[Task]:
+def tasks(preset: str) -> list[Task]:
     """What the preset computes, in its order."""
+    config = CONFIGS[preset]
     lorenz96, pendulum = config.systems
     return [
         Bifurcation(parameters=lorenz96.parameters),

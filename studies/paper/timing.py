@@ -53,7 +53,9 @@ def measure(
     whole = settings.get("epochs", PRESETS[config.recipe](plan.name, "ncae").snapshots.epochs)
     hours = per_epoch * whole / 3600
     recipe = model.report["seeds"][0]["recipe"]["snapshots"]
-    trainings = sum(2 if t.kind == "tuned" else 1 for t in tasks(config) if getattr(t, "system", None) == plan.name)
+    trainings = sum(
+        2 if t.kind == "tuned" else 1 for t in tasks(config.name) if getattr(t, "system", None) == plan.name
+    )
     return {
         "seconds_per_epoch": per_epoch,
         "epochs": whole,

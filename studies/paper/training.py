@@ -11,13 +11,13 @@ import xarray as xr
 import romkit
 from romkit.projections import Projection
 from romkit.projections.constrained import Modulated
+from romkit.tasks import Task
 from romkit.training.batches import batches_per_epoch
 from studies.paper import datasets
 from studies.paper.config import Settings
 from studies.paper.evaluation import evaluate, evaluate_clean, latent_orbits, parameter_count
 from studies.paper.propositions import check_propositions
 from studies.recipes import resolved
-from studies.runner import Task
 
 CURVE = 100
 """Epochs of which the training loss is kept."""

@@ -7,9 +7,7 @@ import typer
 
 from romkit.cli.main import OneLineErrors
 from romkit.core import checks
-from studies import discover
-from studies.runner.archive import merge
-from studies.runner.archive import rekey as renew
+from studies import runner
 
 app = typer.Typer(
     cls=OneLineErrors,
@@ -30,7 +28,7 @@ def archive(
     The folder stays as it is. With `romkit study NAME --preset PRESET --out studies/NAME/results` a study goes on from
     its archive, and makes its report anew.
     """
-    print(f"{len(merge(folder, file))} results are now in {file}")
+    print(f"{len(runner.merge(folder, file))} results are now in {file}")
 
 
 @app.command()
@@ -47,10 +45,10 @@ def rekey(
     For when what enters a key has changed, and the results have not. Results of other settings are refused; if these
     mean the same and are merely written differently, --vouch says so. The archive notes what was done.
     """
-    found = discover()
-    module = found[checks.one_of("study", study, found)]
-    checks.one_of("preset", preset, module.PRESETS)
-    print(f"{len(renew(file, module.plan(preset), vouch=vouch))} keys renewed in {file}")
+    found = runner.discover()
+    chosen = found[checks.one_of("study", study, found)]
+    checks.one_of("preset", preset, chosen.presets)
+    print(f"{len(runner.rekey(file, chosen.tasks(preset), vouch=vouch))} keys renewed in {file}")
 
 
 if __name__ == "__main__":

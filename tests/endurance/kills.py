@@ -21,8 +21,8 @@ from tqdm import tqdm
 import romkit
 from romkit.core import runtime
 from romkit.core.files import atomic
+from romkit.tasks import run
 from romkit.training import RolloutTraining
-from studies.runner import InProcess, run
 from tests.studies.sweeps import Seeded, contents
 
 RESULTS = Path(__file__).with_name("kills.json")
@@ -44,7 +44,7 @@ def fit_with_rollouts(folder: Path) -> list[np.ndarray]:
 
 def study(folder: Path) -> dict[str, bytes]:
     """The files of twelve tasks."""
-    run([Seeded(number, size=500) for number in range(12)], folder, InProcess())
+    run([Seeded(number, size=500) for number in range(12)], folder)
     return contents(folder)
 
 

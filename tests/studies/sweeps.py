@@ -16,7 +16,7 @@ import torch
 import xarray as xr
 
 from romkit.core.errors import InputError
-from studies.runner import Task
+from romkit.tasks import Executor, Task
 
 
 @dataclass(frozen=True)
@@ -99,16 +99,15 @@ class Waiting(Task):
 
 RUNNER = """
 import signal
-from studies.runner import Slurm, Workers, run
+from romkit.tasks import Executor, run
 from tests.studies.sweeps import Waiting
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit that it is ignored
-    with {executor} as executor:
-        run({tasks!r}, {folder!r}, executor)
+    run({tasks!r}, {folder!r}, {executor!r})
 """
 
 
-def start_runner(executor: str, tasks: list[Task], folder: Path) -> subprocess.Popen:
+def start_runner(executor: Executor, tasks: list[Task], folder: Path) -> subprocess.Popen:
     """A sweep in a process of its own, to be killed."""
     script = folder / "runner.py"
     script.write_text(RUNNER.format(executor=executor, tasks=tasks, folder=str(folder)))

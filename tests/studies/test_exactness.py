@@ -8,9 +8,9 @@ import torch
 from romkit.projections import METHODS, Normalization, Signature
 from romkit.systems import SYSTEMS
 from romkit.verbs.presets import sized
-from studies.exactness import PRESETS, plan
-from studies.exactness.config import SIZES
 from studies.exactness.report import write
+from studies.exactness.tasks import SIZES
+from studies.runner import Study
 
 RESULTS = Path(__file__).parents[2] / "studies" / "exactness" / "results"
 
@@ -31,8 +31,9 @@ def test_no_method_of_size_equal_has_more_parameters_than_film_in_the_paper(syst
 
 
 def test_every_preset_has_tasks_of_different_names():
-    for preset in PRESETS:
-        names = [task.name for task in plan(preset)]
+    study = Study("exactness")
+    for preset in study.presets:
+        names = [task.name for task in study.tasks(preset)]
         assert len(set(names)) == len(names) > 0
 
 

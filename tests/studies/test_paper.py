@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 
 import studies.paper
+from romkit.tasks import run
 from romkit.verbs.presets import PRESETS
 from studies.paper import datasets, tables
 from studies.paper.comparison import ratio
@@ -34,8 +35,7 @@ from studies.paper.tables import (
 from studies.paper.tasks import tasks
 from studies.paper.timing import measure as measure_time
 from studies.paper.training import Training
-from studies.runner import InProcess, run
-from studies.runner.archive import archived_keys
+from studies.runner import Study, archived_keys
 
 RESULTS = Path(studies.paper.__file__).parent / "results"
 
@@ -46,7 +46,7 @@ def smoke(tmp_path_factory):
     folder = tmp_path_factory.mktemp("paper")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(datasets, "CACHE", folder / "datasets")
-        sweep = studies.paper.main("smoke", InProcess(), folder)
+        sweep = Study("paper").run("smoke", folder)
     return folder, sweep
 
 
@@ -73,7 +73,7 @@ def one_result():
 def test_smoke_runs_every_task_and_covers_tables_figures_and_claims(smoke):
     folder, sweep = smoke
     assert not sweep.failed
-    assert len(sweep.complete) == len(tasks(CONFIGS["smoke"]))
+    assert len(sweep.complete) == len(tasks("smoke"))
     results = load(folder / "smoke")
     measured = [entry for entry in reference() if measure(results, entry) is not None]
     assert {(entry.table, entry.system) for entry in measured} == {(e.table, e.system) for e in reference()}
@@ -88,7 +88,7 @@ def test_smoke_runs_every_task_and_covers_tables_figures_and_claims(smoke):
 
 def test_a_second_run_computes_nothing(smoke):
     folder, _ = smoke
-    assert not run(tasks(CONFIGS["smoke"]), folder / "smoke", InProcess()).complete
+    assert not run(tasks("smoke"), folder / "smoke").complete
 
 
 def test_the_time_of_a_preset_is_that_of_its_epochs_and_tasks(smoke, monkeypatch):
@@ -97,11 +97,11 @@ def test_the_time_of_a_preset_is_that_of_its_epochs_and_tasks(smoke, monkeypatch
     found = measure_time(config, config.systems[0], 1, "cpu", engine="torch")
     assert found["epochs"] == 2
     assert found["hours_per_training"] == pytest.approx(2 * found["seconds_per_epoch"] / 3600)
-    assert found["trainings"] == sum("lorenz96" in t.name for t in tasks(config)) - 1 + len(config.tuned)
+    assert found["trainings"] == sum("lorenz96" in t.name for t in tasks("smoke")) - 1 + len(config.tuned)
 
 
 def test_every_published_number_has_a_task():
-    quick = [task for task in tasks(QUICK) if isinstance(task, Training)]
+    quick = [task for task in tasks("quick") if isinstance(task, Training)]
     there = {
         (task.kind, task.system, task.method, task.condition)
         for task in quick
@@ -113,7 +113,7 @@ def test_every_published_number_has_a_task():
             ("noise", f"{noise} {entry.condition.removeprefix('sigma=')}") if noise else ("clean", "clean")
         )
         assert (kind, entry.system, METHOD_OF[entry.method], condition) in there, entry
-    assert len({task.name for task in tasks(QUICK)}) == len(tasks(QUICK))
+    assert len({task.name for task in tasks("quick")}) == len(tasks("quick"))
 
 
 def test_the_committed_report_is_that_of_the_committed_results():
@@ -125,13 +125,13 @@ def test_the_committed_report_is_that_of_the_committed_results():
 
 def test_the_committed_results_are_those_of_the_present_tasks():
     """With their recipes, which are in the keys."""
-    keys = {task.name: task.key for task in tasks(QUICK)}
+    keys = {task.name: task.key for task in tasks("quick")}
     assert archived_keys(RESULTS / "quick") == keys
 
 
 def test_a_preset_that_changes_changes_the_keys_of_its_trainings(monkeypatch):
     def keys():
-        return {task.name: task.key for task in tasks(CONFIGS["smoke"])}
+        return {task.name: task.key for task in tasks("smoke")}
 
     before, quick = keys(), PRESETS["quick"]
     monkeypatch.setitem(PRESETS, "quick", lambda *names: quick(*names).with_settings({"clip": 5.0}))

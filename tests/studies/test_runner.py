@@ -2,10 +2,14 @@
 
 import io
 import json
+import os
 import resource
 import signal
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import PIPE
 
 import numpy as np
 import pytest
@@ -16,8 +20,7 @@ from tqdm import tqdm
 from romkit.core import runtime
 from romkit.core.errors import InputError
 from romkit.data import open_dataset
-from romkit.tasks import sweep
-from studies.runner import InProcess, Task, Workers, run
+from romkit.tasks import Executor, Task, run, sweep
 from tests.studies.sweeps import Dying, Failing, Raised, Seeded, Waiting, contents, start_runner, wait_for
 
 
@@ -37,13 +40,10 @@ class Named(Task):
 
 
 def in_process(tasks, folder, **more):
-    return run(tasks, folder, InProcess(), **more)
+    return run(tasks, folder, **more)
 
 
-@pytest.fixture(scope="module")
-def workers():
-    with Workers(2) as started:
-        yield started
+WORKERS = Executor("local", 2)
 
 
 def test_a_result_says_what_made_it(tmp_path):
@@ -60,12 +60,12 @@ def test_a_result_says_what_made_it(tmp_path):
     assert {"host", "commit", "started"} <= set(record)
 
 
-def test_executors_write_the_same_files_bit_for_bit(tmp_path, workers):
-    tasks = [Seeded(seed) for seed in range(4)]
+def test_executors_write_the_same_files_bit_for_bit(tmp_path):
+    tasks = [Seeded(seed) for seed in (0, 2)]
     in_process(tasks, tmp_path / "process")
-    assert set(run(tasks, tmp_path / "workers", workers).complete) == {task.name for task in tasks}
+    assert set(run(tasks, tmp_path / "workers", WORKERS).complete) == {task.name for task in tasks}
     assert contents(tmp_path / "process") == contents(tmp_path / "workers")
-    assert len(contents(tmp_path / "process")) == 4
+    assert len(contents(tmp_path / "process")) == 2
     assert np.isnan(open_dataset(tmp_path / "workers" / "seeded-2.nc").spectrum.values).sum() == 1
 
 
@@ -119,28 +119,26 @@ def test_a_damaged_result_is_computed_again(tmp_path):
     assert contents(tmp_path) == whole
 
 
-@pytest.mark.parametrize("where", ["process", "workers"])
-def test_a_failing_task_is_reported_and_the_rest_goes_on(tmp_path, workers, where):
-    executor = {"process": InProcess(), "workers": workers}[where]
+@pytest.mark.parametrize("executor", [Executor(), WORKERS], ids=lambda executor: executor.cluster)
+def test_a_failing_task_is_reported_and_the_rest_goes_on(tmp_path, executor):
     cure = tmp_path / "cure"
-    tasks = [Seeded(0), Failing(str(cure)), Seeded(1)]
+    tasks = [Failing(str(cure)), Seeded(0)]
     result = run(tasks, tmp_path, executor)
-    assert (sorted(result.complete), list(result.failed)) == (["seeded-0", "seeded-1"], ["failing"])
+    assert (result.complete, list(result.failed)) == (["seeded-0"], ["failing"])
     log = result.failed["failing"].read_text()
     assert "Traceback" in log
     assert "cure: expected a file, got none" in log
     cure.touch()
     result = run(tasks, tmp_path, executor)
-    assert (result.complete, result.skipped) == (["failing"], ["seeded-0", "seeded-1"])
+    assert (result.complete, result.skipped) == (["failing"], ["seeded-0"])
     assert not (tmp_path / "failing.log").exists()
 
 
-def test_a_worker_that_is_killed_fails_its_task_and_no_other(tmp_path, workers):
-    result = run([Dying(), *(Seeded(seed) for seed in range(4))], tmp_path, workers)
+def test_a_worker_that_is_killed_fails_its_task_and_no_other(tmp_path):
+    result = run([Dying(), *(Seeded(seed) for seed in range(2))], tmp_path, WORKERS)
     assert list(result.failed) == ["dying"]
-    assert len(result.complete) == 4
-    assert "terminated abruptly" in result.failed["dying"].read_text()
-    assert run([Seeded(4), Seeded(5)], tmp_path, workers).failed == {}
+    assert len(result.complete) == 2
+    assert "ended before its task had" in result.failed["dying"].read_text()
 
 
 def test_a_full_disk_leaves_no_half_file(tmp_path):
@@ -151,7 +149,7 @@ def test_a_full_disk_leaves_no_half_file(tmp_path):
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "File too large" in result.failed["large"].read_text()
-    assert {file.name for file in tmp_path.iterdir()} == {"large.json", "large.log"}
+    assert set(names(tmp_path)) == {"large.json", "large.log"}
     assert in_process([Named("large")], tmp_path).complete == ["large"]
 
 
@@ -162,14 +160,55 @@ def test_what_a_killed_process_left_is_swept_up_but_nothing_of_another_task(tmp_
     assert [file.name for file in tmp_path.glob("*.tmp")] == ["noise-0.5.nc.0123abcd.tmp"]
 
 
+def names(folder):
+    """Files for users in a folder of results."""
+    return sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
+
+
+TASKS = [Seeded(seed, size=25) for seed in range(4)]
+RUNNER = """
+import sys
+from pathlib import Path
+from romkit.tasks import run
+from tests.studies.test_runner import TASKS
+for line in sys.stdin:
+    sweep = run(TASKS, Path(line.strip()))
+    print(len(sweep.complete) + len(sweep.skipped), len(sweep.failed), flush=True)
+"""
+
+
+def test_two_runners_in_one_folder_again_and_again(tmp_path):
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "TQDM_DISABLE": "1"}
+    command = [sys.executable, "-c", RUNNER]
+    runners = [subprocess.Popen(command, env=environment, stdin=PIPE, stdout=PIPE, text=True) for _ in range(2)]
+    for number in range(5):
+        for runner in runners:
+            print(tmp_path / str(number), file=runner.stdin, flush=True)
+        assert [runner.stdout.readline() for runner in runners] == ["4 0\n", "4 0\n"]
+    for runner in runners:
+        runner.communicate()
+    for number in range(5):
+        assert names(tmp_path / str(number)) == sorted(f"{t.name}.{kind}" for t in TASKS for kind in ("nc", "json"))
+
+
+def test_a_running_task_is_awaited_and_not_computed_twice(tmp_path):
+    tasks = [Waiting(1, str(tmp_path))]
+    runners = [start_runner(Executor(cluster, 1), tasks, tmp_path) for cluster in ("debug", "local")]
+    wait_for((tmp_path / "waiting-1.pid").exists)
+    (tmp_path / "go").touch()
+    assert [runner.wait(timeout=60) for runner in runners] == [0, 0]
+    assert len((tmp_path / "waiting-1.pid").read_text().split()) == 1
+    assert set(contents(tmp_path)) == {"waiting-1.nc"}
+
+
 def test_a_killed_runner_loses_the_running_tasks_at_most(tmp_path):
     """SIGKILL, which nobody can answer: the worker ends all the same, and the same sweep goes on."""
     tasks = [Waiting(number, str(tmp_path)) for number in range(3)]
-    runner = start_runner("Workers(1)", tasks, tmp_path)
+    runner = start_runner(Executor("local", 1), tasks, tmp_path)
     wait_for((tmp_path / "waiting-1.pid").exists)
     runner.kill()
     runner.wait()
-    worker = int((tmp_path / "waiting-0.pid").read_text())
+    worker = int((tmp_path / "waiting-1.pid").read_text())
     wait_for(lambda: not _alive(worker), seconds=5)
     assert set(contents(tmp_path)) == {"waiting-0.nc"}
     (tmp_path / "go").touch()
@@ -179,7 +218,7 @@ def test_a_killed_runner_loses_the_running_tasks_at_most(tmp_path):
 
 def test_an_interrupted_runner_ends_its_workers_at_once(tmp_path):
     """SIGINT to the runner alone."""
-    runner = start_runner("Workers(1)", [Waiting(1, str(tmp_path))], tmp_path)
+    runner = start_runner(Executor("local", 1), [Waiting(1, str(tmp_path))], tmp_path)
     wait_for((tmp_path / "waiting-1.pid").exists)
     runner.send_signal(signal.SIGINT)
     assert runner.wait(timeout=120) != 0
@@ -225,3 +264,12 @@ def test_the_bar_tells_done_running_failed_and_time_left(tmp_path, monkeypatch):
     in_process([Failing(str(tmp_path / "cure")), Seeded(0), Seeded(1)], tmp_path)
     assert "2/3" in shown.getvalue()
     assert "1 running, 1 failed" in shown.getvalue()
+
+
+def test_former_names_of_executors_warn_and_work(tmp_path):
+    import romkit.tasks
+
+    with pytest.warns(DeprecationWarning, match="Executor"), romkit.tasks.InProcess() as executor:
+        assert run([Seeded(0, size=20)], tmp_path, executor).complete == ["seeded-0"]
+    with pytest.warns(DeprecationWarning, match="Executor"):
+        assert romkit.tasks.Workers(3) == Executor("local", 3)

@@ -1,17 +1,19 @@
 """Sweeps through Slurm, against the scheduler of this machine if one runs here."""
 
 import os
+import re
 import shutil
 import subprocess
-import sys
 import threading
+import time
 
 import numpy as np
 import pytest
+import submitit
 
 from romkit.core.errors import InputError
 from romkit.data import open_dataset
-from studies.runner import InProcess, Slurm, run, slurm
+from romkit.tasks import Executor, run, sweep
 from tests.studies.sweeps import Failing, Seeded, Waiting, contents, start_runner, wait_for
 
 
@@ -28,28 +30,28 @@ needs_slurm = pytest.mark.skipif(not scheduler_runs(), reason="no Slurm schedule
 @needs_slurm
 def test_slurm_writes_the_files_of_this_process_bit_for_bit_and_reports_a_failing_task(tmp_path):
     tasks = [Seeded(seed) for seed in range(6)]
-    run(tasks, tmp_path / "process", InProcess())
+    run(tasks, tmp_path / "process", Executor())
     failing = Failing(str(tmp_path / "cure"))
-    result = run([*tasks, failing], tmp_path / "slurm", Slurm())
+    result = run([*tasks, failing], tmp_path / "slurm", Executor("slurm"))
     assert sorted(result.complete) == [task.name for task in tasks]
     assert contents(tmp_path / "slurm") == contents(tmp_path / "process")
     assert np.isnan(open_dataset(tmp_path / "slurm" / "seeded-2.nc").spectrum.values).sum() == 1
     assert list(result.failed) == ["failing"]
     assert "cure: expected a file, got none" in result.failed["failing"].read_text()
     (tmp_path / "cure").touch()
-    assert run([failing], tmp_path / "slurm", Slurm()).complete == ["failing"]
+    assert run([failing], tmp_path / "slurm", Executor("slurm")).complete == ["failing"]
 
 
 @needs_slurm
 def test_a_killed_runner_finds_its_jobs_again(tmp_path):
     """Jobs go on without it; started again, it waits for them and submits none twice."""
     tasks = [Waiting(number, str(tmp_path)) for number in range(2)]
-    runner = start_runner("Slurm()", tasks, tmp_path)
+    runner = start_runner(Executor("slurm"), tasks, tmp_path)
     wait_for((tmp_path / "waiting-1.pid").exists)
     runner.kill()
     runner.wait()
     threading.Timer(5.0, (tmp_path / "go").touch).start()  # a task that ends before the runner looks has no job to find
-    result = run(tasks, tmp_path, Slurm())
+    result = run(tasks, tmp_path, Executor("slurm"))
     assert set(contents(tmp_path)) == {"waiting-0.nc", "waiting-1.nc"}
     assert result.failed == {}
     assert [len((tmp_path / f"waiting-{k}.pid").read_text().split()) for k in range(2)] == [1, 1]
@@ -57,46 +59,41 @@ def test_a_killed_runner_finds_its_jobs_again(tmp_path):
 
 @needs_slurm
 def test_a_job_that_slurm_ends_fails_its_task(tmp_path, monkeypatch):
-    monkeypatch.setattr(slurm._Queue, "interval", 0.5)
-    monkeypatch.setattr(slurm._Job, "patience", 2.0)
-    executor = Slurm()
-    pending = executor.submit(Waiting(1, str(tmp_path)), tmp_path / "waiting-1.nc")
-    wait_for((tmp_path / "waiting-1.pid").exists)
-    assert not pending.done()
-    subprocess.run(["scancel", pending._job.job_id], check=True)
-    wait_for(pending.done)
-    with pytest.raises(RuntimeError, match=r"(?s)before its task had.*CANCELLED"):
-        pending.result()
+    monkeypatch.setattr(sweep, "_ASKING", 0.5)
+    monkeypatch.setattr(sweep, "_PATIENCE", 2.0)
+
+    def cancel():
+        wait_for((tmp_path / "waiting-1.pid").exists)
+        subprocess.run(["scancel", "--me"], check=True)
+
+    threading.Thread(target=cancel).start()
+    failed = run([Waiting(1, str(tmp_path))], tmp_path, Executor("slurm")).failed
+    assert re.search(r"(?s)before its task had.*CANCELLED", failed["waiting-1"].read_text())
 
 
 @needs_slurm
 def test_what_sbatch_refuses_is_one_line_with_its_reason(tmp_path, monkeypatch):
     monkeypatch.setenv("SBATCH_PARTITION", "nowhere")
     with pytest.raises(InputError, match="invalid partition"):
-        run([Seeded(0)], tmp_path, Slurm())
+        run([Seeded(0)], tmp_path, Executor("slurm"))
 
 
 def test_without_a_scheduler_the_error_says_so(monkeypatch, tmp_path):
-    pytest.importorskip("submitit")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="sbatch and squeue"):
-        Slurm()
-
-
-def test_without_submitit_the_error_says_how_to_get_it(monkeypatch):
-    monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(InputError, match=r"\.\[slurm\]"):
-        Slurm()
+        Executor("slurm")
 
 
 def test_a_queue_that_does_not_answer_means_that_jobs_go_on(monkeypatch, tmp_path):
     """Controllers time out now and then; that must not fail a job."""
-    submitit = pytest.importorskip("submitit")
     squeue = tmp_path / "squeue"
     squeue.write_text("#!/bin/sh\nexit 1\n")
     squeue.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.environ["PATH"])
-    monkeypatch.setattr(slurm._Job, "patience", 0.0)
-    assert not slurm._Job(submitit.SlurmJob(tmp_path, "1"), slurm._Queue()).done()
+    monkeypatch.setattr(sweep, "_ASKING", 1e-3)
+    monkeypatch.setattr(sweep, "_PATIENCE", 1e-3)
+    running = sweep._Running(submitit.SlurmJob(tmp_path, "1"), "slurm")
+    assert not running.has_ended()
     squeue.write_text("#!/bin/sh\n")
-    assert slurm._Job(submitit.SlurmJob(tmp_path, "1"), slurm._Queue()).done()
+    time.sleep(0.01)
+    assert running.has_ended()

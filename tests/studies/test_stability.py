@@ -11,7 +11,7 @@ import romkit
 from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.systems import Lorenz96
 from romkit.systems.problem import ConstantPath
-from studies.rollout_drift.stability import lyapunov_sum
+from studies.rollout_drift.scores import lyapunov_sum
 
 
 def test_of_the_circle_to_which_a_hopf_normal_form_settles():

@@ -13,19 +13,20 @@ from typer.testing import CliRunner
 import romkit
 import studies
 from romkit import cli
+from romkit.tasks import Executor, Sweep
 from studies.__main__ import app
-from studies.runner import EXECUTORS, InProcess
-from tests.studies.sweeps import contents, wait_for
+from tests.studies.sweeps import wait_for
 
-STUDY = """
-PRESETS = ("smoke", "paper")
+TASKS = """
+from pathlib import Path
+from tests.studies.sweeps import Failing, Seeded
 
-
-def main(preset, executor, folder, only):
-    from studies.runner import run
-    from tests.studies.sweeps import Failing, Seeded
-
-    return run([Seeded(0), Failing(str(folder / "cure"))], folder / preset, executor, only=only)
+def tasks(preset):
+    return [Seeded(0), Failing(str(Path("cure").absolute()))]
+"""
+REPORT = """
+def write(folder, preset):
+    return folder / "REPORT.md"
 """
 
 
@@ -34,12 +35,14 @@ def toy_study(tmp_path, monkeypatch):
     """A study `toy` beside the real ones, in an empty working folder."""
     package = tmp_path / "packages" / "toy"
     package.mkdir(parents=True)
-    (package / "__init__.py").write_text(STUDY)
+    for name, text in {"__init__": "", "tasks": TASKS, "report": REPORT}.items():
+        (package / f"{name}.py").write_text(text)
+    (package / "presets.toml").write_text("[smoke]\n[paper]\n")
     monkeypatch.setattr(studies, "__path__", [*studies.__path__, str(package.parent)])
-    monkeypatch.delitem(sys.modules, "studies.toy", raising=False)
     monkeypatch.chdir(tmp_path)
     yield
-    sys.modules.pop("studies.toy", None)
+    for name in ("studies.toy", "studies.toy.tasks", "studies.toy.report"):
+        sys.modules.pop(name, None)
 
 
 def study_command(words):
@@ -69,12 +72,12 @@ def test_the_command_hands_over_words_output_and_exit_code(tmp_path):
 def test_the_command_writes_where_the_user_is_and_ends_by_ctrl_c(tmp_path):
     """SIGINT to the command alone, in the middle of a task."""
     process = romkit_study("paper --preset smoke --only bifurcation", cwd=tmp_path, preexec_fn=_answer_ctrl_c)
-    lock = tmp_path / "runs" / "paper" / "smoke" / "lorenz96-bifurcation.nc.lock"
+    lock = tmp_path / "runs" / "paper" / "smoke" / ".running" / "lorenz96-bifurcation.lock"
     wait_for(lambda: lock.exists() or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     assert "KeyboardInterrupt" in process.communicate(timeout=60)[1] or process.returncode in (130, -signal.SIGINT)
     assert process.returncode != 0
-    assert not list(lock.parent.glob("*.nc"))
+    assert not list(lock.parents[1].glob("*.nc"))
 
 
 def _answer_ctrl_c():
@@ -97,24 +100,20 @@ def test_the_command_runs_a_study_and_ends_with_1_if_a_task_failed(toy_study):
     assert result.exit_code == 1
     assert "1 tasks computed, 0 were complete, 1 failed" in result.stdout
     assert "romkit: failing failed, the traceback is in" in result.stderr
-    Path("runs/toy/cure").touch()
+    Path("cure").touch()
     result = study_command("toy --preset smoke")
     assert (result.exit_code, result.stderr) == (0, "")
     assert "1 tasks computed, 1 were complete, 0 failed" in result.stdout
 
 
 def test_the_command_passes_its_options_on(toy_study, monkeypatch):
-    counts = []
-
-    class Two(InProcess):
-        def __init__(self, count):
-            counts.append(count)
-            super().__init__()
-
-    monkeypatch.setitem(EXECUTORS, "workers", Two)
+    given = []
+    monkeypatch.setattr(
+        "romkit.tasks.run",
+        lambda planned, folder, executor, only, known: given.append((folder, executor, only)) or Sweep(),
+    )
     result = study_command("toy --preset smoke --executor workers --workers 2 --only seeded --out here")
-    assert (result.exit_code, counts) == (0, [2])
-    assert set(contents(Path("here/smoke"))) == {"seeded-0.nc"}
+    assert (result.exit_code, given) == (0, [(Path("here/smoke").absolute(), Executor("local", 2), "seeded")])
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from romkit.systems import Lorenz96
-from studies.rollout_drift.travelling_wave import amplitude_drift, phase_drift, wave_number_agreement
+from studies.rollout_drift.scores import amplitude_drift, phase_drift, wave_number_agreement
 
 N = 36
 TIMES = torch.linspace(2.0, 12.0, 401, dtype=torch.float64)

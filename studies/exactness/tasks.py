@@ -2,17 +2,17 @@
 
 import math
 
+from romkit.tasks import Task
 from studies.exactness.cost import Cost
 from studies.exactness.floor import Alone, Waves
 from studies.exactness.guarantees import Certificates, Energy
 from studies.exactness.race import Race
 from studies.exactness.robustness import Robustness
-from studies.rollout_drift.config import LORENZ96, MATCHED, PENDULUM, SMOKE_LORENZ96, SMOKE_PENDULUM, Plan
-from studies.rollout_drift.data import Settings
-from studies.rollout_drift.drift import Drift
 from studies.rollout_drift.models import Model
-from studies.runner import Task
+from studies.rollout_drift.tasks import MATCHED, Drift, Plan, plans
+from studies.runner import Settings
 
+(LORENZ96, PENDULUM), (SMOKE_LORENZ96, SMOKE_PENDULUM) = (plans(preset).values() for preset in ("full", "smoke"))
 TITLES = {"lorenz96": "Lorenz96", "pendulum": "Pendulum"}
 """Systems by name."""
 
