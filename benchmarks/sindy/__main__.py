@@ -1,7 +1,6 @@
-"""python -m benchmarks.sindy [smoke]."""
+"""python -m benchmarks.sindy [full|smoke]."""
 
-import sys
+from benchmarks.harness import command
+from benchmarks.sindy import report, run
 
-from benchmarks.sindy.run import CONFIGS, main
-
-main(CONFIGS[sys.argv[1] if len(sys.argv) > 1 else "full"])
+command(report.FOLDER, run.PRESETS, run.measure, report.page)

@@ -1,20 +1,24 @@
-"""Time romkit and pysindy on the same problems, in turns, on one core."""
+"""Lorenz 63 by romkit and pysindy: single problems and stacks, timed in turns on one core."""
 
-import dataclasses
-import json
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from benchmarks.measuring import keep_to_one_core, timed
-from benchmarks.sindy import report
-from benchmarks.sindy.contestants import check, make_contestants
-from benchmarks.sindy.problem import make_problem
-from romkit.core import runtime
-from romkit.core.files import atomic
-from romkit.engine.threads import one_thread
+import numpy as np
+import pysindy
+import torch
+from torch import Tensor
 
-RESULTS = Path(__file__).parent / "results.json"
+from benchmarks.harness import Disagreement, Parts, Result, in_turns
+from romkit.integrators import SINDy
+from romkit.solvers import RK4
+
+DT = 0.01
+SETTINGS = {"threshold": 0.1, "alpha": 0.05}
+ROMKIT, PYSINDY, STLSQ = "romkit, SINDy.fit", "pysindy, SINDy.fit", "pysindy, STLSQ.fit alone"
+
+Fit = Callable[[], np.ndarray]
+"""Fit of all S problems, which returns coefficients (S, terms, 3)."""
 
 
 @dataclass(frozen=True)
@@ -26,38 +30,71 @@ class Config:
     repeats: int = 15
 
 
-CONFIGS = {"full": Config(), "smoke": Config(cases=((1, 500), (2, 500)), repeats=2)}
+PRESETS = {"full": Config(), "smoke": Config(cases=((1, 500), (2, 500)), repeats=2)}
 
 
-def main(config: Config, results: Path = RESULTS) -> None:
-    """Check, time, write results.json and RESULTS.md beside it, and print the latter."""
-    keep_to_one_core()
-    with one_thread():
-        cases = [measure(config, *case) for case in config.cases]
-    found = {
-        "config": dataclasses.asdict(config),
-        "cases": cases,
-        "device": runtime.device_name("cpu"),
-        "versions": runtime.versions(),
+def make_problem(problems: int, samples: int) -> tuple[Tensor, Tensor]:
+    """States and rates (S, N, 3) with ρ from 26 to 32; a single problem has ρ = 28."""
+    rho = torch.linspace(26, 32, problems, dtype=torch.float64) if problems > 1 else torch.tensor([28.0]).double()
+    start = torch.tensor([-8.0, 8.0, 27.0], dtype=torch.float64).repeat(problems, 1)
+
+    def lorenz(t: Tensor | None, state: Tensor) -> Tensor:
+        x, y, z = state.unbind(-1)
+        own = rho.reshape(-1, *(1 for _ in range(x.ndim - 1)))
+        return torch.stack([10 * (y - x), x * (own - z) - y, x * y - 8 / 3 * z], dim=-1)
+
+    z = RK4(DT)(lorenz, start, torch.arange(samples, dtype=torch.float64) * DT).states
+    return z, lorenz(None, z)
+
+
+def make_contestants(z: Tensor, rates: Tensor, degree: int) -> dict[str, Fit]:
+    """romkit fits the stack at once, pysindy in a loop; STLSQ alone is given the matrix of the library."""
+    pairs = [(states.numpy(), dz.numpy()) for states, dz in zip(z, rates, strict=True)]
+    thetas = [np.asarray(pysindy.PolynomialLibrary(degree=degree).fit_transform(states)) for states, _ in pairs]
+
+    def romkit() -> np.ndarray:
+        samples = (z[0], rates[0]) if len(pairs) == 1 else (z, rates)
+        return SINDy(degree=degree, **SETTINGS).fit_samples(*samples).coefficients.numpy().reshape(len(pairs), -1, 3)
+
+    def whole(states: np.ndarray, dz: np.ndarray) -> np.ndarray:
+        library = pysindy.PolynomialLibrary(degree=degree)
+        model = pysindy.SINDy(optimizer=pysindy.STLSQ(**SETTINGS), feature_library=library)
+        return model.fit(states, t=DT, x_dot=dz).coefficients().T
+
+    return {
+        ROMKIT: romkit,
+        PYSINDY: lambda: np.stack([whole(*pair) for pair in pairs]),
+        STLSQ: lambda: np.stack(
+            [pysindy.STLSQ(**SETTINGS).fit(t, dz).coef_.T for t, (_, dz) in zip(thetas, pairs, strict=True)]
+        ),
     }
-    with atomic(results) as temporary:
-        temporary.write_text(json.dumps(found, indent=1) + "\n")
-    page = report.page(found)
-    with atomic(results.with_name("RESULTS.md")) as temporary:
-        temporary.write_text(page)
-    print(page)
 
 
-def measure(config: Config, problems: int, samples: int) -> dict[str, object]:
-    """Times of all contestants on one case, after all have shown that they find the same."""
-    contestants = make_contestants(make_problem(problems, samples), config.degree)
-    difference = check(contestants)
-    rounds = [{name: timed(fit) for name, fit in contestants.items()} for _ in range(config.repeats)]
-    times = {name: _summary([r[name] for r in rounds]) for name in contestants}
-    return {"problems": problems, "samples": samples, "difference": difference, "contestants": times}
+def check(contestants: dict[str, Fit]) -> float:
+    """Largest difference of romkit's coefficients from the others'.
+
+    Raises:
+        Disagreement: another support, or a difference over 1e-6.
+    """
+    ours, worst = contestants[ROMKIT](), 0.0
+    for name, fit in contestants.items():
+        theirs = fit()
+        if not np.array_equal(ours != 0, theirs != 0):
+            raise Disagreement(f"{name} has another support")
+        worst = max(worst, float(np.abs(ours - theirs).max()))
+    if worst > 1e-6:
+        raise Disagreement(f"coefficients differ by {worst:.1e}")
+    return worst
 
 
-def _summary(times: list[tuple[float, float]]) -> dict[str, float]:
-    """Milliseconds: least and median CPU time and least wall time. The least is what other work disturbs least."""
-    cpu, wall = ([t * 1e3 for t in column] for column in zip(*times, strict=True))
-    return {"cpu_ms": min(cpu), "median_ms": statistics.median(cpu), "wall_ms": min(wall)}
+def measure(config: Config, device: str, found: Result) -> Parts:
+    """Milliseconds of each case: least and median CPU time, least wall time. Other load disturbs the least least."""
+    cases = found.setdefault("cases", [])
+    for problems, samples in config.cases[len(cases) :]:
+        contestants = make_contestants(*make_problem(problems, samples), config.degree)
+        difference, times = check(contestants), {}
+        for name, rounds in in_turns(contestants, config.repeats).items():
+            cpu, wall = ([t * 1e3 for t in column] for column in zip(*rounds, strict=True))
+            times[name] = {"cpu_ms": min(cpu), "median_ms": statistics.median(cpu), "wall_ms": min(wall)}
+        cases.append({"problems": problems, "samples": samples, "difference": difference, "contestants": times})
+        yield

@@ -1,7 +1,6 @@
-"""python -m benchmarks.training: see the README beside."""
+"""python -m benchmarks.training [full|smoke]."""
 
-import sys
+from benchmarks.harness import command
+from benchmarks.training import report, run
 
-from benchmarks.training.run import CONFIGS, main
-
-main(CONFIGS[sys.argv[1] if len(sys.argv) > 1 else "full"])
+command(report.FOLDER, run.PRESETS, run.measure, report.page, "jax")

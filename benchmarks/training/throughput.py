@@ -10,37 +10,37 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from benchmarks.training.problem import make_problem
+from benchmarks.ncae import make_problem
+from benchmarks.training.contestants import SHORT
 from romkit.core import runtime
-from romkit.core.files import atomic
 from romkit.engine.fast_path import Captured, Traced
 from romkit.engine.threads import one_thread
 from romkit.training.optimizers import Adam, Step
+from studies.report import write_text
 
 RESULTS = Path(__file__).parent / "throughput.json"
-SEEDS = (10, 70, 700)
-STEPS, REPEATS = 50, 5
 
 
-def main(device: torch.device, seeds: tuple[int, ...] = SEEDS, steps: int = STEPS, results: Path = RESULTS) -> None:
-    """Time all ways for both systems and every number of seeds, and add them to the file."""
-    with one_thread():
-        for system in ("lorenz96", "pendulum"):
-            for number in seeds:
+def main(device: torch.device, seeds: Sequence[int] = (10, 70, 700), steps: int = 50, results: Path = RESULTS) -> None:
+    """Time both systems with each number of seeds, and add the results to the file."""
+    for system in SHORT:
+        for number in seeds:
+            with one_thread():
                 entry = {f"{system}/{device.type}/{number} seeds": measure(system, number, device, steps)}
-                found = json.loads(results.read_text()) if results.exists() else {}
-                with atomic(results) as temporary:
-                    temporary.write_text(json.dumps(found | entry, indent=1) + "\n")
-                print(json.dumps(entry), flush=True)
+            found = json.loads(results.read_text()) if results.exists() else {}
+            write_text(results, json.dumps(found | entry, indent=1) + "\n")
+            print(json.dumps(entry), flush=True)
 
 
-def measure(system: str, seeds: int, device: torch.device, steps: int) -> dict[str, object]:
-    """Seed-steps per second of each way, batch 128, and where they were measured."""
-    problem = make_problem(system, range(seeds), batch_size=128, duration=1.0)
+def measure(system: str, seeds: int, device: torch.device, steps: int, repeats: int = 5) -> dict[str, object]:
+    """Median of seed-steps per second of each way, batch 128, with device and versions."""
+    settings = SHORT[system] | {"duration": 1.0}
+    problem = make_problem(system, range(seeds), batch_size=128, settings=settings)
     problem = problem._replace(rows=type(problem.rows)(*(tensor.to(device) for tensor in problem.rows)))
     objective, flat = problem.objective(problem.penalty_weight)
     objective.to(device)
@@ -50,8 +50,7 @@ def measure(system: str, seeds: int, device: torch.device, steps: int) -> dict[s
     ways: dict[str, Step] = {"eager": step, "compiled": compiled}
     if device.type == "cuda":
         ways |= {"captured": Captured(step), "compiled and captured": Captured(compiled)}
-    state = optimizer.start(flat.read(), flat)
-    batch = next(problem.batches(problem.seeds))
+    state, batch = optimizer.start(flat.read(), flat), next(problem.batches())
     rate = torch.full((seeds, 1), 1e-3, device=device)
 
     def run(way: Step) -> float:
@@ -64,9 +63,7 @@ def measure(system: str, seeds: int, device: torch.device, steps: int) -> dict[s
     for way in ways.values():
         run(way)
     return {
-        "seed_steps_per_second": {
-            name: statistics.median(run(way) for _ in range(REPEATS)) for name, way in ways.items()
-        },
+        "seed_steps_per_second": {n: statistics.median(run(way) for _ in range(repeats)) for n, way in ways.items()},
         "device": runtime.device_name(device),
         "versions": runtime.versions(),
     }

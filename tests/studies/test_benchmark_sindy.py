@@ -1,28 +1,35 @@
-"""The benchmark of SINDy: its contestants find the same, a difference is noticed, and it runs from end to end."""
+"""Benchmark of SINDy: its contestants agree, a difference is noticed, and it runs and resumes from end to end."""
 
+import dataclasses
 import json
 
 import pytest
 
-from benchmarks.sindy import contestants, report
-from benchmarks.sindy.problem import make_problem
-from benchmarks.sindy.run import CONFIGS, measure
+from benchmarks import harness
+from benchmarks.sindy import report, run
 
 
 def test_a_difference_is_noticed():
-    fits = contestants.make_contestants(make_problem(2, 500), 2)
-    assert contestants.check(fits) < 1e-6
-    ours = fits[contestants.ROMKIT]
-    with pytest.raises(contestants.Disagreement, match="coefficients differ"):
-        contestants.check(fits | {"other": lambda: ours() * 1.001})
-    with pytest.raises(contestants.Disagreement, match="other has another support"):
-        contestants.check(fits | {"other": lambda: ours() * 0})
+    fits = run.make_contestants(*run.make_problem(2, 500), 2)
+    assert run.check(fits) < 1e-6
+    ours = fits[run.ROMKIT]
+    with pytest.raises(harness.Disagreement, match="coefficients differ"):
+        run.check(fits | {"other": lambda: ours() * 1.001})
+    with pytest.raises(harness.Disagreement, match="other has another support"):
+        run.check(fits | {"other": lambda: ours() * 0})
 
 
-def test_the_report_has_every_contestant():
-    config = CONFIGS["smoke"]
-    cases = json.loads(json.dumps([measure(config, *case) for case in config.cases]))
-    found = {"config": {"degree": 3, "repeats": 2}, "cases": cases, "device": "", "versions": {}}
-    text = report.page(found)
-    assert all(name in text for case in cases for name in case["contestants"])
+def test_it_runs_reports_and_resumes(tmp_path):
+    smoke = run.PRESETS["smoke"]
+    found = harness.run(smoke, run.measure, report.page, tmp_path)
+    text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    assert all(f"| {name} |" in text for case in found["cases"] for name in case["contestants"])
     assert "## 2 problems of 500 samples" in text
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(found | {"cases": found["cases"][:1], "complete": False}))
+    resumed = harness.run(smoke, run.measure, report.page, tmp_path)
+    assert resumed["cases"][0] == found["cases"][0]
+    assert len(resumed["cases"]) == 2
+    file.write_text(json.dumps(found | {"complete": False}))
+    other = harness.run(dataclasses.replace(smoke, degree=2), run.measure, report.page, tmp_path)
+    assert other["cases"][0]["contestants"] != found["cases"][0]["contestants"]
