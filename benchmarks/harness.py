@@ -1,4 +1,4 @@
-"""Harness of all benchmarks: command line, presets, resuming, clocks, rates of the machine, agreement of contestants."""
+"""Harness of all benchmarks: command line, presets, resuming, clocks, rates of the machine, agreement."""
 
 import argparse
 import dataclasses
@@ -30,10 +30,10 @@ class Disagreement(AssertionError):
     """Contestants that do not compute the same."""
 
 
-def command(folder: Path, presets: Mapping[str, object], measure: Callable, page: Callable, *packages: str) -> None:
+def command(folder: Path, presets: Mapping[str, object], measure: Callable, page: Callable, *packages: str) -> Path:
     """Command line of a benchmark: `python -m benchmarks.NAME [full|smoke] [--device cpu|cuda]`.
 
-    The preset "full" writes into the benchmark's folder, any other into runs/benchmarks/NAME.
+    The preset "full" writes into the benchmark's folder, any other into runs/benchmarks/NAME. Returns that folder.
     """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{folder.name}")
     parser.add_argument("preset", nargs="?", default="full", choices=presets)
@@ -43,6 +43,7 @@ def command(folder: Path, presets: Mapping[str, object], measure: Callable, page
     target.mkdir(parents=True, exist_ok=True)
     keep_to_one_core()
     run(presets[given.preset], measure, page, target, given.device, packages)
+    return target
 
 
 def run(

@@ -1,7 +1,6 @@
-"""python -m benchmarks.optimizers: see the README beside."""
+"""python -m benchmarks.optimizers [full|smoke]: see the README beside."""
 
-import sys
+from benchmarks.harness import command
+from benchmarks.optimizers import report, run
 
-from benchmarks.optimizers.run import CONFIGS, main
-
-main(CONFIGS[sys.argv[1] if len(sys.argv) > 1 else "full"])
+report.write_curves(command(report.FOLDER, run.PRESETS, run.measure, report.page))

@@ -1,27 +1,81 @@
-"""Race all contestants on both systems, in one thread; a result that is in results.json is not computed again."""
+"""Race of optimizers on both systems at equal CPU time, at learning rates that short trials choose."""
 
-import dataclasses
+import itertools
 import json
 import math
+import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
+import numpy as np
 import torch
+import xarray as xr
+from torch import Tensor
 
-from benchmarks.optimizers import report
-from benchmarks.optimizers.contestants import CONTESTANTS, QUICK
-from benchmarks.optimizers.problem import PAPER, Problem, make_problem
-from benchmarks.optimizers.race import Contestant, Race, paces
-from romkit.core import runtime
-from romkit.core.errors import FileError
-from romkit.core.files import atomic
-from romkit.engine.threads import one_thread
+from benchmarks.harness import Parts, Result
+from benchmarks.ncae import Problem, make_problem
+from benchmarks.optimizers.geometry import Cayley, InvariantMetric
+from benchmarks.optimizers.muon import Muon
+from romkit.metrics import reconstruction_rmse
+from romkit.projections.geometry import EuclideanMetric, Fractional
+from romkit.systems import SYSTEMS
+from romkit.training.batches import Batch, batches_per_epoch
+from romkit.training.optimizers import Adam, Optimizer, RiemannianAdam, Soap, State
+from romkit.training.schedules import SCHEDULES, Cosine, Plateaus, Schedule
 
-RESULTS = Path(__file__).parent / "results.json"
+QUICK = "Adam, cosine"
+"""Reference of the others: the quick recipe of both systems before the race, and still that of Lorenz96."""
+DATA_SEEDS = {"lorenz96": 15, "pendulum": 0}
+"""Training sets; that of Lorenz96 has no gap at the change of wave number."""
+PAPER = {"lorenz96": (0.046, 0.209), "pendulum": (0.012, 0.059)}
+"""Position and velocity RMSE of NcAE in Adriaens et al. (2026)."""
+SWITCH, DISTANCE, WIDE = 3.165, 0.004, 0.008
+"""F at which the wave number of Lorenz96 changes from 8 to 7; distance from it at which a test context counts as
+covered; width from which on an interval without a training context is a gap."""
 MARGIN = 1.1
-"""Of the training loss, within which trials count as equal."""
+"""Ratio of training losses up to which trials count as equal."""
+WARM_UP = 12
+"""Steps before anything is timed, in which everything is compiled."""
+
+
+@dataclass(frozen=True)
+class Constant(Schedule):
+    """Constant learning rate."""
+
+    def factors(self, progress: float, plateaus: Plateaus) -> Tensor:
+        return plateaus.factor.unsqueeze(1)
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Optimizer with its settings: learning rates of the trials, schedule over the run, weight of ‖Φ - Ψ‖²."""
+
+    optimizer: Optimizer
+    learning_rates: tuple[float, ...]
+    schedule: Schedule = field(default_factory=Cosine)
+    penalty_weight: float = 1e-3
+
+
+ADAM, ADAM_RATES, RIEMANNIAN_RATES = Adam(clip=10.0), (1e-2, 3e-2, 9e-2), (0.05, 0.15, 0.45)
+CONTESTANTS: dict[str, Contestant] = {
+    QUICK: Contestant(ADAM, ADAM_RATES),
+    "SOAP": Contestant(Soap(clip=10.0), ADAM_RATES),
+    "Muon": Contestant(Muon(), ADAM_RATES),
+    "Riemannian Adam, Euclidean metric, fractional": Contestant(
+        RiemannianAdam(EuclideanMetric(), Fractional(), clip=10.0), RIEMANNIAN_RATES
+    ),
+    "Riemannian Adam, invariant metric, Cayley": Contestant(
+        RiemannianAdam(InvariantMetric(), Cayley(), clip=10.0), RIEMANNIAN_RATES
+    ),
+    "Adam, constant rate": Contestant(ADAM, ADAM_RATES, schedule=Constant()),
+    "Adam, plateau": Contestant(ADAM, ADAM_RATES, schedule=SCHEDULES["fast-plateau"]),
+    "Adam, cosine, rate of the preset": Contestant(ADAM, (1e-2,)),
+    "Adam, cosine, no clipping": Contestant(Adam(clip=math.inf), ADAM_RATES),
+    "Adam, cosine, no penalty": Contestant(ADAM, ADAM_RATES, penalty_weight=0.0),
+}
+"""By the name in the report. L-BFGS and Levenberg-Marquardt, also there, last stood at commit 5370ed9."""
 
 
 @dataclass(frozen=True)
@@ -31,28 +85,28 @@ class Config:
     Attributes:
         seeds: models of a stack.
         budgets: CPU seconds of each contestant, by system.
-        trial_share: part of the budget that each trial of a learning rate takes.
-        window, windows: CPU seconds of a timing, and how many are made in turns with the quick recipe.
-        samples: how often a contestant is judged on the way.
-        test_every: takes each such time of the test set, by system.
+        trial_share: part of the budget for each trial of a learning rate.
+        window, windows: CPU seconds of a timing, and their number, in turns with the quick recipe.
+        samples: number of times at which a contestant is judged on the way.
+        test_every: distance of the times of the test set that are taken, by system.
         short: settings of the systems that make their data cheaper.
-        compiled: whether steps are compiled; the time that takes is not counted.
-        contestants: names from `CONTESTANTS`.
+        compiled: whether steps are compiled; compiling is not counted.
+        contestants: names from `CONTESTANTS`, `QUICK` first.
     """
 
     seeds: int = 3
-    budgets: dict[str, float] = dataclasses.field(default_factory=lambda: {"lorenz96": 60.0, "pendulum": 90.0})
+    budgets: dict[str, float] = field(default_factory=lambda: {"lorenz96": 60.0, "pendulum": 90.0})
     trial_share: float = 0.125
     window: float = 0.25
     windows: int = 9
     samples: int = 20
-    test_every: dict[str, int] = dataclasses.field(default_factory=lambda: {"lorenz96": 5, "pendulum": 30})
-    short: dict[str, dict[str, float]] = dataclasses.field(default_factory=lambda: {"lorenz96": {}, "pendulum": {}})
+    test_every: dict[str, int] = field(default_factory=lambda: {"lorenz96": 5, "pendulum": 30})
+    short: dict[str, dict[str, float]] = field(default_factory=lambda: {"lorenz96": {}, "pendulum": {}})
     compiled: bool = True
     contestants: tuple[str, ...] = tuple(CONTESTANTS)
 
 
-CONFIGS = {
+PRESETS = {
     "full": Config(),
     "smoke": Config(
         seeds=2,
@@ -67,77 +121,159 @@ CONFIGS = {
 }
 
 
-def main(config: Config, results: Path = RESULTS) -> None:
-    """Race, add each result to results.json, and write RESULTS.md and curves.png beside it.
+class Task(NamedTuple):
+    """Problem of one system with the covered part of its test set."""
 
-    Raises:
-        FileError: results.json holds a race of another size.
+    problem: Problem
+    test: xr.Dataset
+
+    def judge(self, theta: Tensor) -> dict[str, list[float]]:
+        """Training loss without penalty, test errors and largest condition number, each per seed, at theta (S, P)."""
+        objective, flat = self.problem.objective(0.0)
+        flat.write(theta)
+        stacked, seeds = flat.stacked, len(self.problem.seeds)
+        x, v = (torch.from_numpy(self.test[name].values).float() for name in ("state", "velocity"))
+        with torch.no_grad():
+            loss = objective(*(part.expand(seeds, *part.shape) for part in self.problem.rows))
+            errors = reconstruction_rmse(stacked(self.test), *(a.expand(seeds, -1, -1, -1) for a in (x, v)))
+        position, velocity = (error.square().mean(-1).sqrt().tolist() for error in errors)
+        try:
+            worst = [torch.stack([torch.linalg.cond(w) for w in weight()]).amax(0) for weight in stacked.weights]
+            condition = torch.stack(worst).amax(0).tolist()
+        except torch.linalg.LinAlgError:  # the weights of one seed are not finite
+            condition = [math.inf] * seeds
+        return {"loss": loss.tolist(), "position_rmse": position, "velocity_rmse": velocity, "condition": condition}
+
+
+def make_task(name: str, config: Config) -> Task:
+    """NcAE on a system; on Lorenz96 without test contexts near the switch or in gaps of the training."""
+    settings = config.short[name]
+    problem = make_problem(name, range(config.seeds), data_seed=DATA_SEEDS[name], settings=settings)
+    test = SYSTEMS[name](**settings).dataset("test").isel(time=slice(None, None, config.test_every[name]))
+    if name == "lorenz96":
+        F, known = test.F.values, np.sort(problem.train.F.values)
+        covered = np.abs(F - SWITCH) >= DISTANCE
+        for low, high in itertools.pairwise(known):
+            covered &= (high - low <= WIDE) | (low >= F) | (high <= F)
+        test = test.isel(trajectory=np.flatnonzero(covered))
+    return Task(problem, test)
+
+
+class Race:
+    """Contestant on one task, compiled and warm.
+
+    Attributes:
+        start_seconds: CPU seconds of compiling and the first steps.
     """
-    found = _opened(config, results)
-    missing = [(n, s) for n in config.contestants for s in config.budgets if n not in found["systems"].get(s, {})]
-    with one_thread():
-        problems = {
-            system: make_problem(system, range(config.seeds), config.test_every[system], config.short[system])
-            for system in {system for _, system in missing}
-        }
-        for name, system in missing:
-            result = measure(problems[system], CONTESTANTS[name], found["quick_s"].get(system), config)
-            found["quick_s"].setdefault(system, result["step_s"])
-            found["systems"].setdefault(system, {})[name] = result
-            with atomic(results) as temporary:
-                temporary.write_text(json.dumps(found, indent=1) + "\n")
-            print(system, name, json.dumps(result["curve"][-1]), flush=True)
-    report.write(found, results.parent)
+
+    def __init__(self, task: Task, contestant: Contestant, *, compiled: bool):
+        self.task, self.contestant, plan = task, contestant, task.problem.plan.snapshots
+        objective, self.flat = task.problem.objective(contestant.penalty_weight)
+        self.initial = self.flat.read()
+        step = contestant.optimizer.make_step(self.flat.function(objective), self.flat)
+        self.compiled = torch.compile(step, dynamic=False) if compiled else step
+        self.batch_size = min(plan.batch_size, len(task.problem.rows.y))
+        self.start_seconds = sum(itertools.islice(self.seconds(), WARM_UP))
+
+    def run(self, learning_rate: float, steps: int, samples: int) -> Result:
+        """Train from scratch; judge at the start and `samples` times evenly on the way."""
+        schedule = self.contestant.schedule
+        per_epoch = batches_per_epoch(len(self.task.problem.rows.y), self.batch_size)
+        judged = {round(steps * k / samples) for k in range(1, samples + 1)}
+        torch.manual_seed(0)
+        state = self.start()
+        plateaus = Plateaus.start(state.theta)
+        curve, total = [self._sample(state)], torch.zeros_like(plateaus.best)
+        for index, batch in zip(range(steps), self.task.problem.batches(self.batch_size), strict=False):
+            rates = learning_rate * schedule.factors(index / steps, plateaus)
+            state, loss = self.step(state, index, rates, batch)
+            total = total + loss
+            if (index + 1) % per_epoch == 0:
+                plateaus, total = schedule.observe(plateaus, total / per_epoch), torch.zeros_like(total)
+            if index + 1 in judged:
+                curve.append(self._sample(state))
+        return {"curve": curve, "diverged": (~state.alive.squeeze(1)).tolist()}
+
+    def start(self) -> State:
+        """State before the first step."""
+        return self.contestant.optimizer.start(self.initial, self.flat)
+
+    def step(self, state: State, taken: int, rates: Tensor, batch: Batch) -> tuple[State, Tensor]:
+        """Next state and the losses (S,), after `taken` steps."""
+        return self.compiled(self.contestant.optimizer.between(state, taken), rates, *batch)
+
+    def seconds(self) -> Iterator[float]:
+        """CPU seconds of each step of a run at the smallest rate, the choice of the data included."""
+        state, batches = self.start(), self.task.problem.batches(self.batch_size)
+        rates = torch.full((len(self.initial), 1), self.contestant.learning_rates[0])
+        for taken in itertools.count():
+            started = time.process_time()
+            state, _ = self.step(state, taken, rates, next(batches))
+            yield time.process_time() - started
+
+    def _sample(self, state: State) -> Result:
+        return {"steps": int(state.count), **self.task.judge(state.theta)}
 
 
-def measure(problem: Problem, contestant: Contestant, quick_s: float | None, config: Config) -> dict[str, object]:
-    """The race of one contestant, at the learning rate that short trials choose.
+def paces(races: Sequence[Race], window: float, windows: int) -> list[float]:
+    """CPU seconds per step of each race: medians over `windows` of about `window` seconds, taken in turns.
+
+    Other load of the machine slows all of them alike, so their ratios hold.
+    """
+    clocks = [race.seconds() for race in races]
+    mean = lambda clock, steps: statistics.fmean(itertools.islice(clock, steps))  # noqa: E731
+    steps = [max(1, round(window / mean(clock, 3))) for clock in clocks]
+    rounds = [[mean(clock, n) for clock, n in zip(clocks, steps, strict=True)] for _ in range(windows)]
+    return [statistics.median(column) for column in zip(*rounds, strict=True)]
+
+
+def measure(config: Config, device: str, found: Result) -> Parts:
+    """Race of all contestants on both systems."""
+    found |= {"paper": PAPER}
+    quick_s, systems = found.setdefault("quick_s", {}), found.setdefault("systems", {})
+    for system in config.budgets:
+        results, task = systems.setdefault(system, {}), None
+        for name in config.contestants:
+            if name not in results:
+                task = task or make_task(system, config)
+                results[name] = measure_contestant(task, CONTESTANTS[name], quick_s.get(system), config)
+                quick_s.setdefault(system, results[name]["step_s"])
+                print(system, name, json.dumps(results[name]["curve"][-1]), flush=True)
+                yield
+
+
+def measure_contestant(task: Task, contestant: Contestant, quick_s: float | None, config: Config) -> Result:
+    """Race of one contestant, at the learning rate that short trials choose.
 
     Args:
-        problem: what it trains.
-        contestant: who.
-        quick_s: CPU seconds that a step of the quick recipe counts; None to take what it needs now.
+        task: problem and test set.
+        contestant: optimizer with its settings.
+        quick_s: CPU seconds that a step of the quick recipe counts; None to measure them now.
         config: size of the benchmark.
     """
     torch.compiler.reset()
     started = time.process_time()
-    race = Race(problem, contestant, compiled=config.compiled)
-    quick = Race(problem, CONTESTANTS[QUICK], compiled=config.compiled)
+    race = Race(task, contestant, compiled=config.compiled)
+    quick = Race(task, CONTESTANTS[QUICK], compiled=config.compiled)
     now, pace = paces([quick, race], config.window, config.windows)
     step_s = pace / now * (quick_s or now)
-    steps = max(1, round(config.budgets[problem.system] / step_s))
+    steps = max(1, round(config.budgets[task.problem.system] / step_s))
     short = max(1, round(config.trial_share * steps))
     trials = {rate: race.run(rate, short, samples=1)["curve"][-1]["loss"] for rate in contestant.learning_rates}
-    chosen = choose(trials)
     return {
-        "learning_rate": chosen,
+        "learning_rate": choose(trials),
         "trials": [{"learning_rate": rate, "loss": loss} for rate, loss in trials.items()],
         "start_s": race.start_seconds,
         "step_s": step_s,
-        **race.run(chosen, steps, config.samples),
+        **race.run(choose(trials), steps, config.samples),
         "all_s": time.process_time() - started,
     }
 
 
 def choose(trials: dict[float, Sequence[float]]) -> float:
-    """The smallest rate whose losses come within `MARGIN` of the best: short runs are kind to large rates."""
-    means = {rate: _geometric_mean(losses) for rate, losses in trials.items()}
+    """Smallest rate with losses within `MARGIN` of the best: short runs are kind to large rates."""
+    means = {
+        rate: math.prod(losses) ** (1 / len(losses)) if all(map(math.isfinite, losses)) else math.inf
+        for rate, losses in trials.items()
+    }
     return min(rate for rate, mean in means.items() if mean <= MARGIN * min(means.values()))
-
-
-def _geometric_mean(losses: Sequence[float]) -> float:
-    """Infinite where a loss is not finite."""
-    return math.prod(losses) ** (1 / len(losses)) if all(map(math.isfinite, losses)) else math.inf
-
-
-def _opened(config: Config, results: Path) -> dict[str, object]:
-    """What results.json holds so far, or a fresh page."""
-    sizes = json.loads(json.dumps({k: v for k, v in dataclasses.asdict(config).items() if k != "contestants"}))
-    if not results.exists():
-        device, versions = runtime.device_name("cpu"), runtime.versions()
-        about = {"config": sizes, "paper": PAPER, "device": device, "versions": versions}
-        return {**about, "quick_s": {}, "systems": {}}
-    found = json.loads(results.read_text())
-    if found["config"] != sizes:
-        raise FileError(results, problem="holds a race of another size", fix="delete it to start again")
-    return found

@@ -1,40 +1,39 @@
-"""Time all contestants on the same rollouts, in turns, on one core."""
+"""Rollouts of a reduced model of Lorenz96 by all contestants, timed in turns on one core or on a GPU."""
 
-import contextlib
-import dataclasses
 import json
 import os
 import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from unittest import mock
 
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.measuring import XLA_FLAGS, clock_of, keep_jax_to_one_core, summary, timed
-from benchmarks.rollout import report, with_torch
-from benchmarks.rollout.agreement import calibrate, check_fields, check_trajectories
-from benchmarks.rollout.floor import floor
-from benchmarks.rollout.printed import measure_printed
-from benchmarks.rollout.problem import STEPS, Problem, make_problem
-from benchmarks.rollout.size import measure_size
-from benchmarks.rollout.with_torch import ROMKIT, Solve
-from romkit.core import runtime
-from romkit.core.files import atomic
-from romkit.engine.compiled.build import _library
-from romkit.engine.threads import one_thread
+import romkit
+from benchmarks.harness import Parts, Result, copy_rate, in_turns, median_seconds, peak_rate, summary, timed
+from benchmarks.rollout import contestants
+from benchmarks.rollout.contestants import DIFFRAX_ADAPTIVE, DT, STEPS, Problem, Solve, make_problem
+from romkit.core.errors import InputError
+from romkit.core.types import Field
+from romkit.integrators import Galerkin
+from romkit.solvers import RK4
+from romkit.systems import Lorenz96
+from romkit.systems.problem import ConstantPath, FirstOrder
 
-FOLDER = Path(__file__).parent
+F = 3.15
+STAGES = 4
+"""Evaluations of the field in a step of RK4."""
+NUMBERS = {"cpu": 2**15, "cuda": 2**28}
+"""Numbers in a copy: one that stays in the second-level cache of a core, one that fills a GPU."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """How many contexts, and for how many time units (of `STEPS` steps) romkit, JAX and the eager ones are timed."""
+    """Number of contexts, and time units (of `STEPS` steps) for which romkit, JAX and the eager ones are timed."""
 
     contexts: int
     romkit: int = 100
@@ -62,7 +61,7 @@ class Config:
     compiled_field: bool = True
 
 
-CONFIGS = {
+PRESETS = {
     "full": Config(),
     "smoke": Config(
         cases=(Case(1, romkit=50, jax=1, eager=1), Case(2, romkit=50, jax=1, eager=1)),
@@ -71,122 +70,156 @@ CONFIGS = {
         printed=10.0,
         calibration=(1, 1),
         repeats=2,
+        jax=False,
         compiled_field=False,
     ),
 }
 
 
-def main(config: Config, device: str = "cpu", folder: Path = FOLDER) -> None:
-    """Check, time, write results.json and RESULTS.md into the folder, and print the latter."""
-    keep_jax_to_one_core()
-    with one_thread(), torch.no_grad():
-        found = measure(config, device)
-    suffix = "" if device == "cpu" else f"-{device}"
-    with atomic(folder / f"results{suffix}.json") as temporary:
-        temporary.write_text(json.dumps(found, indent=1) + "\n")
-    report.write(folder)
-    print(report.page(found))
+def measure(config: Config, device: str, found: Result) -> Parts:
+    """Tolerances of the adaptive solvers, then the cases; on a core also the cost against n and the printed cost."""
+    with torch.no_grad():
+        if "calibration" not in found:
+            small, intervals = make_problem(config.calibration[0]), config.calibration[1]  # quicker on the CPU
+            adaptive = dict(contestants.ADAPTIVE)
+            if config.jax and device == "cpu":
+                from benchmarks.rollout.with_jax import adaptive_steps
 
-
-@contextlib.contextmanager
-def cold_start() -> Iterator[None]:
-    """romkit and torch.compile find nothing that they compiled before."""
-    caches = ("XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR")
-    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, dict.fromkeys(caches, folder)):
-        _library.cache_clear()
-        yield
-
-
-def measure(config: Config, device: str) -> dict[str, object]:
-    """Everything that the report needs."""
-    adaptive = adaptive_solvers(config, device)
-    small = make_problem(config.calibration[0])  # on the CPU, which is quicker for a few contexts
-    calibrated = {name: calibrate(small, make, config.calibration[1]) for name, make in adaptive.items()}
-    tolerances = {name: found["tolerance"] for name, found in calibrated.items()}
-    cases = []
-    for case in config.cases if device == "cpu" else config.cuda_cases:
-        cases.append(measure_case(config, case, tolerances, device))
-        print(json.dumps(cases[-1], indent=1), flush=True)
-    sizes = config.sizes if device == "cpu" else ()
-    return {
-        "config": dataclasses.asdict(config),
-        "calibration": calibrated,
-        "cases": cases,
-        "sizes": [measure_size(*size, config.repeats) for size in sizes],
-        "printed": measure_printed(config.printed, config.repeats) if device == "cpu" else None,
-        "device": runtime.device_name(device),
-        "clock": clock_of(device),
-        "versions": runtime.versions("torchode", "jax", "diffrax"),
-        "xla_flags": list(XLA_FLAGS),
-    }
-
-
-def adaptive_solvers(config: Config, device: str) -> dict[str, Callable[[Problem, float], Solve]]:
-    """Those with step-size control, by name."""
-    found = {
-        "torchdiffeq, dopri5": with_torch.torchdiffeq_dopri5,
-        "torchode, dopri5": with_torch.torchode_dopri5,
-    }
-    if config.jax and device == "cpu":
-        from benchmarks.rollout.with_jax import diffrax_dopri5
-
-        found["diffrax, Dopri5, adaptive"] = diffrax_dopri5
-    return found
+                adaptive[DIFFRAX_ADAPTIVE] = lambda problem, tolerance, n: adaptive_steps(problem, tolerance)(n)
+            calibrated = {name: contestants.calibrate(small, make, intervals) for name, make in adaptive.items()}
+            found["calibration"] = calibrated
+            yield
+        cases = found.setdefault("cases", [])
+        for case in (config.cases if device == "cpu" else config.cuda_cases)[len(cases) :]:
+            tolerances = {name: each["tolerance"] for name, each in found["calibration"].items()}
+            cases.append(measure_case(config, case, tolerances, device))
+            print(json.dumps(cases[-1], indent=1), flush=True)
+            yield
+        on_core = device == "cpu"
+        found["sizes"] = [measure_size(*size, config.repeats) for size in config.sizes if on_core]
+        found["printed"] = measure_printed(config.printed, config.repeats) if on_core else None
 
 
 def make_solvers(
-    config: Config, case: Case, problem: Problem, tolerances: dict[str, float]
+    config: Config, case: Case, problem: Problem, tolerances: Mapping[str, float]
 ) -> dict[str, tuple[Solve, int]]:
-    """Contestants by name, and the time units for which each is timed."""
-    device = problem.z0.device.type
-    found = {name: (solve, case.eager) for name, solve in with_torch.fixed(problem).items()}
-    found[ROMKIT] = (found[ROMKIT][0], case.romkit)
+    """Contestants by name, each with the time units for which it is timed."""
+    found = {name: (solve, case.eager) for name, solve in contestants.fixed_steps(problem).items()}
+    found[contestants.ROMKIT] = (found[contestants.ROMKIT][0], case.romkit)
     if config.compiled_field:
-        found[with_torch.COMPILED] = (with_torch.compiled_field(problem), case.eager)
-    if config.jax and device == "cpu":
-        from benchmarks.rollout.with_jax import fixed
+        found[contestants.COMPILED] = (contestants.fused_field(problem), case.eager)
+    if DIFFRAX_ADAPTIVE in tolerances:
+        from benchmarks.rollout.with_jax import fixed_steps
 
-        found |= {name: (solve, case.jax) for name, solve in fixed(problem).items()}
-    for name, make in adaptive_solvers(config, device).items():
-        found[name] = (make(problem, tolerances[name]), case.jax if "diffrax" in name else case.eager)
+        found |= {name: (solve, case.jax) for name, solve in fixed_steps(problem).items()}
+    for name, solve in contestants.ADAPTIVE.items():
+        found[name] = (partial(solve, problem, tolerances[name]), case.eager)
+    if DIFFRAX_ADAPTIVE in tolerances:
+        from benchmarks.rollout.with_jax import adaptive_steps
+
+        found[DIFFRAX_ADAPTIVE] = (adaptive_steps(problem, tolerances[DIFFRAX_ADAPTIVE]), case.jax)
     return found
 
 
-def measure_case(config: Config, case: Case, tolerances: dict[str, float], device: str) -> dict[str, object]:
+def measure_case(config: Config, case: Case, tolerances: Mapping[str, float], device: str) -> Result:
     """Microseconds per step and trajectory, after all contestants have shown that they compute the same."""
     problem = make_problem(case.contexts, device)
-    solvers = make_solvers(config, case, problem, tolerances)
-    states, starts = {}, {}
-    with cold_start():
-        for name, (solve, intervals) in solvers.items():
-            started = time.perf_counter()
-            states[name] = solve(intervals)[0].to(device)
-            starts[name] = time.perf_counter() - started
-    difference = check_fields(problem, _jax_fields(config, problem))
-    errors = check_trajectories(problem, states, same_method={ROMKIT, with_torch.EAGER, *_JAX_RK4})
-    rounds = [
-        {name: timed(partial(solve, intervals), device) for name, (solve, intervals) in solvers.items()}
-        for _ in range(config.repeats)
-    ]
+    solvers, states, starts = make_solvers(config, case, problem, tolerances), {}, {}
+    with tempfile.TemporaryDirectory() as empty:  # a cold start: neither romkit nor torch finds compiled code
+        caches = dict.fromkeys(("XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR"), empty)
+        with mock.patch.dict(os.environ, caches):
+            for name, (solve, intervals) in solvers.items():
+                starts[name] = timed(lambda: states.update({name: solve(intervals)[0].to(device)}), device)[1]  # noqa: B023
+    fields = {}
+    if DIFFRAX_ADAPTIVE in tolerances:
+        from benchmarks.rollout.with_jax import fields_once
+
+        fields = fields_once(problem)
+    difference, errors = contestants.check_fields(problem, fields), contestants.check_trajectories(problem, states)
+    times = in_turns({name: partial(*solver) for name, solver in solvers.items()}, config.repeats, device)
     return {
         "contexts": case.contexts,
         "field_difference": difference,
         "floor": floor(problem, config.repeats),
         "contestants": {
-            name: summary([r[name] for r in rounds], 1e6 / (intervals * STEPS * case.contexts), "us", device)
-            | {"start_s": max(0.0, starts[name] - statistics.median(r[name][1] for r in rounds))}
+            name: summary(times[name], 1e6 / (intervals * STEPS * case.contexts), "us", device)
+            | {"start_s": max(0.0, starts[name] - statistics.median(wall for _, wall in times[name]))}
             | {"steps": intervals * STEPS, "error": errors[name]}
             for name, (_, intervals) in solvers.items()
         },
     }
 
 
-_JAX_RK4 = ("JAX, RK4 by lax.scan", "diffrax, RK4")
+def floor(problem: Problem, repeats: int) -> dict[str, float]:
+    """Cost of the arithmetic alone per step of RK4 and trajectory: operations, bytes that are read, times in µs.
+
+    Weights, biases and slopes are read once for each evaluation of the field for all contexts.
+    """
+    with FlopCounterMode(display=False) as counter:
+        problem.g(problem.times(0)[0], problem.z0)
+    layers, contexts = problem.operator._maps.decoder, len(problem.z0)
+    constants = [x for layer in layers for x in (layer.phi_t, layer.beta, *layer.activation)]
+    flops = STAGES * counter.get_total_flops() / contexts
+    size = STAGES * 8 * sum(x.numel() for x in (problem.operator.context, *constants)) / contexts
+    peak = peak_rate(problem.z0, repeats)
+    copy = copy_rate(NUMBERS[problem.z0.device.type], problem.z0, repeats)
+    return {
+        "kiloflop": flops / 1e3,
+        "kilobyte": size / 1e3,
+        "peak_gflop_per_s": peak / 1e9,
+        "copy_gbyte_per_s": copy / 1e9,
+        "arithmetic_us": flops / peak * 1e6,
+        "memory_us": size / copy * 1e6,
+    }
 
 
-def _jax_fields(config: Config, problem: Problem) -> dict[str, Tensor]:
-    if not config.jax or problem.z0.device.type != "cpu":
-        return {}
-    from benchmarks.rollout.with_jax import field_once, members_first, members_last
+def measure_size(n: int, contexts: int, intervals: int, repeats: int) -> Result:
+    """µs of CPU time per step of all contexts, of the full model and of the reduced one and its parts.
 
-    return {field.__name__: field_once(problem, field) for field in (members_first, members_last)}
+    The field is timed whole, with f replaced by -x, and without f and solve; the differences are the shares.
+    """
+    problem = contestants.untrained_problem(n, contexts)
+    without_f = Galerkin().field(FirstOrder(ConstantPath(problem.operator), lambda t, x: -x))
+
+    def projection_alone(t: Tensor, z: Tensor) -> Tensor:
+        x, J = problem.operator.decode_jacobian(z)
+        return -1e-6 * (J.sum(-2) + x.sum(-1, keepdim=True))  # everything is needed, and nothing happens
+
+    engine = "compiled"
+    try:  # the default of a long run, unless the field is too large
+        RK4(DT)(problem.g, problem.z0, problem.times(1), engine=engine)
+    except InputError:
+        engine = "torch"
+
+    def step(field: Field, start: Tensor) -> float:
+        """Median over repeats; the cost before the first step is subtracted."""
+        seconds = lambda n: timed(lambda: RK4(DT)(field, start, problem.times(n), engine=engine))[0]  # noqa: E731
+        seconds(1)
+        times = [seconds(1 + intervals) - seconds(1) for _ in range(repeats)]
+        return statistics.median(times) / (intervals * STEPS) * 1e6
+
+    full = step(problem.f, problem.x0)
+    whole, rest, projection = (step(field, problem.z0) for field in (problem.g, without_f, projection_alone))
+    parts = {"f_us": whole - rest, "solve_us": rest - projection, "projection_us": projection}
+    return {"n": n, "contexts": contexts, "engine": engine, "full_us": full, "whole_us": whole} | parts
+
+
+def measure_printed(duration: float, repeats: int) -> dict[str, float]:
+    """µs per step of full and reduced model: printed by `romkit rollout` (wall time), and timed here (CPU time).
+
+    Medians over repeats. Both write every step, which is most of the cost of a step of so small a full model.
+    """
+    system, projection = Lorenz96(), romkit.load("ncae-lorenz96")
+    runs = [romkit.rollout(system, projection, F=F, duration=duration, engine="compiled") for _ in range(1 + repeats)]
+    times = torch.from_numpy(runs[0]["time"].values.copy())
+    context = torch.full((1, 1), F, dtype=torch.float64)
+    x0, operator = system.start(context)[0], projection.double()(context)
+    problem = system.problem(ConstantPath(operator), context)
+    models = {"full": (problem.field, x0), "reduced": (Galerkin().field(problem), operator.encode(x0))}
+    printed, timings = {}, {}
+    for model, (field, start) in models.items():
+        seconds = statistics.median(run.attrs[f"seconds_computing_{model}_model"] for run in runs)
+        printed[f"{model}_printed_us"] = 1e6 * seconds / (len(times) - 1)
+        run, _ = RK4(float(times[1])).prepare(field, start, times, "compiled", "timing")
+        timings[f"{model}_us"] = 1e6 * median_seconds(partial(run, start, times), repeats) / (len(times) - 1)
+    return printed | timings

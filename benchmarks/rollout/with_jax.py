@@ -1,20 +1,98 @@
-"""The contestants in JAX: a hand-written scan, and diffrax with fixed and with adaptive steps."""
+"""Contestants in JAX: a hand-written scan, and diffrax with fixed and with adaptive steps.
+
+The Galerkin field has two layouts: XLA is faster with the one for batches and with the other for one member. Both write
+φ(z) and the columns of its Jacobian in one pass, and solve the 2 x 2 system by Cramer's rule. Of the ways tried, one
+vmap over members and one matrix of value and tangents per member were slower.
+"""
 
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import diffrax
 import jax
+import jax.numpy as jnp
 import numpy as np
 import torch
 from jax import Array
 
-from benchmarks.rollout.jax_field import SHARED, Constants, JaxField, constants, members_first, members_last, to_jax
-from benchmarks.rollout.problem import DT, STEPS, Problem
-from benchmarks.rollout.with_torch import Solve
+from benchmarks.rollout.contestants import DIFFRAX, DT, SCAN, STEPS, Problem, Solve
 
-SCAN, DIFFRAX = "JAX, RK4 by lax.scan", "diffrax, RK4"
+Hyperbola = tuple[Array, Array, Array, Array, Array]
+
+
+class Constants(NamedTuple):
+    """Layer pairs: Φᵀ (r, k), β (C, k) and σ₊, five times (C, r). Scaling: shift, scale (n,). Forcing F (C, 1)."""
+
+    weights: tuple[Array, ...]
+    biases: tuple[Array, ...]
+    hyperbolas: tuple[Hyperbola, ...]
+    shift: Array
+    scale: Array
+    forcing: Array
+
+
+SHARED = Constants(weights=None, biases=0, hyperbolas=0, shift=None, scale=None, forcing=0)
+"""Axes that vmap maps over members."""
+
+JaxField = Callable[[Constants, Array], Array]
+
+
+def constants(problem: Problem) -> Constants:
+    """Numbers of romkit's operator."""
+    operator = problem.operator
+    layers, normalization = operator._maps.decoder, operator._normalization
+    return Constants(
+        weights=tuple(to_jax(layer.phi_t) for layer in layers),
+        biases=tuple(to_jax(layer.beta) for layer in layers),
+        hyperbolas=tuple(tuple(map(to_jax, layer.activation)) for layer in layers),
+        shift=to_jax(normalization.state_shift),
+        scale=to_jax(normalization.state_scale),
+        forcing=to_jax(operator.context),
+    )
+
+
+def to_jax(tensor: torch.Tensor) -> Array:
+    return jnp.asarray(tensor.detach().cpu().numpy())
+
+
+def members_first(k: Constants, z: Array) -> Array:
+    """ż (..., 2) at z (..., 2)."""
+    x, tangents = z, [jnp.broadcast_to(unit, z.shape) for unit in jnp.eye(2, dtype=z.dtype)]
+    for weight, bias, hyperbola in zip(k.weights, k.biases, k.hyperbolas, strict=True):
+        value, slope = _activate(hyperbola, x)
+        x, *tangents = jnp.stack([value, *(slope * tangent for tangent in tangents)]) @ weight
+        x = x + bias
+    return jnp.stack(_solve(k.shift + x * k.scale, [t * k.scale for t in tangents], k.forcing, -1), -1)
+
+
+def members_last(k: Constants, z: Array) -> Array:
+    """ż (C, 2) at z (C, 2), computed on (2, C)."""
+    x, tangents = z.T, [jnp.broadcast_to(unit[:, None], z.T.shape) for unit in jnp.eye(2, dtype=z.dtype)]
+    for weight, bias, hyperbola in zip(k.weights, k.biases, k.hyperbolas, strict=True):
+        value, slope = _activate(tuple(coefficient.T for coefficient in hyperbola), x)
+        x, *tangents = [weight.T @ y for y in (value, *(slope * tangent for tangent in tangents))]
+        x = x + bias.T
+    shift, scale = k.shift[:, None], k.scale[:, None]
+    return jnp.stack(_solve(shift + x * scale, [t * scale for t in tangents], k.forcing.T, 0), -1)
+
+
+def _activate(hyperbola: Hyperbola, x: Array) -> tuple[Array, Array]:
+    gain, offset, bend, shift, floor = hyperbola
+    u = 2 * x + shift
+    root = jnp.sqrt(u * u + floor)
+    return gain * x + offset + bend * root, gain + 2 * bend * (u / root)
+
+
+def _solve(x: Array, tangents: list[Array], forcing: Array, axis: int) -> tuple[Array, Array]:
+    """(JᵀJ)⁻¹ Jᵀ f(x), components of the state along `axis`."""
+    f = (jnp.roll(x, -1, axis) - jnp.roll(x, 2, axis)) * jnp.roll(x, 1, axis) - x + forcing
+    first, second = tangents
+    a, b, c = ((u * v).sum(axis) for u, v in ((first, first), (first, second), (second, second)))
+    p, q = (first * f).sum(axis), (second * f).sum(axis)
+    return (c * p - b * q) / (a * c - b * b), (a * q - b * p) / (a * c - b * b)
+
+
 Run = Callable[[Constants, Array, Array], Array]
 """Constants, z0 (C, 2), times (T,) -> states (T - 1, C, 2)."""
 
@@ -34,7 +112,7 @@ class RK4(diffrax.AbstractERK):
         return 4
 
 
-def fixed(problem: Problem) -> dict[str, Solve]:
+def fixed_steps(problem: Problem) -> dict[str, Solve]:
     """Steps of DT."""
     field = members_last if len(problem.z0) == 1 else members_first
     return {
@@ -45,15 +123,16 @@ def fixed(problem: Problem) -> dict[str, Solve]:
     }
 
 
-def diffrax_dopri5(problem: Problem, tolerance: float) -> Solve:
-    """A step size for each member, by vmap."""
+def adaptive_steps(problem: Problem, tolerance: float) -> Solve:
+    """Dopri5 with a step size for each member, by vmap."""
     return _solver(problem, partial(_diffrax_adaptive, tolerance))
 
 
-def field_once(problem: Problem, field: JaxField) -> torch.Tensor:
-    """ż (C, 2) at z0."""
+def fields_once(problem: Problem) -> dict[str, torch.Tensor]:
+    """ż (C, 2) at z0 in both layouts."""
     with jax.enable_x64(True):
-        return torch.from_numpy(np.array(field(constants(problem), to_jax(problem.z0))))
+        k, z0 = constants(problem), to_jax(problem.z0)
+        return {field.__name__: torch.from_numpy(np.array(field(k, z0))) for field in (members_first, members_last)}
 
 
 def _solver(problem: Problem, run: Run) -> Solve:

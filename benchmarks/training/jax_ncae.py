@@ -1,4 +1,4 @@
-"""Training of the NcAE in JAX, with parameters theta (S, P) in romkit's order: whole chunks of steps in one jitted scan.
+"""Training of the NcAE in JAX, with theta (S, P) in the order of romkit: chunks of steps in one jitted scan.
 
 Of the ways tried, the fastest are kept: seeds as an explicit batch axis instead of vmap (XLA's matrix products come out
 of it in a better layout), value and tangent as one matrix product, a Gauss-Jordan inverse without a call of LAPACK,

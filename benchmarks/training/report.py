@@ -8,28 +8,18 @@ from studies.report import table
 
 FOLDER = Path(__file__).parent
 COLUMNS = ("contestant", "ms per seed and step", "range", "of geoopt's", "of JAX's", "of the arithmetic", "start, s")
-FLOOR = """
-The loss and its gradient take {megaflop:.2f} Mflop of matrix products per seed and step, which move {megabyte:.2f} MB. \
-At the rate of a large product ({peak_gflop_per_s:.0f} Gflop/s) that is {peak_ms:.3f} ms; the same products one after \
-the other at their own sizes ({replay_gflop_per_s:.0f} Gflop/s) take {replay_ms:.3f} ms, which is *the arithmetic* of \
-the table; moving their operands and results once inside the cache takes {memory_ms:.3f} ms.
-"""
-GPU = """
-## On a GPU
-
-Written from throughput.json. {devices}; torch {versions}; Adam, batch {batch_size}, thousands of seed-steps per second \
-by the clock on the wall; the last column against romkit compiled on the one core of the tables above.
-
-"""
 
 
 def page(found: Result, throughput: Path = FOLDER / "throughput.json") -> str:
     """Text of RESULTS.md."""
-    text = (FOLDER / "page.template").read_text(encoding="utf-8")
-    text = text.format(**found, used=used(found, "torch", "geoopt", "jax"))
+    text = _template("page").format(**found, used=used(found, "torch", "geoopt", "jax"))
     text += "".join(_system(name, system) for name, system in found["systems"].items())
     rates = json.loads(throughput.read_text(encoding="utf-8")) if throughput.exists() else {}
     return text + _gpu(found, {name: entry for name, entry in rates.items() if "/cuda/" in name})
+
+
+def _template(name: str) -> str:
+    return (FOLDER / f"{name}.template").read_text(encoding="utf-8")
 
 
 def _system(name: str, system: Result) -> str:
@@ -43,7 +33,7 @@ def _system(name: str, system: Result) -> str:
         rows[-1] += [f"1/{geoopt / ms:.1f}", "" if rival is None else f"{ms / rival:.2f}"]
         rows[-1] += [f"{ms / system['floor']['replay_ms']:.1f}", f"{result['start_s']:.0f}"]
     title = f"\n## {name}, layers {'-'.join(map(str, system['layers']))}"
-    return table(rows, COLUMNS, title) + FLOOR.format(**system["floor"])
+    return table(rows, COLUMNS, title) + _template("floor").format(**system["floor"])
 
 
 def _gpu(found: Result, entries: Result) -> str:
@@ -55,10 +45,12 @@ def _gpu(found: Result, entries: Result) -> str:
         rates = entry["seed_steps_per_second"]
         core = 1e3 / found["systems"][system]["contestants"][compiled]["cpu_ms"]
         *_, fastest = rates.values()
-        rows.append([system, seeds.split()[0], *(f"{rate / 1e3:.3g}" for rate in rates.values()), f"{fastest / core:.3g}"])
+        rows.append(
+            [system, seeds.split()[0], *(f"{rate / 1e3:.3g}" for rate in rates.values()), f"{fastest / core:.3g}"]
+        )
     devices = ", ".join({entry["device"] for entry in entries.values()})
     versions = ", ".join({entry["versions"]["torch"] for entry in entries.values()})
-    text = GPU.format(devices=devices, versions=versions, batch_size=found["config"]["batch_size"])
+    text = _template("gpu").format(devices=devices, versions=versions, batch_size=found["config"]["batch_size"])
     return text + table(rows, ("system", "seeds", *rates, "times a core"))
 
 
