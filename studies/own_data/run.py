@@ -1,10 +1,4 @@
-"""Five foreign data sets through the whole path, and the pulses beside pydmd, opinf and pysindy.
-
-python -m studies.own_data.run                      # all that is not yet in results.json
-python -m studies.own_data.run pulses plumes        # these
-python -m studies.own_data.run "pulses, seed 3"     # another draw of data, split and training
-python -m studies.own_data.run rivals               # the packages, on pulses and noisy pulses
-python -m studies.own_data.run large                # an epoch at n = 20 000
+"""Five foreign data sets through the whole path: python -m studies.own_data.run [PIECE ...] [--preset smoke].
 
 Every result is added to results.json as soon as it is there; a result that is there is not computed again.
 """
@@ -12,162 +6,123 @@ Every result is added to results.json as soon as it is there; a result that is t
 import contextlib
 import inspect
 import io
-import json
 import resource
-import sys
 import time
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import xarray as xr
 
 import romkit
-from romkit.core import runtime
-from romkit.core.files import atomic
-from studies.own_data import paths, rivals, sets
+from romkit.integrators import NeuralODE
+from studies.own_data import paths, report, sets
+from studies.pieces import Numbers, Pieces, command
 
-RESULTS = Path(__file__).parent / "results.json"
+HERE = Path(__file__).parent
 HORIZON = 40.0
 """Time units over which forecasts of the pulses are scored."""
-PULSES = ("pulses", "noisy-pulses")
-FRESH = (1, 2, 3)
-"""Seeds of the pulses, their split and their training that no setting was chosen by."""
 
 
-def main(names: list[str]) -> None:
-    fresh = {f"{name}, seed {seed}": one_set for name in PULSES for seed in FRESH}
-    tasks = {name: one_set for name in sets.SETS} | fresh | {"rivals": all_rivals, "large": large}
-    for name in names or tasks:
-        if name not in results():
-            record({name: tasks[name](name) | {"provenance": _provenance()}})
-            print(name, json.dumps(results()[name], indent=1), flush=True)
+@dataclass(frozen=True)
+class Scale:
+    """Size of the study: settings of each set, settings of each path, seeds of the pulses, and n of the large state."""
+
+    sets: dict[str, dict[str, float]] = field(default_factory=lambda: {name: {} for name in sets.SETS})
+    path: dict[str, object] = field(default_factory=dict)
+    fresh: tuple[int, ...] = report.FRESH
+    large: int = 20_000
 
 
-def results() -> dict[str, dict]:
-    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+QUICK = NeuralODE(hidden=(12,), regression_steps=150, shooting_steps=30, segment=4, batch_size=64)
+SCALES = {
+    "full": Scale(),
+    "smoke": Scale(
+        sets={
+            "pulses": {"size": 0.4, "runs": 6, "duration": 20.0},
+            "forced-array": {"size": 0.4, "runs": 5, "duration": 10.0},
+            "plumes": {"size": 0.4, "runs": 6},
+            "spirals": {"size": 0.3, "runs": 5},
+            "noisy-pulses": {"size": 0.4, "runs": 6, "duration": 20.0},
+        },
+        path={"law": QUICK, "epochs": 6},
+        fresh=(1,),
+        large=200,
+    ),
+}
 
 
-def record(more: dict[str, dict]) -> None:
-    with atomic(RESULTS) as temporary:
-        temporary.write_text(json.dumps(results() | more, indent=1) + "\n")
-
-
-def one_set(name: str) -> dict[str, object]:
-    """Errors on held-out runs, CPU seconds of the whole path, and how many lines a user writes for it."""
-    name, _, number = name.partition(", seed ")
-    seed, path = int(number or 0), paths.PATHS[name]
-    raw, settings = sets.SETS[name](seed=seed), {"seed": seed} if seed else {}
-    started = time.process_time()
-    said = io.StringIO()
+def one_set(scale: Scale, name: str, seed: int = 0) -> Numbers:
+    """Errors on held-out runs, CPU seconds of the whole path, and number of lines that a user writes for it."""
+    path, raw = paths.PATHS[name], sets.SETS[name](seed=seed, **scale.sets[name])
+    settings, said, started = {"seed": seed} if seed else {}, io.StringIO(), time.process_time()
     with contextlib.redirect_stdout(said):
-        projection, law, _, run = path(raw, verbose=False, **settings)
-    seconds = time.process_time() - started
-    lines = len(inspect.getsource(path).splitlines()) - 1
-    found = {"summary": said.getvalue().splitlines(), "lines": lines, "cpu_seconds": seconds}
-    found |= {"method": projection.name, "law": law.details(), "errors": _errors(run)}
+        projection, law, _, run = path(raw, verbose=False, **settings, **scale.path)
+    found = {"summary": said.getvalue().splitlines(), "lines": len(inspect.getsource(path).splitlines()) - 1}
+    found |= {"cpu_seconds": time.process_time() - started, "method": projection.name}
+    found |= {"law": law.details(), "errors": _errors(run)}
     if "pulses" in name:
         found["errors_to_40"] = _errors(run.sel(time=slice(0, HORIZON + 1e-6)))
     if name == "noisy-pulses":
-        truth = _held_out_pulses(seed)
+        with contextlib.redirect_stdout(io.StringIO()):
+            clean = romkit.data.describe(sets.pulses(seed=seed, **scale.sets[name]), context=["rate"])
+        truth = romkit.data.split(clean, 0.2, seed=seed)[1]
         known = {key: run[key].rename("state").to_dataset() for key in ("rom", "projected")}
-        clean = {key: _nrmse(truth, each.assign_coords(state_std=run.state_std)) for key, each in known.items()}
+        std = {"state_std": run.state_std}
+        errors = {key: romkit.score(truth, each.assign_coords(std)).nrmse.values for key, each in known.items()}
         found["errors_against_clean"] = {
-            "projection_median": float(np.median(clean["projected"])),
-            "forecast_median_to_40": float(np.median(clean["rom"][:, truth.time.values <= HORIZON + 1e-6])),
+            "projection_median": float(np.median(errors["projected"])),
+            "forecast_median_to_40": float(np.median(errors["rom"][:, truth.time.values <= HORIZON + 1e-6])),
         }
     return found
 
 
 def _errors(run: xr.Dataset) -> dict[str, object]:
-    per_run = run.nrmse.median("time").values
+    last = [row[np.isfinite(row)][-1] for row in np.atleast_2d(run.nrmse.values)]  # at the last measured time
     return {
         "projection_median": float(run.nrmse_projected.median()),
         "projection_90": float(run.nrmse_projected.quantile(0.9)),
         "forecast_median": float(run.nrmse.median()),
-        "forecast_median_of_each_run": per_run.round(4).tolist(),
-        "forecast_at_end": _last(run.nrmse.values).round(4).tolist(),
+        "forecast_median_of_each_run": run.nrmse.median("time").values.round(4).tolist(),
+        "forecast_at_end": np.round(last, 4).tolist(),
         "diverged": int((run.status != 0).sum()),
     }
 
 
-def _last(errors: np.ndarray) -> np.ndarray:
-    """The error of each run (..., T) at its last measured time."""
-    return np.array([row[np.isfinite(row)][-1] for row in np.atleast_2d(errors)])
-
-
-def _nrmse(truth: xr.Dataset, reduced: xr.Dataset) -> np.ndarray:
-    return romkit.score(truth, reduced).nrmse.values
-
-
-def _held_out_pulses(seed: int = 0) -> xr.Dataset:
-    with contextlib.redirect_stdout(io.StringIO()):
-        data = romkit.data.describe(sets.pulses(seed=seed), context=["rate"])
-    return romkit.data.split(data, 0.2, seed=seed)[1]
-
-
-def all_rivals(name: str) -> dict[str, object]:
-    """Errors to 40 time units of each package, on POD coordinates of the latent dimension and of four times as many."""
-    truth, found = _held_out_pulses(), {}
-    for kind in PULSES:
-        with contextlib.redirect_stdout(io.StringIO()):
-            data = romkit.data.describe(sets.SETS[kind](), context=["rate"])
-        train, held_out = romkit.data.split(data, 0.2)
-        for rank in (2, 8) if kind == "pulses" else (2,):
-            pod = romkit.fit("pod", train, latent_dim=rank)
-            projected = pod(held_out)(held_out).assign_coords(
-                state_std=("component", pod.normalization.state_std.numpy())
-            )
-            floor = float(np.median(_nrmse(truth, projected)))
-            for package in rivals.CANDIDATES:
-                started = time.process_time()
-                reduced, chosen = rivals.side_by_side(package, pod, train, held_out)
-                errors = _nrmse(truth, reduced)[:, truth.time.values <= HORIZON + 1e-6]
-                row = {"projection_median": floor, "forecast_median_to_40": float(np.median(errors))}
-                row |= {"chosen": chosen, "cpu_seconds": time.process_time() - started}
-                found[f"{kind}, {package}, {rank} modes"] = row
-    return found
-
-
-def large(name: str) -> dict[str, object]:
-    """An epoch of one seed with all defaults at n = 20 000 and 2 000 snapshots; time, and memory of the process."""
-    x, time_ = np.linspace(0, 2 * np.pi, 20_000, endpoint=False), np.linspace(0, 10, 200)
+def large(scale: Scale) -> Numbers:
+    """Epoch of one seed with all defaults at a large n and 2 000 snapshots; time, and memory of the process."""
+    x, times = np.linspace(0, 2 * np.pi, scale.large, endpoint=False), np.linspace(0, 10, 200)
     speed = np.linspace(0.5, 1.5, 10)
-    phase = x - speed[:, None, None] * time_[:, None]
+    phase = x - speed[:, None, None] * times[:, None]
     wave, rate = np.exp(np.cos(phase)), speed[:, None, None] * np.sin(phase) * np.exp(np.cos(phase))
     with contextlib.redirect_stdout(io.StringIO()):
-        data = romkit.data.from_arrays(wave, time_, context={"speed": speed}, velocity=rate)
+        data = romkit.data.from_arrays(wave, times, context={"speed": speed}, velocity=rate)
     del phase, wave, rate
-    clock = [(time.perf_counter(), time.process_time())]
-    model = romkit.fit(
-        "ncae",
-        data,
-        latent_dim=2,
-        epochs=3,
-        callback=lambda _: clock.append((time.perf_counter(), time.process_time())),
-    )
+    now = lambda _=None: clock.append((time.perf_counter(), time.process_time()))  # noqa: E731
+    clock: list[tuple[float, float]] = []
+    now()
+    model = romkit.fit("ncae", data, latent_dim=2, epochs=3, callback=now)
     wall, cpu = np.diff(np.array(clock), axis=0).T[:, 1:]
     started = time.process_time()
     romkit.fit("pod", data, latent_dim=10)
-    pod = time.process_time() - started
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     return {
         "layers": list(model.config["layers"]),
         "seconds_per_epoch": wall.tolist(),
         "cpu_seconds_per_epoch": cpu.tolist(),
-        "cpu_seconds_of_pod": pod,
-        "peak_memory_GiB": memory,
+        "cpu_seconds_of_pod": time.process_time() - started,
+        "peak_memory_GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
     }
 
 
-def _provenance() -> dict[str, object]:
-    packages = ("scipy", "pydmd", "opinf")
-    return {
-        "versions": runtime.versions(*packages),
-        "device": runtime.device_name("cpu"),
-        "threads": 1,
-        "seed": 0,
+def pieces(scale: Scale) -> Pieces:
+    """Work of the study, by name; fresh seeds are draws of data, split and training that chose no setting."""
+    work = {name: partial(one_set, scale, name) for name in sets.SETS}
+    work |= {
+        f"{name}, seed {seed}": partial(one_set, scale, name, seed) for name in report.PULSES for seed in scale.fresh
     }
+    return work | {"large": partial(large, scale)}
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    command(HERE, {name: pieces(scale) for name, scale in SCALES.items()}, report.page, packages=("scipy",))

@@ -14,8 +14,7 @@ from romkit.integrators import Galerkin
 from romkit.metrics import nrmse
 from romkit.projections import Projection
 from romkit.systems import CylinderWake, System
-from studies.wake.drag_lift import DragLift
-from studies.wake.reduced import LAST, LENGTH, Reduced, behind, cycle, follow, linear
+from studies.wake.reduced import LAST, LENGTH, DragLift, Reduced, behind, cycle, follow, linear
 
 EVERY = 2
 """Samples of a run of which the study of the wake takes one."""

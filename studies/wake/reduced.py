@@ -1,5 +1,6 @@
-"""Reduced models of the wake, and what is measured of each of them."""
+"""Reduced models of the wake, drag and lift of their coordinates, and the quantities that are measured of each."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,32 +9,72 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.bases import Basis
 from romkit.core.types import Field
 from romkit.integrators import LatentField
 from romkit.integrators.base import T0
 from romkit.projections import Projection
 from romkit.solvers import RK4, Solution
-from romkit.systems import System
+from romkit.systems import CylinderWake, System
+from romkit.systems.cylinder_wake.discretisation import discretisation
 from romkit.systems.problem import ConstantPath
 from romkit.verbs.reduced import folded
-from studies.wake.drag_lift import DragLift
+from studies.pieces import Numbers
 from studies.wake.stability import reduced_growth
 
 STEP = 0.016
-"""Of RK4 in s, a twentieth of a period."""
-
+"""Step of RK4 in s, a twentieth of a period."""
 LAST = 312
 """Samples in which drag, lift and period are measured: 5 s, some fifteen periods."""
+LENGTH, TRANSIENT = 40.0, 3.0
+"""Seconds on the orbit and of the transient towards it."""
+STEPS = {"coarse": 0.001, "standard": 0.0005, "fine": 0.00025}
+"""Step of the full model in s, by mesh."""
+SCALE = -20.0
+"""Factor from a force per density to a coefficient, -2 / (U² D)."""
 
-LENGTH, TRANSIENT, PERIODS = 40.0, 3.0, 1000
-"""Seconds on the orbit and of the transient towards it, and periods of the long rollouts."""
 
-Numbers = dict[str, list[float]]
+@dataclass(frozen=True)
+class DragLift:
+    """Coefficients of drag and lift as quadratic forms of coordinates in a basis, exact.
+
+    Attributes:
+        convective: (r + 1, r + 1, 2) of the products of (1, y).
+        viscous: (r + 1, 2), at ν = 1.
+    """
+
+    convective: Tensor
+    viscous: Tensor
+
+    @classmethod
+    def of(cls, basis: Basis, mesh: str = "standard") -> "DragLift":
+        flow = discretisation(mesh)
+        columns = np.column_stack([basis.mean.numpy(), basis.modes.numpy()])
+        repeated = (np.ascontiguousarray(np.repeat(a[:, None], columns.shape[1], axis=1)) for a in columns.T)
+        blocks = [flow.force_functionals.T @ flow.convection(each, columns) for each in repeated]
+        viscous = flow.force_functionals.T @ (flow.stiffness @ columns)
+        return cls(torch.from_numpy(SCALE * np.stack(blocks).transpose(0, 2, 1)), torch.from_numpy(SCALE * viscous.T))
+
+    def __call__(self, y: Tensor, reynolds: Tensor) -> Tensor:
+        """(..., 2) of coordinates (..., r) at Reynolds numbers (..., 1)."""
+        one = torch.cat([torch.ones_like(y[..., :1]), y], -1)
+        return torch.einsum("...i,...j,ijk->...k", one, one, self.convective) + 0.1 / reynolds * (one @ self.viscous)
+
+
+def at_hundred(mesh: str) -> Numbers:
+    """Strouhal number, largest drag and lift over the last seconds of a run of the full model at Re = 100."""
+    system = CylinderWake(mesh=mesh, step=STEPS[mesh], dt=STEP)
+    began = time.process_time()
+    run = system.dataset(Re=[100.0])
+    strouhal, lift = cycle(run["lift"].values[0])
+    found = {"mesh": mesh, "n": system.state_size, "step": system.step}
+    found |= {"drag": float(run["drag"].values[0, -LAST:].max()), "lift": lift, "Strouhal": strouhal}
+    return found | {"CPU seconds": time.process_time() - began}
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A reduced model at contexts: its field, the latent state of coordinates (..., r), and the way back."""
+    """Reduced model at contexts: its field, the map from coordinates (..., r) to latent states, and the way back."""
 
     field: Field
     start: Callable[[Tensor], Tensor]
@@ -77,14 +118,15 @@ def follow(bound: Bound, y: Tensor, duration: float) -> Solution:
     return RK4(STEP)(bound.field, bound.start(y), times, engine="compiled")
 
 
-def measured(reduced: Reduced, truth: xr.Dataset, steady: Tensor, forces: DragLift) -> Numbers:
-    """All that is measured at the contexts of runs, each as a list over these.
+def measured(reduced: Reduced, truth: xr.Dataset, steady: Tensor, forces: DragLift, periods: float) -> Numbers:
+    """Measured quantities at the contexts of runs, each as a list over these.
 
     Args:
         reduced: the model.
         truth: coordinates of the runs.
         steady: (C, r) coordinates of the steady flows.
         forces: drag and lift of coordinates.
+        periods: of the long rollouts.
     """
     y = torch.from_numpy(truth["state"].values).double()
     c = torch.from_numpy(truth["Re"].values).double().unsqueeze(-1)
@@ -101,7 +143,7 @@ def measured(reduced: Reduced, truth: xr.Dataset, steady: Tensor, forces: DragLi
         transient = follow(bound, y[:, 0], TRANSIENT)
         true = truth["lift"].values[:, : transient.states.shape[1]]
         found["transient"] = (np.sqrt(((lift(transient.states) - true) ** 2).mean(-1)) / np.abs(true).max(-1)).tolist()
-        found["status, long"] = follow(bound, y[:, -LAST], PERIODS / 3.0).status.tolist()
+        found["status, long"] = follow(bound, y[:, -LAST], periods / 3.0).status.tolist()
         alone = [reduced(each.unsqueeze(0)) for each in c]
         found["seconds"] = [follow(alone[0], y[:1, -LAST], LENGTH).cost["seconds_computing"] for _ in range(5)]
         growth = [

@@ -1,4 +1,4 @@
-"""Where the steady flow becomes unstable: the largest growth rate of small disturbances, full and reduced."""
+"""Onset of instability of the steady flow: largest growth rate of small disturbances, full and reduced."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,21 +9,21 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigs, splu
 from torch import Tensor
 
-from romkit.systems.cylinder_wake.discretisation import Discretisation, discretisation
+from romkit.systems.cylinder_wake.discretisation import discretisation
 from romkit.systems.cylinder_wake.flow import steady
 
 NEAR = 17.0j
-"""Eigenvalues are sought near this one, in 1/s: a Strouhal number of 0.27."""
+"""Shift near which eigenvalues are sought, in 1/s: a Strouhal number of 0.27."""
 
 NEWTON = 30
-"""Iterations for a steady latent state, at most."""
+"""Largest number of iterations for a steady latent state."""
 
 REYNOLDS = np.arange(44.0, 61.0)
-"""Among which a critical one is sought; in between the rate is interpolated."""
+"""Reynolds numbers among which the critical one is sought; in between the rate is interpolated."""
 
 
 class Leading(NamedTuple):
-    """The steady flow (n,), and what grows fastest from it: the rate in 1/s, complex, and its shape (n,), complex."""
+    """Steady flow (n,) with its fastest growing disturbance: complex rate in 1/s and complex shape (n,)."""
 
     flow: np.ndarray
     rate: complex
@@ -31,7 +31,7 @@ class Leading(NamedTuple):
 
 
 def leading(reynolds: float, mesh: str = "standard") -> Leading:
-    """The eigenvalue of largest real part of the flow linearised about its steady state.
+    """Eigenvalue of largest real part of the flow linearised about its steady state.
 
     λ M u = -(N'(u) + ν K) u - Bᵀ p,  B u = 0, by shift and inversion.
     """
@@ -40,8 +40,9 @@ def leading(reynolds: float, mesh: str = "standard") -> Leading:
     linear = (flow.linearised_convection(u) + viscosity * flow.stiffness)[flow.free][:, flow.free]
     mass, B = flow.mass[flow.free][:, flow.free], flow.divergence[:, flow.free]
     factors = splu(sparse.block_array([[-linear - NEAR * mass, -B.T], [B, None]]).tocsc().astype(complex))
-    inverse = _padded(factors, mass, flow)
-    values, vectors = eigs(inverse, k=6, v0=np.ones(inverse.shape[0], complex))
+    below, k = np.zeros(B.shape[0]), mass.shape[0]
+    inverse = lambda u: factors.solve(np.concatenate([mass @ u.ravel(), below]).astype(complex))[:k]  # noqa: E731
+    values, vectors = eigs(LinearOperator((k, k), inverse, dtype=complex), k=6, v0=np.ones(k, complex))
     rates = NEAR + 1 / values
     first, shape = np.argmax(rates.real), np.zeros(flow.n, complex)
     shape[flow.free] = vectors[:, first]
@@ -53,19 +54,8 @@ def full_growth(reynolds: float, mesh: str = "standard") -> complex:
     return leading(reynolds, mesh).rate
 
 
-def _padded(factors: object, mass: sparse.csr_array, flow: Discretisation) -> LinearOperator:
-    """u -> (A - σ M)⁻¹ M u on what is free."""
-    below = np.zeros(flow.divergence.shape[0])
-    k = mass.shape[0]
-
-    def apply(u: np.ndarray) -> np.ndarray:
-        return factors.solve(np.concatenate([mass @ u.ravel(), below]).astype(complex))[:k]
-
-    return LinearOperator((k, k), apply, dtype=complex)
-
-
 def reduced_growth(field: Callable[[Tensor], Tensor], start: Tensor) -> complex:
-    """The same of a latent field (..., m) -> (..., m), about its steady state near `start` (m,); NaN without one."""
+    """Growth rate of a latent field (..., m) -> (..., m) about its steady state near `start` (m,); NaN without one."""
     z = start.clone()
     for _ in range(NEWTON):
         jacobian = torch.func.jacfwd(field)(z)
@@ -77,11 +67,11 @@ def reduced_growth(field: Callable[[Tensor], Tensor], start: Tensor) -> complex:
     return complex("nan")
 
 
-def critical(growth: Callable[[float], complex]) -> float:
-    """The Reynolds number at which the largest growth rate becomes positive; NaN where it does not."""
-    rates = np.array([growth(float(reynolds)).real for reynolds in REYNOLDS])
+def critical(growth: Callable[[float], complex], reynolds: np.ndarray = REYNOLDS) -> float:
+    """Reynolds number at which the largest growth rate becomes positive; NaN where it does not."""
+    rates = np.array([growth(float(each)).real for each in reynolds])
     crossings = np.flatnonzero((rates[:-1] < 0) & (rates[1:] >= 0))
     if not len(crossings):
         return float("nan")
     k = crossings[0]
-    return float(REYNOLDS[k] + (REYNOLDS[k + 1] - REYNOLDS[k]) * rates[k] / (rates[k] - rates[k + 1]))
+    return float(reynolds[k] + (reynolds[k + 1] - reynolds[k]) * rates[k] / (rates[k] - rates[k + 1]))

@@ -7,8 +7,8 @@ from romkit.systems import CylinderWake
 
 pytest.importorskip("skfem")
 
-from studies.wake.drag_lift import DragLift
-from studies.wake.reduced import LAST, STEP, cycle
+
+from studies.wake.reduced import LAST, STEP, DragLift, cycle
 from studies.wake.stability import critical, full_growth, reduced_growth
 
 
