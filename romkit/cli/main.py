@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
 import romkit
@@ -56,8 +57,7 @@ app = typer.Typer(name="romkit", cls=OneLineErrors, **PLAIN)
 
 @app.callback(invoke_without_command=True)
 def start(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    context: typer.Context, version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False
 ) -> None:
     """Reduced-order modeling with context-dependent nonlinear projections.
 
@@ -84,8 +84,8 @@ def start(
 
 def explore(
     model: options.Model = "ncae-lorenz96",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine; 0 for one that is free.")] = 0,
-    show: Annotated[bool, typer.Option(help="Open a browser.")] = True,
+    port: Annotated[int, Option(min=0, max=65535, help="Port on this machine; 0 for one that is free.")] = 0,
+    show: Annotated[bool, Option(help="Open a browser.")] = True,
 ) -> None:
     """Explore a reduced model in the browser: full and reduced model side by side, as the context moves.
 

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 import romkit
 from romkit.cli import describe, options
@@ -14,7 +14,7 @@ from romkit.core import checks
 def info(
     name: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="NAME",
             help="A dataset, a model, a law, a basis (files), a system, a method, other dynamics, a pretrained model.",
         ),
@@ -50,17 +50,17 @@ def info(
 
 
 def fit(
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="Name of a method; `romkit info` lists them.")],
+    method: Annotated[str, Argument(metavar="METHOD", help="Name of a method; `romkit info` lists them.")],
     data: options.Data,
-    seed: Annotated[int, typer.Option(help="Seed of the initial parameters and the order of the data.")] = 0,
-    preset: Annotated[str, typer.Option(help="Settings to start from; `romkit info` lists them.")] = "quick",
+    seed: Annotated[int, Option(help="Seed of the initial parameters and the order of the data.")] = 0,
+    preset: Annotated[str, Option(help="Settings to start from; `romkit info` lists them.")] = "quick",
     set_: options.Settings = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; a GPU is used where there is one.")] = None,
+    device: Annotated[str | None, Option(help="cpu or cuda; a GPU is used where there is one.")] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder to save progress in; the same command then resumes.")
+        Path | None, Option(help="Folder to save progress in; the same command then resumes.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="File, or folder for projection.safetensors; runs/METHOD-DATA by default.")
+        Path | None, Option(help="File, or folder for projection.safetensors; runs/METHOD-DATA by default.")
     ] = None,
     force: options.Force = False,
 ) -> None:
@@ -92,21 +92,19 @@ def fit(
 
 
 def law(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="Name of a law; `romkit info` lists them.")],
+    kind: Annotated[str, Argument(metavar="KIND", help="Name of a law; `romkit info` lists them.")],
     model: options.Model,
     data: options.Data,
-    seed: Annotated[int, typer.Option(help="Seed of whatever is random in the fit.")] = 0,
+    seed: Annotated[int, Option(help="Seed of whatever is random in the fit.")] = 0,
     set_: options.Settings = None,
     select: Annotated[
         list[str] | None,
-        typer.Option(help="Choose a setting by rollouts of held-out trajectories.", metavar="NAME=VALUE,VALUE,..."),
+        Option(help="Choose a setting by rollouts of held-out trajectories.", metavar="NAME=VALUE,VALUE,..."),
     ] = None,
     members: Annotated[
-        int | None, typer.Option(help="Fit an ensemble of so many bootstraps; --out is its folder then.")
+        int | None, Option(help="Fit an ensemble of so many bootstraps; --out is its folder then.")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="File, or folder for law.safetensors; runs/KIND-DATA by default.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="File, or folder for law.safetensors; runs/KIND-DATA by default.")] = None,
     force: options.Force = False,
 ) -> None:
     """Fit latent dynamics to data: an equation that prints (sindy, ...), or a small network (neural-ode).

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Context, Option
 from typer.core import TyperCommand
 
 import romkit
@@ -23,17 +23,13 @@ if TYPE_CHECKING:
 CONTEXT = "romkit.context"
 """Key under which a command keeps the context parameters of its command line."""
 
-Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is.")
-]
-Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A .safetensors file by `romkit fit`, or a pretrained model.")
-]
+Data = Annotated[str, Argument(metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is.")]
+Model = Annotated[str, Argument(metavar="MODEL", help="A .safetensors file by `romkit fit`, or a pretrained model.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Set a value in place of the default; as often as you need.", metavar="NAME=VALUE"),
+    Option("--set", help="Set a value in place of the default; as often as you need.", metavar="NAME=VALUE"),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace the results of an earlier run.")]
+Force = Annotated[bool, Option("--force", help="Replace the results of an earlier run.")]
 
 
 class ContextCommand(TyperCommand):
@@ -43,7 +39,7 @@ class ContextCommand(TyperCommand):
     not declare are set aside here, and checked by `context_values`.
     """
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         own = {option: parameter for parameter in self.get_params(ctx) for option in parameter.opts}
         kept, context, tokens = [], {}, deque(args)
         while tokens:
@@ -60,7 +56,7 @@ class ContextCommand(TyperCommand):
         return super().parse_args(ctx, kept)
 
 
-def context_values(ctx: typer.Context, names: Iterable[str]) -> dict[str, object]:
+def context_values(ctx: Context, names: Iterable[str]) -> dict[str, object]:
     """Context parameters on the command line, as the keyword arguments that Python takes.
 
     Raises:

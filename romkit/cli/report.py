@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 import romkit
 from romkit.cli import describe, options
@@ -38,14 +38,14 @@ pre { overflow-x: auto; }
 def report(
     source: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="FILE",
             help="What `romkit rollout`, `fit`, `law` or `dataset` wrote, the REPORT.md of a study, or the name of a "
             "pretrained model.",
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="File to write; report-NAME.html by default, after the file or its folder.")
+        Path | None, Option(help="File to write; report-NAME.html by default, after the file or its folder.")
     ] = None,
 ) -> None:
     """Write one HTML file with figures, tables and provenance; it needs nothing else to be read.

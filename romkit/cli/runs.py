@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from typer import Argument, Context, Exit, Option
 
 import romkit
 from romkit.cli import describe, options
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 def check(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A netCDF file of any origin.")],
-    context: Annotated[str | None, typer.Option(help="Names of the context parameters, with commas.")] = None,
-    state: Annotated[str | None, typer.Option(help="Names of the variables of the state.")] = None,
-    control: Annotated[str | None, typer.Option(help="Names of the inputs.")] = None,
-    trajectory: Annotated[str | None, typer.Option(help="The dimension of the trajectories.")] = None,
-    time: Annotated[str | None, typer.Option(help="The dimension of time.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Write the data in romkit's schema here.")] = None,
+    file: Annotated[str, Argument(metavar="FILE", help="A netCDF file of any origin.")],
+    context: Annotated[str | None, Option(help="Names of the context parameters, with commas.")] = None,
+    state: Annotated[str | None, Option(help="Names of the variables of the state.")] = None,
+    control: Annotated[str | None, Option(help="Names of the inputs.")] = None,
+    trajectory: Annotated[str | None, Option(help="The dimension of the trajectories.")] = None,
+    time: Annotated[str | None, Option(help="The dimension of time.")] = None,
+    out: Annotated[Path | None, Option(help="Write the data in romkit's schema here.")] = None,
     force: options.Force = False,
 ) -> None:
     """Show what romkit takes data for: state, context, sampling, what is missing and what is ignored.
@@ -46,14 +46,14 @@ def check(
 
 
 def dataset(
-    ctx: typer.Context,
-    system: Annotated[str, typer.Argument(metavar="SYSTEM", help="Name of a system; `romkit info` lists them.")],
+    ctx: Context,
+    system: Annotated[str, Argument(metavar="SYSTEM", help="Name of a system; `romkit info` lists them.")],
     split: Annotated[
-        str | None, typer.Option(help="train (random contexts) or test; train unless contexts are given.")
+        str | None, Option(help="train (random contexts) or test; train unless contexts are given.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the random contexts and initial states.")] = 0,
-    duration: Annotated[float | None, typer.Option(help="Length of each trajectory; the system's by default.")] = None,
-    out: Annotated[Path | None, typer.Option(help="File, or folder for data.nc; runs/SYSTEM-SPLIT by default.")] = None,
+    seed: Annotated[int, Option(help="Seed of the random contexts and initial states.")] = 0,
+    duration: Annotated[float | None, Option(help="Length of each trajectory; the system's by default.")] = None,
+    out: Annotated[Path | None, Option(help="File, or folder for data.nc; runs/SYSTEM-SPLIT by default.")] = None,
     force: options.Force = False,
 ) -> None:
     """Simulate a dataset: states, velocities, contexts.
@@ -76,27 +76,27 @@ def dataset(
 
 
 def rollout(
-    ctx: typer.Context,
+    ctx: Context,
     source: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="SYSTEM",
             help="A system (`romkit info` lists them; `my_system.py:Burgers` is one in a file), or a dataset file.",
         ),
     ],
     model: Annotated[
         str | None,
-        typer.Option(help="A .safetensors file by `romkit fit`, or the name of a pretrained model.", metavar="MODEL"),
+        Option(help="A .safetensors file by `romkit fit`, or the name of a pretrained model.", metavar="MODEL"),
     ] = None,
-    duration: Annotated[float | None, typer.Option(help="Length of the run, in the system's time units.")] = None,
-    dt: Annotated[float | None, typer.Option(help="Output interval, and step of the reduced model.")] = None,
+    duration: Annotated[float | None, Option(help="Length of the run, in the system's time units.")] = None,
+    dt: Annotated[float | None, Option(help="Output interval, and step of the reduced model.")] = None,
     dynamics: Annotated[
         str | None,
-        typer.Option(
+        Option(
             help="galerkin, petrov-galerkin, lspg, or a .safetensors file by `romkit law`; as in training by default."
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results; runs/rollout-SYSTEM by default.")] = None,
+    out: Annotated[Path | None, Option(help="Folder for the results; runs/rollout-SYSTEM by default.")] = None,
     force: options.Force = False,
 ) -> None:
     """Compare a full model with its reduced model.
@@ -141,29 +141,29 @@ def _dynamics(name: str) -> "romkit.integrators.LatentDynamics":
 
 
 def forecast(
-    ctx: typer.Context,
+    ctx: Context,
     model: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="MODEL",
             help="A file by `romkit fit`, with --dynamics; or the folder of an ensemble by `romkit law --members`.",
         ),
     ],
-    start: Annotated[str, typer.Option("--from", metavar="DATA", help="The dataset that has the first state.")],
-    duration: Annotated[float, typer.Option(help="Length of the forecast.")],
-    trajectory: Annotated[int, typer.Option(help="Which trajectory of the dataset.")] = 0,
-    at: Annotated[int, typer.Option(help="Which of its samples is the first state; -1 is the last.")] = 0,
-    dt: Annotated[float | None, typer.Option(help="Output interval; that of the dataset by default.")] = None,
-    dynamics: Annotated[str | None, typer.Option(help="A law, a file by `romkit law`.")] = None,
+    start: Annotated[str, Option("--from", metavar="DATA", help="The dataset that has the first state.")],
+    duration: Annotated[float, Option(help="Length of the forecast.")],
+    trajectory: Annotated[int, Option(help="Which trajectory of the dataset.")] = 0,
+    at: Annotated[int, Option(help="Which of its samples is the first state; -1 is the last.")] = 0,
+    dt: Annotated[float | None, Option(help="Output interval; that of the dataset by default.")] = None,
+    dynamics: Annotated[str | None, Option(help="A law, a file by `romkit law`.")] = None,
     control: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FILE",
             help="netCDF file with control (time, input), from the first state on; by default the inputs in --from.",
         ),
     ] = None,
-    level: Annotated[float, typer.Option(help="Probability that the interval of an ensemble claims.")] = 0.9,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results; runs/forecast-MODEL by default.")] = None,
+    level: Annotated[float, Option(help="Probability that the interval of an ensemble claims.")] = 0.9,
+    out: Annotated[Path | None, Option(help="Folder for the results; runs/forecast-MODEL by default.")] = None,
     force: options.Force = False,
 ) -> None:
     """Forecast from a state, with no truth beside it. Context and inputs are those of the data, unless they are given.
@@ -236,13 +236,13 @@ def _inputs(
 
 def compare(
     data: options.Data,
-    methods: Annotated[str, typer.Option(help="Names of methods, with commas.")] = "pod,ncae",
-    laws: Annotated[str, typer.Option(help="Names of laws, with commas.")] = "dmd,operator-inference,sindy",
-    test: Annotated[float, typer.Option(help="Share of the contexts that is held out.")] = 0.25,
-    seed: Annotated[int, typer.Option(help="Seed of the split and of the fits.")] = 0,
-    workers: Annotated[int | None, typer.Option(help="Processes; one after the other here by default.")] = None,
+    methods: Annotated[str, Option(help="Names of methods, with commas.")] = "pod,ncae",
+    laws: Annotated[str, Option(help="Names of laws, with commas.")] = "dmd,operator-inference,sindy",
+    test: Annotated[float, Option(help="Share of the contexts that is held out.")] = 0.25,
+    seed: Annotated[int, Option(help="Seed of the split and of the fits.")] = 0,
+    workers: Annotated[int | None, Option(help="Processes; one after the other here by default.")] = None,
     set_: options.Settings = None,
-    out: Annotated[Path | None, typer.Option(help="Folder for the results; runs/compare-DATA by default.")] = None,
+    out: Annotated[Path | None, Option(help="Folder for the results; runs/compare-DATA by default.")] = None,
 ) -> None:
     """Fit projections with laws, and score them on trajectories that were held out.
 
@@ -266,4 +266,4 @@ def compare(
     for name, log in failed.items():
         print(f"romkit: {name} failed, the traceback is in {log}", file=sys.stderr)
     if failed:
-        raise typer.Exit(1)
+        raise Exit(1)

@@ -34,6 +34,9 @@ PATIENCE = 5.0
 NEAR = 0.02
 """Radius of the ball of a certificate, in standard deviations of the whole state."""
 
+HELD_OUT = 0.25
+"""Share of the contexts in a user's data that is held out, as in `romkit.compare`."""
+
 LIMIT = 3.0
 """End of the colour scale of fields, in standard deviations."""
 
@@ -223,7 +226,7 @@ class OwnData:
         with self.button.param.update(loading=True):
             try:
                 with xr.open_dataset(io.BytesIO(self.file.value), engine="h5netcdf") as opened:
-                    train, test = split(describe(opened.load()))
+                    train, test = split(describe(opened.load()), HELD_OUT)
                 settings = {"latent_dim": self.latent_dim.value, "epochs": self.epochs.value, "verbose": False}
                 projection = fit(self.method.value, train, **settings)
                 run = rollout(test, projection, dynamics=LAWS[self.law.value]().fit(projection, train))

@@ -10,7 +10,7 @@ import xarray as xr
 import romkit
 from romkit.data import open_dataset, save_dataset
 from romkit.systems import SYSTEMS
-from tests.unit.test_cli import refusal, romkit_command
+from tests.unit.test_cli import ran, refusal, romkit_command
 
 BURGERS = '''
 from dataclasses import dataclass
@@ -64,32 +64,45 @@ def own():
     return str(save_dataset(data, "my.nc"))
 
 
-def ran(*words):
-    result = romkit_command(*words)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
+@pytest.fixture
+def checked(own):
+    """data.nc: the same in romkit's schema, with a declared context."""
+    ran("check", own, "--context speed --out data.nc")
+    return open_dataset("data.nc")
+
+
+def fitted(data):
+    """pod.safetensors and law.safetensors, of these data."""
+    pod = romkit.fit("pod", data, latent_dim=2)
+    law = romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data)
+    romkit.save(pod, "pod.safetensors")
+    romkit.save(law, "law.safetensors")
+    return pod, law
+
+
+FORECAST = "forecast pod.safetensors --dynamics law.safetensors --duration 1 --from"
 
 
 def test_the_path_from_a_file_to_a_forecast_with_a_band(own):
-    text = ran("check", own, "--context", " speed", "--out", "data.nc")
+    text = ran("check", own, "--context speed, --out data.nc")
     assert "speed 0.8 ... 1.2" in text
     assert "batch" in text.partition("ignored")[2]
-    assert "wrote runs/pod-data/projection.safetensors" in ran("fit", "pod", "data.nc", "--set", "latent_dim=2")
     model = "runs/pod-data/projection.safetensors"
-    text = ran("law", "sindy", model, "data.nc", "--set", "degree=1", "--set", "threshold=0.01")
-    assert "in physical latents" in text
+    assert f"wrote {model}" in ran("fit pod data.nc --set latent_dim=2")
+    law = f"law sindy {model} data.nc --set threshold=0.01"
+    text = ran(law, "--set degree=1")
     assert "z0' =" in text.partition("in physical latents")[2]
-    chosen = ("--select", "degree=0,1", "--set", "threshold=0.01", "--out", "chosen.safetensors")
-    assert "degree=1 chosen out of 2 by rollouts" in ran("law", "sindy", model, "data.nc", *chosen)
-    assert "--select: expected one of" in refusal("law", "sindy", model, "data.nc", "--select", "degre=0,1")
-    first = ("--from", "data.nc", "--trajectory", "3", "--duration", "2")
-    text = ran("forecast", model, "--dynamics", "runs/sindy-data/law.safetensors", *first)
+    chosen = ran(law, "--select degree=0,1 --out chosen.safetensors")
+    assert "degree=1 chosen out of 2 by rollouts" in chosen
+    assert "--select: expected one of" in refusal(law, "--select degre=0,1")
+    first = "--from data.nc --trajectory 3 --duration 2"
+    text = ran("forecast", model, "--dynamics runs/sindy-data/law.safetensors", first)
     assert "wrote runs/forecast-projection/forecast.nc" in text
     run = open_dataset("runs/forecast-projection/forecast.nc")
     assert np.abs(run.state.values - open_dataset("data.nc").state.values[3, :41]).max() < 0.05
-    law = ("law", "sindy", model, "data.nc", "--set", "degree=1", "--members", "4", "--out", "ensemble.v2")
-    assert "wrote an ensemble of 4 to ensemble.v2" in ran(*law)
-    result = romkit_command("forecast", "ensemble.v2", *first, "--speed", "1.6", "--out", "far")
+    text = ran(f"law sindy {model} data.nc --set degree=1 --members 4 --out ensemble.v2")
+    assert "wrote an ensemble of 4 to ensemble.v2" in text
+    result = romkit_command("forecast ensemble.v2", first, "--speed 1.6 --out far")
     assert result.exit_code == 0, result.stderr
     warning = "romkit: warning: the reduced model leaves what it was trained on: speed by up to 2 half widths"
     assert warning in result.stderr
@@ -99,145 +112,107 @@ def test_the_path_from_a_file_to_a_forecast_with_a_band(own):
 
 
 def test_compare_prints_a_table_and_goes_on_where_it_ended(own):
-    words = ("compare", own, "--methods", "pod", "--laws", "dmd,sindy", "--set", "latent_dim=2", "--set", "epochs=1")
-    text = ran(*words)
-    assert text.splitlines()[0].split() == [
-        "projection",
-        "law",
-        "NRMSE",
-        "projection",
-        "alone",
-        "valid",
-        "for",
-        "lost",
-        "seconds",
-    ]
+    words = f"compare {own} --methods pod --laws dmd,sindy --set latent_dim=2 --set epochs=1"
+    text = ran(words)
+    assert " ".join(text.split()).startswith("projection law NRMSE projection alone valid for lost seconds pod dmd")
     assert open_dataset("runs/compare-my/comparison.nc").sizes["law"] == 2
-    assert "--set: expected a setting, got 'seed'" in refusal(*words, "--set", "seed=3")
+    assert "--set: expected a setting, got 'seed'" in refusal(words, "--set seed=3")
     before = Path("runs/compare-my/pod+dmd.nc").stat().st_mtime_ns
-    assert ran(*words) == text
+    assert ran(words) == text
     assert Path("runs/compare-my/pod+dmd.nc").stat().st_mtime_ns == before
+
+
+def test_a_forecast_takes_inputs_of_the_data_or_of_a_file(checked):
+    shape = (checked.sizes["trajectory"], checked.sizes["time"], 1)
+    data = checked.assign(control=(("trajectory", "time", "input"), np.random.default_rng(0).normal(size=shape)))
+    save_dataset(data, "driven.nc")
+    pod, law = fitted(data)
+    words = f"{FORECAST} driven.nc --trajectory 2 --at"
+    ran(words, "3 --out own.nc")
+    first, dt = data.isel(trajectory=2, time=slice(3, None)), float(data.time[1])
+    start = {"initial_state": first.state[0], "duration": 1.0, "dt": dt, "dynamics": law, "speed": float(first.speed)}
+    by_hand = romkit.forecast(pod, control=first.control[: round(1 / dt) + 1], **start)
+    np.testing.assert_allclose(open_dataset("own.nc").state, by_hand.state, rtol=1e-6, atol=1e-9)
+    save_dataset(first[["control"]].drop_vars("speed").assign_coords(time=first.time.values + 7.0), "inputs.nc")
+    ran(words, "3 --control inputs.nc --out file.nc")
+    assert open_dataset("file.nc").state.equals(open_dataset("own.nc").state)
+    assert "--control: expected inputs up to 1 after the first state, got up to 0" in refusal(words, "-1")
+    assert "--control: expected control (time, input) of u0, got data" in refusal(words, "0 --control data.nc")
+
+
+def test_a_forecast_takes_components_by_their_names(checked):
+    fitted(checked)
+    save_dataset(checked.isel(component=slice(None, None, -1)), "turned.nc")
+    assert "expected components in the order x0 ... x4, got x4 ... x0" in refusal(FORECAST, "turned.nc")
+    save_dataset(checked.isel(time=[0]), "start.nc")
+    assert "--dt: expected an interval for data of a single time" in refusal(FORECAST, "start.nc")
+    ran(FORECAST, "start.nc --dt 0.05 --out F-3.15")
+    assert Path("F-3.15/forecast.nc").is_file()  # a number behind a dot is no ending
+
+
+def test_a_law_of_first_order_forecasts_from_data_with_velocities(checked):
+    fitted(checked)
+    save_dataset(romkit.data.with_velocity(checked), "moving.nc")
+    for start in ("data.nc", "moving.nc"):
+        ran(FORECAST, start, f"--out from-{start}")
+    assert open_dataset("from-data.nc").state.equals(open_dataset("from-moving.nc").state)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("pod.safetensors", "--dynamics: expected a law"),
+        ("pod.safetensors --trajectory 9", "--trajectory: expected one of 9"),
+        ("pod.safetensors --sped 1", "did you mean '--speed'?"),
+        ("pod.safetensors --dynamics law.safetensors --dt 0", "dt: expected a positive number"),
+    ],
+)
+def test_a_forecast_that_cannot_be_made(words, reason, checked):
+    fitted(checked)
+    assert reason in refusal("forecast --from data.nc --duration 1", words)
+
+
+def test_an_earlier_run_is_not_overwritten_without_force(own):
+    words = f"fit pod {own} --set latent_dim"
+    ran(f"{words}=2")
+    file = Path("runs/pod-my/projection.safetensors")
+    content = file.read_bytes()
+    assert refusal(f"{words}=2 --seed 1").endswith("choose another --out, or add --force")
+    assert file.read_bytes() == content
+    ran(f"{words}=3 --force")
+    assert romkit.load(file).latent_dim == 3
+    assert "is there, from an earlier run" in refusal("check", own, "--out", own)
+
+
+def test_a_system_in_a_file():
+    Path("my_system.py").write_text(BURGERS)
+    assert "nu in [0.05, 0.2]" in ran("info my_system.py:Burgers")
+    ran("fit pod my_system.py:Burgers --set latent_dim=3 --out pod.safetensors")
+    text = ran("rollout my_system.py:Burgers --nu 0.1 --model pod.safetensors")
+    assert "own-burgers at nu = 0.1" in text
+    assert Path("runs/rollout-Burgers/rollout.png").exists()
+    ran("dataset my_system.py:small --nu 0.1,0.2")
+    assert open_dataset("runs/small-contexts/data.nc").sizes["time"] == 10
+    assert "did you mean 'Burgers'?" in refusal("info my_system.py:Burger")
+    assert "--model: expected a model" in refusal("rollout my_system.py:Burgers --nu 0.1")
+    Path("signal.py").write_text(BURGERS)
+    before = sys.modules["signal"]
+    assert "nu in [0.05, 0.2]" in ran("info signal.py:Burgers")
+    assert sys.modules["signal"] is before
+    Path("broken.py").write_text("import nothing_of_the_kind")
+    assert "broken.py: cannot be imported" in refusal("info broken.py:Burgers")
 
 
 def test_a_system_that_is_called_like_one_of_romkit_is_another_one():
     Path("mine.py").write_text(BURGERS.replace("own-burgers", "lorenz96"))
-    ran("dataset", "mine.py:Burgers", "--nu", "0.1,0.2", "--out", "own.nc")
+    ran("dataset mine.py:Burgers --nu 0.1,0.2 --out own.nc")
     data = open_dataset("own.nc")
     assert data.system == "lorenz96 (Burgers)"
     assert romkit.systems.system_of(data).context_names == ("nu",)
     assert romkit.systems.SYSTEMS["lorenz96"] is romkit.systems.Lorenz96
 
 
-def test_a_forecast_takes_inputs_of_the_data_or_of_a_file(own):
-    ran("check", own, "--context", "speed", "--out", "data.nc")
-    data = open_dataset("data.nc")
-    shape = (data.sizes["trajectory"], data.sizes["time"], 1)
-    data = data.assign(control=(("trajectory", "time", "input"), np.random.default_rng(0).normal(size=shape)))
-    save_dataset(data, "driven.nc")
-    pod = romkit.fit("pod", data, latent_dim=2)
-    romkit.save(pod, "pod.safetensors")
-    law = romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data)
-    romkit.save(law, "law.safetensors")
-    words = ("forecast", "pod.safetensors", "--dynamics", "law.safetensors", "--duration", "1", "--from", "driven.nc")
-    ran(*words, "--trajectory", "2", "--at", "3", "--out", "own.nc")
-    first, dt = data.isel(trajectory=2, time=slice(3, None)), float(data.time[1])
-    start = {"initial_state": first.state[0], "duration": 1.0, "dt": dt, "dynamics": law, "speed": float(first.speed)}
-    by_hand = romkit.forecast(pod, control=first.control[: round(1 / dt) + 1], **start)
-    np.testing.assert_allclose(open_dataset("own.nc").state, by_hand.state, rtol=1e-6, atol=1e-9)
-    save_dataset(first[["control"]].drop_vars("speed").assign_coords(time=first.time.values + 7.0), "inputs.nc")
-    ran(*words, "--trajectory", "2", "--at", "3", "--control", "inputs.nc", "--out", "file.nc")
-    assert open_dataset("file.nc").state.equals(open_dataset("own.nc").state)
-    assert "--control: expected inputs up to 1 after the first state, got up to 0" in refusal(*words, "--at", "-1")
-    assert "--control: expected control (time, input) of u0, got data" in refusal(*words, "--control", "data.nc")
-
-
-def test_an_earlier_run_is_not_overwritten_without_force(own):
-    words = ("fit", "pod", own, "--set", "latent_dim=2")
-    ran(*words)
-    file = Path("runs/pod-my/projection.safetensors")
-    content = file.read_bytes()
-    assert refusal(*words, "--seed", "1").endswith("choose another --out, or add --force")
-    assert file.read_bytes() == content
-    ran(*words[:-1], "latent_dim=3", "--force")
-    assert romkit.load(file).latent_dim == 3
-    assert "is there, from an earlier run" in refusal("check", own, "--out", own)
-
-
-def test_a_system_in_a_file(tmp_path):
-    Path("my_system.py").write_text(BURGERS)
-    assert "nu in [0.05, 0.2]" in ran("info", "my_system.py:Burgers")
-    ran("fit", "pod", "my_system.py:Burgers", "--set", "latent_dim=3", "--out", "pod.safetensors")
-    text = ran("rollout", "my_system.py:Burgers", "--nu", "0.1", "--model", "pod.safetensors")
-    assert "own-burgers at nu = 0.1" in text
-    assert Path("runs/rollout-Burgers/rollout.png").exists()
-    ran("dataset", "my_system.py:small", "--nu", "0.1,0.2")
-    assert open_dataset("runs/small-contexts/data.nc").sizes["time"] == 10
-    assert "did you mean 'Burgers'?" in refusal("info", "my_system.py:Burger")
-    Path("signal.py").write_text(BURGERS)
-    before = sys.modules["signal"]
-    assert "nu in [0.05, 0.2]" in ran("info", "signal.py:Burgers")
-    assert sys.modules["signal"] is before
-    Path("broken.py").write_text("import nothing_of_the_kind")
-    assert "broken.py: cannot be imported" in refusal("info", "broken.py:Burgers")
-    assert "--model: expected a model" in refusal("rollout", "my_system.py:Burgers", "--nu", "0.1")
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("ncae", ["bandwidth", "epochs", "rollouts.steps", "quick"]),
-        ("sindy", ["threshold", "0.1", "STLSQ"]),
-        ("lspg", ["dt"]),
-    ],
-)
-def test_info_describes_methods_laws_and_dynamics_with_their_settings(name, words):
-    text = ran("info", name)
-    for word in words:
-        assert word in text
-
-
-def test_a_forecast_that_cannot_be_made(own):
-    ran("fit", "pod", own, "--set", "latent_dim=2")
-    model = "runs/pod-my/projection.safetensors"
-    first = ("--from", own, "--duration", "1")
-    assert "--dynamics: expected a law" in refusal("forecast", model, *first)
-    assert "--trajectory: expected one of 9" in refusal("forecast", model, *first, "--trajectory", "9")
-    assert "did you mean '--speed'?" in refusal("forecast", model, *first, "--sped", "1")
-    ran("law", "dmd", model, own, "--out", "law.safetensors")
-    assert "dt: expected a positive number" in refusal(
-        "forecast", model, *first, "--dynamics", "law.safetensors", "--dt", "0"
-    )
-
-
-def test_a_law_of_first_order_forecasts_from_data_with_velocities(own):
-    ran("fit", "pod", own, "--set", "latent_dim=2")
-    model = "runs/pod-my/projection.safetensors"
-    ran("law", "dmd", model, own, "--out", "law.safetensors")
-    save_dataset(romkit.data.with_velocity(open_dataset(own)), "moving.nc")
-    words = ("--duration", "1", "--dynamics", "law.safetensors")
-    for start in (own, "moving.nc"):
-        ran("forecast", model, "--from", start, *words, "--out", f"from-{start}")
-    a, b = (open_dataset(f"from-{start}") for start in (own, "moving.nc"))
-    assert a.state.equals(b.state)
-
-
-def test_a_forecast_takes_components_by_their_names(own):
-    ran("check", own, "--context", "speed", "--out", "data.nc")
-    data = open_dataset("data.nc")
-    pod = romkit.fit("pod", data, latent_dim=2)
-    romkit.save(pod, "pod.safetensors")
-    romkit.save(romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data), "law.safetensors")
-    words = ("forecast", "pod.safetensors", "--dynamics", "law.safetensors", "--duration", "1", "--from")
-    save_dataset(data.isel(component=slice(None, None, -1)), "turned.nc")
-    assert "expected components in the order x0 ... x4, got x4 ... x0" in refusal(*words, "turned.nc")
-    save_dataset(data.isel(time=[0]), "start.nc")
-    assert "--dt: expected an interval for data of a single time" in refusal(*words, "start.nc")
-    ran(*words, "start.nc", "--dt", "0.05", "--out", "F-3.15")
-    assert Path("F-3.15/forecast.nc").is_file()  # a number behind a dot is no ending
-
-
 def test_a_context_that_moves_is_shown_with_the_others(own):
-    data = open_dataset(own)
     F = ("trajectory", "time"), np.linspace(1, 2, 9 * 61).reshape(9, 61)
-    save_dataset(data.assign_coords(F=F), "moving.nc")
-    assert "F      1 ... 2 (549 values)" in ran("info", "moving.nc")
+    save_dataset(open_dataset(own).assign_coords(F=F), "moving.nc")
+    assert "F      1 ... 2 (549 values)" in ran("info moving.nc")

@@ -2,23 +2,22 @@
 
 import numpy as np
 import pytest
-import torch
 import xarray as xr
 
 import romkit
 from romkit.core.errors import InputError
-from romkit.plotting import plot_rollout, rollout, save_figure, style
+from romkit.plotting import plot_calibration, plot_forecast, plot_rollout, rollout, save_figure
 from romkit.projections import stack
 
 
 @pytest.fixture(scope="module")
-def models(lorenz_data):
-    return [romkit.fit("ncae", lorenz_data, epochs=2, seed=seed) for seed in range(3)]
+def model(lorenz_data):
+    return romkit.fit("ncae", lorenz_data, epochs=2)
 
 
 @pytest.fixture(scope="module")
-def run(lorenz, models):
-    return romkit.rollout(lorenz, models[0], F=3.15, duration=2)
+def run(lorenz, model):
+    return romkit.rollout(lorenz, model, F=3.15, duration=2)
 
 
 def panels(figure):
@@ -55,8 +54,10 @@ def long_run(duration=100.0, period=2.5):
     )
 
 
-def test_a_field_has_three_maps_and_the_error(run):
+def test_a_field_has_three_maps_and_the_error_and_leaves_the_run_as_it_was(run):
+    before = run.copy(deep=True)
     figure = draw(run)
+    xr.testing.assert_identical(run, before)
     assert [len(axes.images) for axes in panels(figure)] == [1, 1, 1, 0]
     truth, rom, error = (axes.images[0].get_clim() for axes in panels(figure)[:3])
     assert truth == rom
@@ -75,30 +76,27 @@ def test_a_field_of_uneven_times_stands_at_its_times():
         assert np.array_equal(image[:, column], there)
 
 
-def test_the_run_is_left_as_it_was(run):
-    before = run.copy(deep=True)
-    draw(run)
-    xr.testing.assert_identical(run, before)
-
-
-def test_contexts_stand_side_by_side_up_to_four(lorenz, models):
-    run = romkit.rollout(lorenz, models[0], F=[3.14, 3.15, 3.16, 3.17, 3.18], duration=0.5)
-    figure = draw(run)
+def test_contexts_stand_side_by_side_up_to_four(run):
+    runs = xr.concat([run.assign_coords(F=F) for F in (3.14, 3.15, 3.16, 3.17, 3.18)], dim="trajectory")
+    figure = draw(runs.isel(time=slice(50)))
     assert len(panels(figure)) == 4 * 4
     assert "the first 4 of 5 contexts" in titles(figure)
     assert "F = 3.17" in titles(figure)
     assert "F = 3.18" not in titles(figure)
 
 
-def test_all_seeds_are_in_the_error_panel(lorenz, models):
-    run = romkit.rollout(lorenz, stack(models), F=3.15, duration=0.5)
+def test_all_seeds_are_in_the_error_panel_and_the_median_one_is_shown(lorenz, model):
+    run = romkit.rollout(lorenz, stack([model] * 3), F=3.15, duration=0.5)
     figure = draw(run)
     curves = [line for line in panels(figure)[-1].lines if len(line.get_xdata()) > 2]
-    assert len(curves) == 2 * len(models)
+    assert len(curves) == 2 * 3
     assert "of 3 seeds" in titles(figure)
+    run = long_run(duration=5.0).expand_dims({"trajectory": 1, "seed": 3}).copy()
+    run["valid_time"] = (("trajectory", "seed"), [[3.0, 1.0, 2.0]])
+    assert rollout.median_seed(run) == 2
 
 
-def test_long_runs_show_their_beginning_and_end():
+def test_long_runs_show_their_beginning_and_end_with_units_on_the_axes():
     figure = draw(long_run())
     extents = [axes.images[0].get_extent()[:2] for axes in panels(figure)[:2]]
     assert extents[0][0] == 0.0
@@ -106,28 +104,19 @@ def test_long_runs_show_their_beginning_and_end():
     assert 4 * 2.5 <= extents[0][1] <= 10 * 2.5
     assert panels(figure)[-1].get_xlim() == pytest.approx((0.0, 99.95))
     assert "first 15 s" in titles(figure) or "first 20 s" in titles(figure)
-
-
-def test_units_are_on_the_axes():
-    figure = draw(long_run())
     labels = {axes.get_ylabel() for axes in figure.axes} | {axes.get_xlabel() for axes in figure.axes}
     assert {"state (m)", "error (m)", "time (s)", "NRMSE"} <= labels
 
 
 def test_divergence_is_named(run):
     broken = run.copy(deep=True)
-    late = broken.time > 1.0
     for name in ("rom", "nrmse"):
-        broken[name] = broken[name].where(~late)
+        broken[name] = broken[name].where(broken.time <= 1.0)
     broken["status"] = broken.status + 1
     figure = draw(broken)
     assert "diverges" in panels(figure)[-1].get_title(loc="right")
     assert any(text.get_text() == "diverged" for axes in figure.axes for text in axes.texts)
-
-
-def test_a_run_that_diverges_at_once_can_be_drawn(run):
-    broken = run.copy(deep=True)
-    for name in ("rom", "nrmse", "nrmse_projected"):
+    for name in ("rom", "nrmse", "nrmse_projected"):  # at once
         broken[name] = broken[name] * np.nan
     draw(broken)
 
@@ -137,26 +126,80 @@ def test_small_states_are_curves():
     full["rom"] = full.truth + 0.01 * full.component
     figure = draw(full.isel(component=slice(6)))
     assert not any(axes.images for axes in figure.axes)
-    assert len(panels(figure)) == 2 * style.MAX_CURVES + 1
+    assert len(panels(figure)) == 2 * 4 + 1
     assert "4 components with the largest relative error" in titles(figure)
 
 
 def test_curves_of_one_component_share_a_range_that_holds_them_all():
     both = xr.concat([long_run(), 3 * long_run()], dim="trajectory").isel(component=slice(2))
     both["status"] = ("trajectory", [0, 0])
-    figure = draw(both.assign_coords(F=("trajectory", [1.0, 2.0])))
-    left, right = panels(figure)[:2]
+    left, right = panels(draw(both.assign_coords(F=("trajectory", [1.0, 2.0]))))[:2]
     assert left.get_ylim() == right.get_ylim()
     assert left.get_ylim()[1] >= 2.5
 
 
-def test_figures_are_saved_by_their_ending(run, tmp_path):
-    assert save_figure(plot_rollout(run), tmp_path / "run.pdf").read_bytes().startswith(b"%PDF")
+def test_figures_are_saved_by_their_ending(tmp_path):
+    figure = plot_rollout(long_run(duration=1.0).isel(component=[0]))
+    assert save_figure(figure, tmp_path / "run.pdf").read_bytes().startswith(b"%PDF")
     with pytest.raises(InputError, match=r"did you mean \.png"):
-        save_figure(plot_rollout(run), tmp_path / "run.pnk")
+        save_figure(figure, tmp_path / "run.pnk")
 
 
-def test_the_median_seed_is_shown():
-    run = long_run(duration=5.0).expand_dims({"trajectory": 1, "seed": 3}).copy()
-    run["valid_time"] = (("trajectory", "seed"), torch.tensor([[3.0, 1.0, 2.0]]).numpy())
-    assert rollout.median_seed(run) == 2
+@pytest.fixture
+def band():
+    """A forecast of two trajectories with an interval of 80%."""
+    times = np.linspace(0, 1, 11)
+    state = np.stack([np.outer(times, [1.0, 5.0, 0.1]), np.outer(times, [2.0, 3.0, 0.2])])
+    dims, coords = ("trajectory", "time", "component"), {"time": times, "component": ["a", "b", "c"]}
+    parts = {"state": state, "lower": state - 1, "upper": state + 2}
+    return xr.Dataset({name: (dims, x, {"level": 0.8}) for name, x in parts.items()}, coords)
+
+
+def test_a_forecast_has_its_interval_its_mean_and_the_truth(band):
+    figure = plot_forecast(band, band, components=["b", "a"])
+    assert len(figure.axes) == 4  # two components of two trajectories
+    panel = figure.axes[0]
+    assert panel.get_ylabel() == "b"
+    for line in panel.get_lines():
+        assert np.allclose(line.get_ydata(), band.state[0, :, 1])
+    edges = panel.collections[0].get_paths()[0].vertices[:, 1]
+    assert (edges.min(), edges.max()) == (-1, 7)
+    assert "80% interval" in [text.get_text() for text in figure.legends[0].get_texts()]
+    alone = plot_forecast(band.isel(trajectory=0))
+    assert [panel.get_ylabel() for panel in alone.axes] == ["a", "b", "c"]
+
+
+def test_an_interval_without_ends_fills_the_panel(band):
+    band["lower"], band["upper"] = band["lower"] - np.inf, band["upper"] + np.inf
+    panel = plot_forecast(band).axes[0]
+    box = panel.collections[-1].get_window_extent()
+    assert np.allclose([box.y0, box.y1], [panel.bbox.y0, panel.bbox.y1])
+
+
+def test_a_reliability_diagram_has_the_diagonal_and_every_trajectory():
+    level, own = [0.5, 0.9], np.array([[0.4, 0.6, 0.5], [0.8, 1.0, 0.9]])
+    coverage = {"coverage": ("level", own.mean(1)), "coverage_of": (("level", "trajectory"), own)}
+    lines = plot_calibration(xr.Dataset(coverage, {"level": level})).axes[0].get_lines()
+    assert len(lines) == 1 + 3 + 1
+    assert np.allclose(lines[0].get_ydata(), [0, 1])
+    assert np.allclose(lines[-1].get_ydata(), [0.5, 0.9])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda b: plot_forecast(b, b.isel(component=[2, 1, 0])),
+            r"truth: expected components in the order a \.\.\. c",
+        ),
+        (lambda b: plot_forecast(b, b.isel(trajectory=[0])), "truth: expected 2 trajectories, as the band, got 1"),
+        (lambda b: plot_forecast(b[["state"]]), "band: expected a forecast with an interval"),
+        (lambda b: plot_forecast(b, components=["z"]), "components: expected names among"),
+        (lambda b: plot_forecast(b, components=[]), "components: expected names among .*, got none"),
+        (lambda b: plot_calibration(b), "reliability: expected coverage of levels, got none of"),
+        (lambda b: plot_rollout(b), "run: expected a run, got one without"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(band, call, message):
+    with pytest.raises(InputError, match=message):
+        call(band)

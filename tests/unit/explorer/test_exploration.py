@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 
 import romkit
 from romkit.core.errors import InputError
@@ -10,6 +11,8 @@ from romkit.core.errors import InputError
 pytest.importorskip("panel")
 
 from romkit.explorer import Exploration
+from romkit.explorer.exploration import _grid, _lag
+from romkit.explorer.page import OwnData, Page
 from romkit.projections import stack
 
 
@@ -32,8 +35,6 @@ def test_a_view_is_a_rollout(exploration):
 
 
 def test_a_shifted_copy_lags_by_its_shift():
-    from romkit.explorer.exploration import _lag
-
     time = np.linspace(0, 6, 2001)
     wave = np.stack([np.sin(time), np.cos(time)], axis=1)
     late = np.stack([np.sin(time - 0.01), np.cos(time - 0.01)], axis=1)
@@ -103,8 +104,6 @@ def _behind_a_basis():
 
 
 def test_the_lines_are_on_the_manifold_and_about_the_orbit(exploration):
-    from romkit.explorer.exploration import _grid
-
     view = exploration.view({"F": 3.15})
     z = _grid(view.orbit.latent)
     P = exploration.double(exploration.at({"F": 3.15})[0])
@@ -147,3 +146,44 @@ def test_the_branch_of_a_model_that_diverges_is_one_of_the_full_model(exploratio
     view = exploration.view({"F": 3.15})
     lost = view._replace(orbit=view.orbit._replace(states=view.orbit.states * np.nan))
     assert np.array_equal(exploration.branch("F", lost), exploration.branch("F", view))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.0, 10.0])
+def test_the_page_follows_its_sliders_as_fast_as_the_models_are(exploration, monkeypatch, seconds):
+    monkeypatch.setattr(exploration, "seconds", seconds)
+    monkeypatch.setattr("romkit.explorer.page.PROMPT", 0.9)  # this machine may be slow
+    page = Page(exploration)
+    assert len(page.layout().objects[1].objects) == 7
+    before = page.reduced.data["x"]
+    page.sliders["F"].value = 3.14
+    assert not np.array_equal(page.reduced.data["x"], before)
+    alone = seconds > 0.9
+    assert ("valid for" in page.facts.object) != alone
+    assert (len(page.compared.data["error"]) == 0) == alone
+    assert page.compare.visible == (seconds > 5)
+    page.compare.clicks += 1
+    assert "valid for" in page.facts.object
+    truth = exploration.view({"F": 3.14}).truth
+    assert np.array_equal(page.fields["full model"].data["image"][0], truth.T.astype(np.float32))
+    assert page.branch.data["value"].min() == exploration.system.context[0].low
+    found = xr.Dataset({name: ("k", [value]) for name, value in {"map": "encoder", "lower": 1.0, "upper": 2.5}.items()})
+    monkeypatch.setattr("romkit.explorer.page.certify", lambda projection, context, *, radius: found)
+    page.certify()
+    assert "| encoder | 1 | 2.5 |" in page.certificate.object
+
+
+def test_the_tab_for_own_data_fits_and_follows_a_file(lorenz_data, tmp_path):
+    tab = OwnData()
+    tab.layout()
+    tab.run()
+    assert tab.said.object == "Choose a file first."
+    tab.file.value = b"no netCDF"
+    tab.run()
+    assert tab.said.object.startswith("**")
+    data = lorenz_data.drop_vars("velocity").isel(time=slice(40))
+    tab.file.value = romkit.data.save_dataset(data, tmp_path / "my.nc").read_bytes()
+    tab.method.value, tab.law.value = "pod", "dmd"
+    tab.run()
+    assert "median valid time" in tab.said.object
+    assert tab.picture.object.get_suptitle().startswith("lorenz96")
+    assert not tab.button.loading
