@@ -4,10 +4,11 @@ import functools
 from typing import Annotated, NamedTuple
 
 import torch
+from annotated_types import Ge, Le
 from torch import Tensor
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import Count, Positive, Times, checked, hook
+from romkit.core.boundary import Count, Positive, Times, validated
 from romkit.core.errors import InputError
 from romkit.core.types import ProjectionOperator
 
@@ -15,7 +16,7 @@ VALID_THRESHOLD = 0.5
 """NRMSE at which a forecast stops being valid."""
 
 
-@checked
+@validated
 def diverged(states: Tensor) -> Tensor:
     """(..., T) true from the first time on at which a component of states (..., T, n) is not finite.
 
@@ -33,7 +34,7 @@ def diverged(states: Tensor) -> Tensor:
     return ~states.isfinite().all(-1).cummin(-1).values
 
 
-@checked
+@validated
 def nrmse(truth: Tensor, rom: Tensor, std: Tensor) -> Tensor:
     """NRMSE(t) = √(mean over components of ((x - x̂) / σ)²): (..., T, n) -> (..., T). NaN where x̂ is.
 
@@ -55,7 +56,7 @@ def nrmse(truth: Tensor, rom: Tensor, std: Tensor) -> Tensor:
     return ((truth - rom) / std).square().mean(-1).sqrt()
 
 
-@checked
+@validated
 def valid_time(times: Times, errors: Tensor, threshold: Positive = VALID_THRESHOLD) -> Tensor:
     """(...) valid prediction time: the last time before NRMSE (..., T) exceeds `threshold` or becomes NaN.
 
@@ -75,7 +76,6 @@ def valid_time(times: Times, errors: Tensor, threshold: Positive = VALID_THRESHO
     return times[last] - times[0]
 
 
-@hook
 class Reconstruction(NamedTuple):
     """Root mean square errors of positions and of velocities, in physical units.
 
@@ -92,7 +92,7 @@ class Reconstruction(NamedTuple):
     velocity: Tensor
 
 
-@checked
+@validated
 def reconstruction_rmse(P: ProjectionOperator, x: Tensor, v: Tensor) -> Reconstruction:
     """RMSE of P(x) against x and of DP(x) v against v, over time and components: (..., T, n) -> (...).
 
@@ -118,7 +118,7 @@ def reconstruction_rmse(P: ProjectionOperator, x: Tensor, v: Tensor) -> Reconstr
     )
 
 
-@checked
+@validated
 def manifold_distance(P: ProjectionOperator, x: Tensor, std: Tensor) -> Tensor:
     """(...) distance ‖x - P(x)‖ of states x (..., n) from the learned manifold, in the units of NRMSE (see `nrmse`).
 
@@ -149,7 +149,7 @@ def manifold_distance(P: ProjectionOperator, x: Tensor, std: Tensor) -> Tensor:
     return nrmse(x, P(x), std)
 
 
-@checked
+@validated
 def idempotency_error(P: ProjectionOperator, x: Tensor, *, steps: Count = 1) -> Tensor:
     """(steps, ...) norms ‖Pᵏ⁺¹(x) - Pᵏ(x)‖, k = 1 ... steps, of states x (..., n).
 
@@ -171,7 +171,7 @@ def idempotency_error(P: ProjectionOperator, x: Tensor, *, steps: Count = 1) -> 
     return torch.stack(errors)
 
 
-@checked
+@validated
 def latent_condition_number(z: Tensor) -> Tensor:
     """(...) condition number CN = λ_max / λ_min of the covariance of latents z (..., N, m) over their N samples.
 
@@ -194,7 +194,7 @@ def latent_condition_number(z: Tensor) -> Tensor:
     return torch.where(finite, number, torch.nan)
 
 
-@checked
+@validated
 def latent_speed_variation(dz: Tensor) -> Tensor:
     """(...) coefficient of variation CV = std / mean of the speed ‖ż‖ over the N samples of dz (..., N, m).
 
@@ -219,13 +219,13 @@ def latent_speed_variation(dz: Tensor) -> Tensor:
 WIDEST = 10_000
 """Bins; a wider Gaussian is no smoothing."""
 
-Smoothing = Annotated[float, checks.between(0, WIDEST)]
+Smoothing = Annotated[float, Ge(0), Le(WIDEST)]
 
 SMOOTHING = 1.0
 """Standard deviation of the spectral smoothing, in frequency bins (one bin is 1 / (T · dt))."""
 
 
-@checked
+@validated
 def power_density(states: Tensor, *, smoothing: Smoothing = SMOOTHING) -> Tensor:
     """(..., T // 2 + 1, n) power spectrum over time of each component of states (..., T, n), with sum one.
 
@@ -261,7 +261,7 @@ def power_density(states: Tensor, *, smoothing: Smoothing = SMOOTHING) -> Tensor
     return torch.where(still, at_zero, power / power.sum(-2, keepdim=True))
 
 
-@checked
+@validated
 def hellinger_distance(truth: Tensor, rom: Tensor, *, smoothing: Smoothing = SMOOTHING) -> Tensor:
     """(..., n) Hellinger distance between the power spectra of truth and rom (..., T, n), component by component.
 
@@ -316,7 +316,7 @@ def _smoothed(power: Tensor, sigma: float) -> Tensor:
     return functools.reduce(torch.Tensor.add_, parts)
 
 
-@checked
+@validated
 def energy_drift(energy: Tensor, scale: Tensor) -> Tensor:
     """(E(t) - E(0)) / E₀: (..., T) -> (..., T), dimensionless; zero at all times for an energy that is kept.
 
@@ -340,7 +340,7 @@ def energy_drift(energy: Tensor, scale: Tensor) -> Tensor:
     return (energy - energy[..., :1]) / scale.unsqueeze(-1)
 
 
-@checked
+@validated
 def peak_energy_drift(energy: Tensor, scale: Tensor) -> Tensor:
     """(...) largest |`energy_drift`| over time, infinite for a diverged member.
 

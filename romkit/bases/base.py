@@ -10,7 +10,7 @@ from scipy.sparse import linalg as splinalg
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import Count, checked
+from romkit.core.boundary import Count, validated
 from romkit.core.display import Display
 from romkit.core.errors import InputError
 from romkit.core.tensors import Constants
@@ -20,7 +20,7 @@ Weight = np.ndarray | Tensor | sparse.sparray | sparse.spmatrix | None
 """None for the identity, (n,) weights of a quadrature, or a sparse symmetric positive definite (n, n) mass matrix."""
 
 
-@checked
+@validated
 def weigher(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
     """u (n, k) -> W u, in float64.
 
@@ -84,7 +84,7 @@ ORTHONORMAL = 1e-8
 """Largest error of Vᵀ W V = I that modes computed elsewhere may have; they are then made orthonormal to rounding."""
 
 
-@checked
+@validated
 class Basis(Display):
     """An affine subspace of states, x = x̄ + V y with Vᵀ W V = I, and the coordinates y = Vᵀ W (x - x̄) in it.
 
@@ -133,7 +133,7 @@ class Basis(Display):
         self._set(modes, dual, mean, singular_values, energy)
 
     @classmethod
-    @checked
+    @validated
     def with_dual(
         cls,
         modes: Tensor,
@@ -176,33 +176,33 @@ class Basis(Display):
         """r, the number of modes."""
         return self.modes.shape[1]
 
-    @checked
+    @validated
     def encode(self, x: Tensor) -> Tensor:
         """y = Vᵀ W (x - x̄): (..., n) -> (..., r)."""
         checks.last_axis("x", x.shape, self.size, "the components of the states that the basis is of")
         own = self._constants.like(x)
         return (x - own["mean"]) @ own["dual"]
 
-    @checked
+    @validated
     def decode(self, y: Tensor) -> Tensor:
         """x = x̄ + V y: (..., r) -> (..., n)."""
         checks.last_axis("y", y.shape, self.rank, "coordinates in the basis")
         own = self._constants.like(y)
         return own["mean"] + y @ own["modes"].mT
 
-    @checked
+    @validated
     def encode_tangent(self, v: Tensor) -> Tensor:
         """Vᵀ W v of velocities v (..., n): (..., r)."""
         checks.last_axis("v", v.shape, self.size, "the components of the states that the basis is of")
         return v @ self._constants.like(v)["dual"]
 
-    @checked
+    @validated
     def decode_tangent(self, w: Tensor) -> Tensor:
         """V w: (..., r) -> (..., n)."""
         checks.last_axis("w", w.shape, self.rank, "coordinates in the basis")
         return w @ self._constants.like(w)["modes"].mT
 
-    @checked
+    @validated
     def project(self, data: xr.Dataset) -> xr.Dataset:
         """A dataset of the coordinates: `state`, and the time derivatives that there are, with r components.
 
@@ -226,7 +226,7 @@ class Basis(Display):
         projected["component"] = [f"y{k}" for k in range(self.rank)]
         return projected.assign_coords(component_units=("component", [str(units)] * self.rank))
 
-    @checked
+    @validated
     def truncated(self, rank: Count) -> "Basis":
         """The first `rank` modes."""
         if rank > self.rank:
@@ -259,7 +259,7 @@ class Basis(Display):
         return f"Basis({self.rank} modes of {self.size} components{held})"
 
 
-@checked
+@validated
 def check_size(basis: Basis, data: xr.Dataset) -> None:
     """Raise InputError unless the states of a dataset have as many components as the basis.
 

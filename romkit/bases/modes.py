@@ -15,7 +15,7 @@ from torch import Tensor
 
 from romkit.bases.base import Basis, Weight, weigher
 from romkit.core import files, tensors
-from romkit.core.boundary import Count, FilePath, Numbers, Positive, Widths, checked, hook
+from romkit.core.boundary import Count, FilePath, Numbers, Positive, Widths, validated
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.core.files import expanded
 from romkit.data import DIMS, check_states
@@ -31,7 +31,6 @@ POWER = 2
 Weigher = Callable[[Tensor], Tensor]
 
 
-@hook
 class Decomposition(NamedTuple):
     """Modes V (n, r) with Vᵀ W V = I, singular values (r,), and the energy Σ σₖ² of all snapshots, of every mode.
 
@@ -48,7 +47,7 @@ class Decomposition(NamedTuple):
     energy: Tensor
 
 
-@checked
+@validated
 def decompose(x: Numbers, rank: Count, weigh: Weigher = lambda u: u) -> Decomposition:
     """The leading left singular vectors of centred snapshots, orthonormal in a metric.
 
@@ -174,7 +173,7 @@ class Summary(NamedTuple):
         return Summary(count, mean, found.modes * found.singular_values, energy)
 
 
-@checked
+@validated
 def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weight = None) -> Basis:
     """The basis of snapshots of which only the bases of parts are at hand; merged ones can be merged again.
 
@@ -425,7 +424,7 @@ class _Progress:
             self.file.unlink(missing_ok=True)
 
 
-@checked
+@validated
 def basis(
     data: xr.Dataset | Tensor | np.ndarray,
     rank: Count = 64,

@@ -15,7 +15,7 @@ from romkit.certificates.lipsdp import lipsdp
 from romkit.certificates.networks import network
 from romkit.certificates.trace import Links, Trace, links
 from romkit.core import tensors
-from romkit.core.boundary import Limit, NotNegative, Numbers, checked
+from romkit.core.boundary import Limit, NotNegative, Numbers, validated
 from romkit.core.errors import InputError
 from romkit.projections import Projection
 
@@ -25,7 +25,7 @@ STEP = 1e-6
 """Of differences of the context, as a share of half its range: those of float64 are then right to about nine digits."""
 
 
-@checked
+@validated
 def certify(
     projection: Projection,
     context: Tensor | float | None = None,

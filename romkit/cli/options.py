@@ -200,7 +200,6 @@ def writable(path: Path) -> Path:
     """`path`, once its folder is made and takes files: checked before a long computation, not after it."""
     from romkit.core.files import make_folder
 
-    checks.path("--out", path)
     make_folder(path.parent)
     if path.is_dir():
         raise FileError(path, problem="is a folder", fix="add a file name")

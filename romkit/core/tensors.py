@@ -1,8 +1,5 @@
 """Tensors at the boundary: conversion of numbers, leading axes that match from the left, constants."""
 
-import operator
-from collections.abc import Mapping
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -190,80 +187,6 @@ class Constants:
 
 def _as(tensor: Tensor, x: Tensor) -> Tensor:
     return tensor.to(x) if tensor.is_floating_point() else tensor.to(x.device)
-
-
-class Axes:
-    """Real numbers in a tensor whose last axes the object counts whose method takes it: an annotation of hooks.
-
-    Args:
-        *counted: for each of the last axes an attribute, which is a number or as long as the axis ("state_names", also
-            with dots), or None where any number of entries does, but for none.
-        like: an attribute that has the precision to convert to; none by default.
-        only: whether there are no axes in front of these.
-    """
-
-    def __init__(self, *counted: str | None, like: str | None = None, only: bool = False):
-        self.counted, self.only = counted, only
-        self.sizes = [None if name is None else operator.attrgetter(name) for name in counted]
-        self.like = None if like is None else operator.attrgetter(like)
-
-    def __call__(self, argument: str, value: object) -> Tensor:
-        return tensor(argument, value)
-
-    def converted(self, owner: object, value: Tensor) -> Tensor:
-        """In the precision that was asked for."""
-        return value if self.like is None else value.to(self.like(owner))
-
-    def lead(self, owner: object, argument: str, value: Tensor) -> torch.Size:
-        """The shape before these axes, if they are as they have to be."""
-        number, shape = len(self.counted), value.shape
-        sizes = [None if size is None else _count(size(owner)) for size in self.sizes]
-        lead, last = shape[: len(shape) - number], shape[len(shape) - number :]
-        right = len(shape) == number if self.only else len(shape) >= number
-        if right and all(n == size or (size is None and n) for n, size in zip(last, sizes, strict=True)):
-            return lead
-        counts = [("any" if n is None else str(n), _meaning(name)) for n, name in zip(sizes, self.counted, strict=True)]
-        wanted = ", ".join([*([] if self.only else ["..."]), *(count for count, _ in counts)])
-        said = " and ".join(f"{count} {meaning}" for count, meaning in counts if meaning)
-        fix = f"give it these axes{': ' if said else ''}{said}"
-        raise InputError(argument, expected=f"shape ({wanted})", got=f"shape {tuple(shape)}", fix=fix)
-
-
-def fitting(owner: object, tensors: Mapping[str, tuple[Tensor, Axes]]) -> dict[str, Tensor]:
-    """The tensors in their precision, if their axes are as they should be, and what is in front of these broadcasts."""
-    leads = {name: axes.lead(owner, name, each) for name, (each, axes) in tensors.items()}
-    try:
-        if len({*leads.values()}) > 1:  # else they need no look, which takes long
-            torch.broadcast_shapes(*leads.values())
-    except RuntimeError as error:
-        got = ", ".join(f"{name} {tuple(tensors[name][0].shape)}" for name in leads)
-        *others, last = leads
-        expected, fix = f"leading axes that go with those of {', '.join(others)}", "give each as many rows, or one"
-        raise InputError(last, expected=expected, got=got, fix=fix) from error
-    return {name: axes.converted(owner, each) for name, (each, axes) in tensors.items()}
-
-
-MEANING = {
-    "context_names": "context parameters",
-    "control_names": "inputs",
-    "latent_dim": "latent coordinates",
-    "parameter_names": "parameters, context and inputs",
-    "phase_size": "components of the state, velocities included",
-    "size": "coordinates that the network sees",
-    "snapshots": "snapshots",
-    "state_names": "components of the state",
-    "state_size": "components of the state",
-    "weights": "components of the state",
-}
-"""What attributes count, in words."""
-
-
-def _meaning(name: str | None) -> str:
-    return "" if name is None else MEANING.get(last := name.rpartition(".")[2], last)
-
-
-def _count(found: object) -> int:
-    return found if isinstance(found, int) else len(found)
 
 
 def _from_numpy(value: object) -> Tensor | None:

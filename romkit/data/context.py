@@ -9,7 +9,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import Count, Finite, Mask, Times, checked
+from romkit.core.boundary import Count, Finite, Mask, Times, validated
 from romkit.core.errors import InputError
 from romkit.core.types import ContextFunction
 
@@ -17,7 +17,7 @@ EVEN = 1e-3
 """Largest deviation of a step from the mean one, relative to it, of times that count as even: some were rounded."""
 
 
-@checked
+@validated
 def even_step(times: np.ndarray) -> float | None:
     """The step of evenly spaced times (T,); None where they are not.
 
@@ -36,7 +36,7 @@ def even_step(times: np.ndarray) -> float | None:
     return mean if mean > 0 and np.abs(steps - mean).max() <= EVEN * mean else None
 
 
-@checked
+@validated
 def pieces(observed: Mask) -> list[slice]:
     """Stretches of a trajectory (T,) without a missing sample.
 
@@ -65,7 +65,7 @@ def held(values: Tensor) -> Tensor:
     return values.gather(1, index.unsqueeze(-1).expand_as(values))
 
 
-@checked
+@validated
 class ContextParameter(NamedTuple):
     """One external parameter: its name, unit, training range [low, high] and meaning.
 
@@ -86,7 +86,7 @@ class ContextParameter(NamedTuple):
     long_name: str
 
 
-@checked
+@validated
 def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndarray:
     """Named context values, broadcast against each other, as one float64 array (..., p) in the order of `names`.
 
@@ -120,7 +120,7 @@ ROLE = "role"
 """Attribute of a coordinate: what it was declared as."""
 
 
-@checked
+@validated
 def context_names(data: xr.Dataset) -> tuple[str, ...]:
     """Names of the context of a dataset: coordinates along `trajectory`, or along it and `time`.
 
@@ -136,7 +136,7 @@ def context_names(data: xr.Dataset) -> tuple[str, ...]:
     return tuple(found) if not is_declared(data) else tuple(name for name in found if _declared(found[name]))
 
 
-@checked
+@validated
 def is_declared(data: xr.Dataset) -> bool:
     """Whether somebody said what the context of a dataset is.
 
@@ -158,7 +158,7 @@ def _declared(coord: xr.DataArray) -> bool:
     return coord.attrs.get(ROLE, "context" if "training_range" in coord.attrs else "") == "context"
 
 
-@checked
+@validated
 def context_matrix(data: xr.Dataset) -> np.ndarray:
     """Context (trajectories, p) of a dataset, columns in the order of `context_names`.
 
@@ -187,7 +187,7 @@ def context_columns(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
     return np.stack([column.values.astype(np.float64) for column in ordered], axis=-1)
 
 
-@checked
+@validated
 def context_ranges(data: xr.Dataset) -> np.ndarray:
     """(2, p) low and high ends of the training range of each parameter, or of its values where none is given.
 
@@ -219,7 +219,7 @@ def check_dims(data: xr.Dataset, *dims: str) -> None:
             raise InputError("data", expected=f"a dimension {dim!r} with entries", got=got, fix=fix)
 
 
-@checked
+@validated
 class Contexts(NamedTuple):
     """What the context is.
 
@@ -246,7 +246,7 @@ class Contexts(NamedTuple):
     times: Tensor | None = None
 
     @classmethod
-    @checked
+    @validated
     def of(cls, names: Sequence[str], values: Mapping[str, object], times: Times) -> "Contexts":
         """Named values, each a number, an array, or a function of time.
 
@@ -271,7 +271,7 @@ class Contexts(NamedTuple):
         over_time = torch.stack([same(path(t), t) for t in times], dim=-2)
         return cls(initial, over_time, path, moving, times)
 
-    @checked
+    @validated
     def expanded(self, number: Count) -> "Contexts":
         """For this many trajectories that share a single context."""
         if len(self.initial) == number:
@@ -284,7 +284,7 @@ class Contexts(NamedTuple):
         )
 
     @classmethod
-    @checked
+    @validated
     def of_dataset(cls, data: xr.Dataset) -> "Contexts":
         """The context of a dataset; splines go through one that was recorded over time."""
         from scipy.interpolate import CubicSpline  # slow to import, and seldom needed

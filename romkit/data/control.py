@@ -9,7 +9,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import tensors
-from romkit.core.boundary import Count, Times, checked
+from romkit.core.boundary import Count, Times, validated
 from romkit.core.errors import InputError
 from romkit.data.context import check_dims, held, varies
 from romkit.data.trajectories import times_of
@@ -20,7 +20,7 @@ Control = Callable[[Tensor], Tensor]
 """u(t), (C, q) or (q,), of a scalar tensor t."""
 
 
-@checked
+@validated
 def control_names(data: xr.Dataset) -> tuple[str, ...]:
     """Names of the inputs of a dataset.
 
@@ -39,7 +39,7 @@ def control_names(data: xr.Dataset) -> tuple[str, ...]:
     return tuple(f"u{k}" for k in range(data.sizes["input"]))
 
 
-@checked
+@validated
 def control_matrix(data: xr.Dataset) -> np.ndarray:
     """(trajectories, times, q) inputs of a dataset, q = 0 where it has none.
 
@@ -62,7 +62,7 @@ def control_matrix(data: xr.Dataset) -> np.ndarray:
     return data["control"].transpose("trajectory", "time", "input").values.astype(np.float64)
 
 
-@checked
+@validated
 def control_of(data: xr.Dataset) -> Control | None:
     """The inputs of a dataset as a function of time, None where it has none.
 
@@ -107,7 +107,7 @@ def interpolated(times: Tensor, values: Tensor) -> Control:
     return u if len(times) > 1 else lambda t: values[:, 0]
 
 
-@checked
+@validated
 def given_control(control: object, times: Times, number: Count, names: tuple[str, ...]) -> Control | None:
     """Inputs as the user gave them: a function of time, or samples (T, q) or (C, T, q) at `times`; None for none.
 

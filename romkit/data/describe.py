@@ -6,7 +6,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import checked
+from romkit.core.boundary import validated
 from romkit.core.display import with_unit
 from romkit.core.errors import InputError
 from romkit.data.context import ROLE, context_names, even_step, is_declared
@@ -15,7 +15,7 @@ from romkit.data.layout import Layout, layout_of
 from romkit.data.schema import DIMS, RESERVED, check_states, complete
 
 
-@checked
+@validated
 def summary(data: xr.Dataset) -> str:
     """What romkit takes a dataset for, in a few lines: state, context, sampling, what is missing, what is ignored.
 
@@ -98,7 +98,7 @@ TRAJECTORIES = ("trajectory", "run", "case", "member", "realization", "simulatio
 """What dimensions of trajectories are called."""
 
 
-@checked
+@validated
 def describe(
     data: xr.Dataset | xr.DataArray,
     *,
@@ -320,7 +320,7 @@ def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | 
     return found
 
 
-@checked
+@validated
 def from_arrays(
     states: np.ndarray | Sequence[np.ndarray],
     times: np.ndarray,

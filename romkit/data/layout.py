@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core import tensors
-from romkit.core.boundary import checked
+from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.data.context import check_dims
 
@@ -31,7 +31,7 @@ class Variable:
         return math.prod(self.shape)
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Layout:
     """The variables of a state one after the other, each in C order of its dimensions.
@@ -56,7 +56,7 @@ class Layout:
     coords: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     @classmethod
-    @checked
+    @validated
     def of(cls, data: xr.Dataset, names: Sequence[str], lead: Sequence[str]) -> "Layout":
         """That of these variables, whose dimensions beside `lead` are the state's."""
         for name in names:
@@ -67,7 +67,7 @@ class Layout:
         return cls(variables, coords)
 
     @classmethod
-    @checked
+    @validated
     def plain(cls, names: Sequence[str]) -> "Layout":
         """That of one variable `state` over `component`."""
         return cls((Variable("state", (AXIS,), (len(names),)),), {AXIS: {"values": list(names), "attrs": {}}})
@@ -95,7 +95,7 @@ class Layout:
         """(n,) the unit of every component."""
         return tuple(unit for variable in self.variables for unit in [variable.units] * variable.size)
 
-    @checked
+    @validated
     def gather(self, data: xr.Dataset, lead: Sequence[str]) -> np.ndarray:
         """The variables of a dataset as one array (*lead, n).
 
@@ -114,7 +114,7 @@ class Layout:
             parts.append(values.reshape(*values.shape[: len(lead)], variable.size))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
-    @checked
+    @validated
     def scatter(
         self, values: np.ndarray, lead: Sequence[str], coords: Mapping[str, object] | None = None
     ) -> xr.Dataset:
@@ -134,7 +134,7 @@ class Layout:
         own = {dim: (dim, np.asarray(each["values"]), each["attrs"]) for dim, each in self.coords.items()}
         return xr.Dataset(variables, {**own, **(coords or {})})
 
-    @checked
+    @validated
     def check_order(self, coords: Mapping[str, object]) -> None:
         """Raise InputError where one of these coordinates has the values of the layout's in another order."""
         for dim in coords.keys() & self.coords.keys():
@@ -152,7 +152,7 @@ class Layout:
         return json.dumps(asdict(self))
 
     @classmethod
-    @checked
+    @validated
     def from_json(cls, text: str) -> "Layout":
         """What `to_json` wrote.
 
@@ -172,7 +172,7 @@ class Layout:
             raise InputError("text of the layout", expected="what to_json wrote", got=got, fix=fix) from error
 
 
-@checked
+@validated
 def layout_of(data: xr.Dataset) -> Layout:
     """The layout of a dataset in romkit's schema; one variable `state` over `component` where nothing else is said.
 
@@ -212,7 +212,7 @@ def component_names(data: xr.Dataset | xr.DataArray) -> tuple[str, ...]:
     return tuple(map(str, given))
 
 
-@checked
+@validated
 def fields(data: xr.Dataset) -> xr.Dataset:
     """A dataset, forecast or rollout with its variables in the dimensions that the data came in: u(..., y, x).
 

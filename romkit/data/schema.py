@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import checked
+from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.data.context import ContextParameter, context_names
 
@@ -36,7 +36,7 @@ RESERVED |= {
 """Names in datasets and runs, which no context parameter can have."""
 
 
-@checked
+@validated
 def make_dataset(
     variables: Mapping[str, np.ndarray],
     *,
@@ -173,7 +173,7 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
     return data
 
 
-@checked
+@validated
 def complete(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
     """(trajectories, times) whether nothing of these variables is missing in a snapshot.
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import xarray as xr
 
-from romkit.core.boundary import FilePath, checked
+from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import atomic, existing, expanded, reason, reserve
 
@@ -30,7 +30,7 @@ _CHUNK_BYTES = 2**20
 _PACKING = ("_FillValue", "missing_value", "scale_factor", "add_offset", "_Unsigned")
 
 
-@checked
+@validated
 def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
     """Write a dataset to a netCDF file: all of it, or nothing at all.
 
@@ -61,7 +61,7 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
     return expanded(path)
 
 
-@checked
+@validated
 def open_dataset(path: FilePath) -> xr.Dataset:
     """Read a netCDF file, romkit's or the user's own, into memory; the file is closed again.
 

@@ -9,7 +9,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import tensors
-from romkit.core.boundary import Count, Part, Seed, checked, hook
+from romkit.core.boundary import Count, Part, Seed, validated
 from romkit.core.errors import InputError
 from romkit.data.context import ROLE, context_matrix, context_names, is_declared
 from romkit.data.layout import Layout, component_names, layout_of
@@ -69,7 +69,7 @@ def matched(argument: str, data: xr.Dataset, names: Sequence[str], components: S
     return data.drop_vars(list(coords)).assign_coords(coords)
 
 
-@checked
+@validated
 def split(data: xr.Dataset, share: Part, *, seed: Seed = 0) -> tuple[xr.Dataset, xr.Dataset]:
     """Trajectories for training, and held-out ones, which have contexts that training does not see.
 
@@ -125,7 +125,6 @@ def _inner(data: xr.Dataset, groups: np.ndarray, count: int) -> np.ndarray:
     return np.array([not at_end[groups == group].any() for group in range(count)])
 
 
-@hook
 class Snapshots(NamedTuple):
     """States and velocities (N, n) with the context (N, p) of each, in physical units.
 
@@ -142,7 +141,7 @@ class Snapshots(NamedTuple):
     context: Tensor
 
 
-@checked
+@validated
 def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
     """A variable (trajectories, times, n) of a dataset, in float64 on the CPU; NaN where it is missing.
 
@@ -160,7 +159,7 @@ def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
     return torch.from_numpy(np.array(data[name].transpose(*DIMS).values, dtype=np.float64, order="C"))
 
 
-@checked
+@validated
 def times_of(data: xr.Dataset) -> Tensor:
     """The times (T,) of a dataset, in float64.
 
@@ -179,7 +178,7 @@ def times_of(data: xr.Dataset) -> Tensor:
     return tensors.times("data's time", data["time"].values).double()
 
 
-@checked
+@validated
 def snapshots(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     """All complete snapshots of all trajectories, of each `every`-th time, in float64 on the CPU.
 
@@ -203,7 +202,7 @@ def snapshots(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     return Snapshots(*(flat if bool(rows.all()) else (part[rows] for part in flat)))
 
 
-@checked
+@validated
 def whole_trajectories(data: xr.Dataset, *, every: Count = 1) -> Snapshots:
     """(C, T, n) of each `every`-th time, where nothing may be missing.
 

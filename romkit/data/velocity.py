@@ -7,7 +7,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.core import checks
-from romkit.core.boundary import Mask, checked
+from romkit.core.boundary import Mask, validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.data.context import even_step, pieces
 from romkit.data.schema import DIMS, check_states, complete
@@ -34,7 +34,7 @@ class Smoothing(NamedTuple):
         return savgol_filter(x, self.window, self.degree, deriv=1, delta=even_step(t), axis=0, mode="interp")
 
 
-@checked
+@validated
 def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> xr.Dataset:
     """`data` with a variable `velocity`, estimated from its states; its attribute `method` says how.
 
@@ -77,7 +77,7 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
     return data.assign(velocity=(DIMS, velocity, {"long_name": "time derivative of the state", "method": name}))
 
 
-@checked
+@validated
 def needing_velocity(data: xr.Dataset) -> xr.Dataset:
     """`data` as it is where it has velocities; else with estimated ones, and a warning that says so.
 
@@ -114,7 +114,7 @@ def _rule(method: object, x: np.ndarray, times: np.ndarray, whole: np.ndarray) -
     return best, f"savitzky-golay (window {best.window}, degree {best.degree})", best.window
 
 
-@checked
+@validated
 def smoothest(x: np.ndarray, whole: Mask) -> Smoothing:
     """The window and degree whose polynomials predict a sample best from the others in its window.
 

@@ -19,7 +19,7 @@ K = TypeVar("K", bound=Kernel)
 
 ENGINES = ("auto", "torch", "compiled")
 
-Engine = Annotated[str, checks.named(ENGINES)]
+Engine = Annotated[str, checks.choice(ENGINES)]
 """The name of an engine, checked where it is an argument."""
 
 FEW = 400

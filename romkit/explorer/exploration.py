@@ -13,7 +13,6 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.data import trajectories
 from romkit.integrators import LatentField
@@ -150,7 +149,7 @@ class Exploration:
             fix = "romkit.rollout(system, projection) shows what there is"
             raise InputError("system", expected="one with a context to explore", got=self.system.name, fix=fix)
         reduced.check_match(self.system, self.projection)
-        self.duration = self.system.horizon / 5 if self.duration is None else checks.positive("duration", self.duration)
+        self.duration = self.system.horizon / 5 if self.duration is None else self.duration
         self.double = copy.deepcopy(self.projection).double()
         self.dynamics = reduced.trained_dynamics(self.projection)
         self._run = functools.lru_cache(maxsize=REMEMBERED)(self._simulate)

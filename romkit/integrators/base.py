@@ -6,17 +6,16 @@ of a first-order problem, and (z, ż) (..., 2m) of a mechanical one (see `romkit
 
 import abc
 from collections.abc import Callable
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import Hooks, Times, hook
+from romkit.core.boundary import Times
 from romkit.core.display import Display
 from romkit.core.errors import InputError
-from romkit.core.tensors import Axes
 from romkit.core.types import Field, Metric, ProjectionOperator
 from romkit.engine import Engine
 from romkit.integrators.region import Domain
@@ -32,12 +31,7 @@ LatentRate = Callable[[Tensor, Tensor], Tensor]
 """(t, w) -> the highest latent rate (..., m): ż, or z̈ of a mechanical problem."""
 
 
-Start = Annotated[Tensor, Axes(None)]
-Parameters = Annotated[Tensor, Axes("parameter_names")]
-Inputs = Annotated[Tensor, Axes("control_names")]
-
-
-class LatentDynamics(Hooks, abc.ABC):
+class LatentDynamics(abc.ABC):
     """A way to move in the latent space.
 
     Attributes:
@@ -60,7 +54,6 @@ class LatentDynamics(Hooks, abc.ABC):
     decodes_only: ClassVar[bool] = False
     orders: ClassVar[tuple[int, ...]] = (1, 2)
 
-    @hook
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         """The latent state that a trajectory from a full state starts at: the encoded one, unless overridden.
 
@@ -73,10 +66,9 @@ class LatentDynamics(Hooks, abc.ABC):
         tensors.parts("parts", parts, problem.order, P.state_size)
         return problem.encode(P, parts)
 
-    @hook
     @abc.abstractmethod
     def solve(
-        self, problem: Problem, start: Start, times: Times, *, solver: Solver | None = None, engine: Engine = "auto"
+        self, problem: Problem, start: Tensor, times: Times, *, solver: Solver | None = None, engine: Engine = "auto"
     ) -> Solution:
         """Latent states (..., T, order · m) at `times`.
 
@@ -106,16 +98,14 @@ class LatentField(LatentDynamics):
         True
     """
 
-    @hook
     @abc.abstractmethod
     def latent_rate(self, problem: Problem) -> LatentRate:
         """The highest rate of the latent coordinates, as a function of time and latent state."""
 
-    @hook
     def field(self, problem: Problem) -> Field:
         """ẇ = g(t, w), the differential equation of the latent state."""
         rate = self.latent_rate(problem)
-        return hook(lambda t, w: problem.motion(w, rate(t, w)))
+        return lambda t, w: problem.motion(w, rate(t, w))
 
     def solve(
         self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
@@ -176,16 +166,14 @@ class LearnedField(LatentField, Display):
             "details": "\n".join(self.details()),
         }
 
-    @hook
     @abc.abstractmethod
-    def right_hand_side(self, c: Parameters) -> Callable[[Tensor], Tensor]:
+    def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
         """w (..., order · m) -> the highest latent rate (..., m), at parameters c (..., p) in physical units.
 
         These are the context, and the inputs behind it where the law has some.
         """
 
-    @hook
-    def at(self, P: ProjectionOperator, control: Inputs | None = None) -> Callable[[Tensor], Tensor]:
+    def at(self, P: ProjectionOperator, control: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """w -> the highest latent rate at the context of P and inputs (..., q).
 
         Raises:
@@ -197,7 +185,7 @@ class LearnedField(LatentField, Display):
         c = P.context if self.context_names else P.context[..., :0]
         names = ", ".join(self.context_names)
         checks.last_axis("projection's context", c.shape, len(self.context_names), f"({names})")
-        return hook(self.right_hand_side(c if control is None else _beside(c, control)))
+        return self.right_hand_side(c if control is None else _beside(c, control))
 
     def latent_rate(self, problem: Problem) -> LatentRate:
         if problem.order != self.order:

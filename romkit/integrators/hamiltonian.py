@@ -7,10 +7,9 @@ import torch
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import hook
 from romkit.core.errors import InputError
 from romkit.core.types import Field
-from romkit.integrators.base import TRACING_PAYS, LatentDynamics, Start, solve, traced, transposed_product
+from romkit.integrators.base import TRACING_PAYS, LatentDynamics, solve, traced, transposed_product
 from romkit.integrators.galerkin import Galerkin
 from romkit.solvers import ImplicitMidpoint, Solution, Solver
 from romkit.systems.problem import Parts, Problem
@@ -62,7 +61,6 @@ class Hamiltonian(LatentDynamics):
         solution = solver(field, y0, times, engine=engine, label="reduced model")
         return solution._replace(states=self.velocity(problem, times[0], solution.states))
 
-    @hook
     def field(self, problem: Problem) -> Field:
         """(t, (z, r)) -> (ż, ṙ), each (..., 2m)."""
 
@@ -78,20 +76,17 @@ class Hamiltonian(LatentDynamics):
 
         return canonical
 
-    @hook
-    def momentum(self, problem: Problem, t: Tensor, w: Start) -> Tensor:
+    def momentum(self, problem: Problem, t: Tensor, w: Tensor) -> Tensor:
         """(z, ż) -> (z, r)."""
         z, dz = _halves("w", w, problem, t)
         return torch.cat([z, _times(_inertia(problem, t, z), dz)], dim=-1)
 
-    @hook
-    def velocity(self, problem: Problem, t: Tensor, y: Start) -> Tensor:
+    def velocity(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
         """(z, r) -> (z, ż)."""
         z, r = _halves("y", y, problem, t)
         return torch.cat([z, solve(_inertia(problem, t, z), r)], dim=-1)
 
-    @hook
-    def lift(self, problem: Problem, t: Tensor, y: Start) -> Tensor:
+    def lift(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
         """(z, r) (..., 2m) -> (q, p) (..., 2n), the cotangent lift of φ."""
         z, dz = self.velocity(problem, t, y).chunk(2, dim=-1)
         q, J = problem.path.at(t).decode_jacobian(z)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.bases import Basis
-from romkit.core.boundary import Count, Limit, Positive, checked
+from romkit.core.boundary import Count, Limit, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.core.types import Field, OperatorPath
@@ -43,7 +43,7 @@ class Mesh(Protocol):
         ...
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class LSPG(LatentDynamics):
     """The latent state of the next time that violates the time-discrete full model least.

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from romkit.bases import Basis
-from romkit.core.boundary import Part, Positive, behind, checked
+from romkit.core.boundary import Part, Positive, validated
 from romkit.core.display import Display
 from romkit.core.errors import InputError
 from romkit.core.tensors import Constants, align
@@ -123,7 +123,7 @@ class ReducedMesh(Display):
             fix = "use the projection, or the basis, that the mesh was chosen with"
             expected, got = f"one behind the {self.basis} of the mesh", f"one of {size} components"
             raise InputError("projection", expected=expected, got=got, fix=fix)
-        rhs_rows, constants, others = behind(self.system.rhs_rows), self._constants, len(self.points) - len(self.rows)
+        rhs_rows, constants, others = self.system.rhs_rows, self._constants, len(self.points) - len(self.rows)
 
         def field(t: Tensor, x: Tensor) -> Tensor:
             own = constants.like(x)
@@ -141,7 +141,7 @@ class ReducedMesh(Display):
         return f"ReducedMesh({len(self.rows)} of {self.basis.size} rows)"
 
 
-@checked
+@validated
 def reduced_mesh(
     system: System, projection: Projection, data: xr.Dataset, *, dt: Positive | None = None, tolerance: Part = 0.01
 ) -> ReducedMesh:

@@ -5,13 +5,13 @@ from operator import attrgetter
 
 from torch import Tensor
 
-from romkit.core.boundary import Count, checked
+from romkit.core.boundary import Count, validated
 from romkit.integrators.base import LatentDynamics, LatentField, default_solver
 from romkit.solvers import Restarted, Solution, Solver
 from romkit.systems.problem import Parts, Problem
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Reencoded(LatentDynamics):
     """Dynamics that decode their latent state every `every` output times, and start again from what they decoded.

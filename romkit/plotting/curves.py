@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from romkit import metrics
 from romkit.core import checks
-from romkit.core.boundary import checked
+from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.data import even_step, trajectories
 from romkit.data.trajectories import check_components
@@ -21,7 +21,7 @@ MAX_PAIRS = 6
 """Largest number of planes in one figure."""
 
 
-@checked
+@validated
 def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> Figure:
     """Latent portraits: every plane of two latent coordinates, at most six; of one coordinate, against time.
 
@@ -50,7 +50,7 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
     return _curves(values, names, pairs, colour)
 
 
-@checked
+@validated
 def plot_phase(data: xr.Dataset, x: str, y: str, *, variable: str = "state", colour: str = "time") -> Figure:
     """A phase plane: one component of the state against another, a curve for each trajectory.
 
@@ -109,7 +109,7 @@ def _curves(values: xr.DataArray, names: list[str], pairs: list[tuple[int, int]]
     return figure
 
 
-@checked
+@validated
 def plot_spectrum(run: xr.Dataset) -> Figure:
     """Power spectra of the truth and of the reduced model, the mean over components; one panel for each trajectory.
 
@@ -159,7 +159,7 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
     return figure
 
 
-@checked
+@validated
 def plot_training(model: Projection) -> Figure:
     """Losses after each epoch, on the training data and, where some were held out, on those; the epoch that was kept.
 
@@ -197,7 +197,7 @@ def plot_training(model: Projection) -> Figure:
     return figure
 
 
-@checked
+@validated
 def plot_forecast(
     band: xr.Dataset, truth: xr.Dataset | None = None, *, components: Sequence[str] | None = None
 ) -> Figure:
@@ -263,7 +263,7 @@ def plot_forecast(
     return figure
 
 
-@checked
+@validated
 def plot_calibration(reliability: xr.Dataset) -> Figure:
     """Coverage of intervals against their level; on the diagonal an ensemble is calibrated.
 

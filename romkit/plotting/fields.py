@@ -10,7 +10,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from romkit.core import checks, display
-from romkit.core.boundary import Count, FilePath, Natural, checked
+from romkit.core.boundary import Count, FilePath, Natural, validated
 from romkit.core.errors import InputError
 from romkit.core.files import atomic, expanded
 from romkit.data import fields
@@ -19,7 +19,7 @@ from romkit.plotting import style
 WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
 
 
-@checked
+@validated
 def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
     """Variables of one dimension against time, on their own coordinates: a row for each, a column for a trajectory.
 
@@ -64,7 +64,7 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
     return figure
 
 
-@checked
+@validated
 def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: Natural = 0, frames: Count = 4) -> Figure:
     """Variables of two dimensions at some times: a row for each variable, a column for a time.
 
@@ -110,7 +110,7 @@ def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: Na
     return figure
 
 
-@checked
+@validated
 def animate(
     data: xr.Dataset,
     *,
@@ -161,7 +161,7 @@ def animate(
     return FuncAnimation(figure, draw, frames=np.unique(times).tolist(), interval=1000 / per_second)
 
 
-@checked
+@validated
 def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
     """Write an animation as GIF or MP4 (which needs the program ffmpeg), all of it or nothing at all.
 

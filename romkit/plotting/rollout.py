@@ -11,7 +11,7 @@ from matplotlib.gridspec import GridSpec
 from matplotlib.ticker import MaxNLocator
 
 from romkit.core import display
-from romkit.core.boundary import checked
+from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.metrics import VALID_THRESHOLD
 from romkit.plotting import style
@@ -34,7 +34,7 @@ class Column(NamedTuple):
     title: str
 
 
-@checked
+@validated
 def plot_rollout(run: xr.Dataset) -> Figure:
     """Full model, reduced model and their difference, with the error over time below.
 

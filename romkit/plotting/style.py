@@ -10,7 +10,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import FilePath, checked
+from romkit.core.boundary import FilePath, validated
 from romkit.core.display import with_unit
 from romkit.core.errors import InputError
 from romkit.core.files import atomic, expanded
@@ -87,7 +87,7 @@ def check_numbers(argument: str, data: xr.Dataset, *names: str) -> None:
             raise InputError(argument, expected=f"real numbers in {name}", got=got, fix=fix)
 
 
-@checked
+@validated
 def save_figure(figure: Figure, path: FilePath) -> Path:
     """Write a figure in the format of its ending (png, pdf, svg, ...), all of it or nothing at all.
 

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from romkit.core.boundary import Sizes, checked
+from romkit.core.boundary import Sizes, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import align, matmul
 from romkit.core.types import Dual, Jet
@@ -54,7 +54,7 @@ class Film(NamedTuple):
         return Jet(self(x), align(self.gamma, v) * v, align(self.gamma, a) * a)
 
 
-@checked
+@validated
 class AE(Projection):
     """A plain autoencoder with ReLU, no context and no constraint.
 
@@ -113,7 +113,7 @@ class ContextAE(AE):
         return Joint(super().at(c), c, self.normalization.size)
 
 
-@checked
+@validated
 class FilmAE(AE):
     """An autoencoder with SiLU whose hidden units are scaled and shifted by the context: γ(c) h + β(c).
 

@@ -5,17 +5,16 @@ import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import torch
 import xarray as xr
 from torch import Tensor, nn
 
 from romkit.bases import Basis
-from romkit.core.boundary import Hooks, Time, Times, checked, hook
+from romkit.core.boundary import Time, Times, validated
 from romkit.core.display import Display, first_line, pairs, with_unit
 from romkit.core.errors import InputError
-from romkit.core.tensors import Axes
 from romkit.core.types import ContextFunction
 from romkit.data import context_array
 from romkit.data.context import context_columns, one_context, only_one
@@ -96,11 +95,7 @@ def _training(report: Mapping[str, object]) -> dict[str, str]:
     return found | ({"warning": "diverged: the parameters are the last finite ones"} if report["diverged"] else {})
 
 
-Context = Annotated[Tensor, Axes("normalization.signature.context_names", like="normalization.context_shift")]
-Rows = Annotated[Tensor, Axes(None, "normalization.size", only=True)]
-
-
-class Projection(Hooks, Described, nn.Module):
+class Projection(Described, nn.Module):
     """A family of projection operators indexed by a context: `projection(F=3.15)` is the operator at F = 3.15.
 
     A subclass implements `at`, sets `latent_dim`, and gives in `config` the arguments that rebuild it.
@@ -144,7 +139,7 @@ class Projection(Hooks, Described, nn.Module):
         """The basis in front, whose coordinates the maps see; None without one."""
         return self.normalization.basis
 
-    @checked
+    @validated
     def behind(self, normalization: BasisNormalization) -> "Projection":
         """A projection of coordinates as one of full states: with the basis of a normalization in front.
 
@@ -171,18 +166,15 @@ class Projection(Hooks, Described, nn.Module):
         """The method with its sizes, for `romkit.fit`: `NcAE.with_sizes(layers=(2, 24, 36))`."""
         return functools.partial(cls, **sizes)
 
-    @hook
     @abc.abstractmethod
-    def at(self, c: Context) -> EncoderDecoder:
+    def at(self, c: Tensor) -> EncoderDecoder:
         """The maps at a context c (..., p) in normalised coordinates."""
 
-    @hook
     def penalty(self, maps: EncoderDecoder) -> Tensor:
         """A term that training adds to the loss (one value per seed) for maps from `at`: zero unless needed."""
         return torch.zeros(())
 
-    @hook
-    def initialise(self, y: Rows) -> None:
+    def initialise(self, y: Tensor) -> None:
         """Hook: called once before training with the snapshots y (N, n) in normalised coordinates."""
 
     def forward(self, context: Tensor | xr.Dataset | None = None, **named: object) -> Operator:
@@ -193,8 +185,7 @@ class Projection(Hooks, Described, nn.Module):
         """
         return self.operator(self._context(context, named))
 
-    @hook
-    def operator(self, c: Context) -> Operator:
+    def operator(self, c: Tensor) -> Operator:
         """The operator at a context c (..., p) in physical units; for loops and compilers."""
         maps = self.at(self.normalization.normalise_context(c))
         return Operator(self.normalization, maps, c, self.latent_dim, self.seeds)
@@ -224,11 +215,7 @@ STEP = 1e-6
 """Half the interval over which the rate of a context is taken, as a share of the time that it is known for."""
 
 
-Latents = Annotated[Tensor, Axes("projection.latent_dim", like="projection.normalization.state_std")]
-States = Annotated[Tensor, Axes("projection.normalization.signature.state_names")]
-
-
-@checked
+@validated
 @dataclass(frozen=True)
 class MovingPath:
     """P(t) = projection(c(t)), with the motion of its decoder (see `romkit.types.OperatorPath`).
@@ -263,29 +250,24 @@ class MovingPath:
         if len(self.times) < 2:
             raise InputError("times", expected="two or more", got="one", fix="give a context that stays")
 
-    @hook
     def at(self, t: Time) -> Operator:
         """The operator at the context of the time t, a scalar tensor."""
         return self.projection.operator(self.context(t))
 
-    @hook
     def each(self, make: Callable[[Operator], T]) -> Callable[[Tensor], T]:
         """t -> make(P(t)), made anew at every time."""
         return lambda t: make(self.at(t))
 
-    @hook
-    def relative(self, t: Time, z: Latents, rate: States) -> Tensor:
+    def relative(self, t: Time, z: Tensor, rate: Tensor) -> Tensor:
         """`rate` (..., n) of the state without the motion ∂ₜφ(z) of the manifold itself."""
         return rate - self.decoder_rate(t, z)
 
-    @hook
-    def carried(self, t: Time, z: Latents, rate: Latents) -> Tensor:
+    def carried(self, t: Time, z: Tensor, rate: Tensor) -> Tensor:
         """The latent `rate` (..., m) of a law for fixed contexts, plus D_cρ ċ = -D_xρ ∂ₜφ."""
         P = self.at(t)
         return rate - P.encode_jvp(P.decode(z), self.decoder_rate(t, z)).tangent
 
-    @hook
-    def decoder_rate(self, t: Time, z: Latents) -> Tensor:
+    def decoder_rate(self, t: Time, z: Tensor) -> Tensor:
         """∂ₜ φ(z; c(t)) = D_cφ ċ (..., n): how the decoded state moves while z (..., m) stays."""
         first, last = float(self.times[0]), float(self.times[-1])
         step = STEP * (last - first)

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Sequence
 
 from romkit.core import checks
-from romkit.core.boundary import Count, Sizes, checked
+from romkit.core.boundary import Count, Sizes, validated
 from romkit.core.errors import InputError
 from romkit.projections.autoencoders import AE, ContextAE, FilmAE
 from romkit.projections.base import Projection, check_chain
@@ -17,7 +17,7 @@ WIDEST = 128
 """Widest middle layer of a default architecture: it does not grow with n, so neither does the work per component."""
 
 
-@checked
+@validated
 def architecture(
     method: type[Projection],
     signature: Signature,
@@ -101,7 +101,7 @@ METHODS: dict[str, type[Projection]] = {
 """The methods that ship with romkit, by the name that `romkit.fit` takes."""
 
 
-@checked
+@validated
 def method_named(name: str) -> type[Projection] | None:
     """The class of a method: one that ships, or the newest of the user's own with this name; None without any.
 

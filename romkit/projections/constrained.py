@@ -6,10 +6,10 @@ from itertools import pairwise
 from typing import Annotated, ClassVar
 
 import torch
+from annotated_types import Ge, Lt
 from torch import Tensor, nn
 
-from romkit.core import checks
-from romkit.core.boundary import Count, Positive, Sizes, checked, hook
+from romkit.core.boundary import Count, Positive, Sizes, validated
 from romkit.projections.base import Projection, check_chain, check_embedding
 from romkit.projections.frame import Normalization
 from romkit.projections.layers import (
@@ -25,7 +25,7 @@ from romkit.projections.layers import (
     layer_pairs,
 )
 
-Slope = Annotated[float, checks.between(0.0, math.pi / 4 - 1e-6)]
+Slope = Annotated[float, Ge(0), Lt(math.pi / 4)]
 
 MIDDLE_SLOPE = math.pi / 10
 """The middle of the range of modulated slopes, and the slope of an NcAE whose modulation weights are zero."""
@@ -56,13 +56,12 @@ class Constrained(Projection):
     def at(self, c: Tensor) -> Networks:
         return layer_pairs((weight() for weight in self.weights), self.slopes, self.biases, self.embedding(c))
 
-    @hook
     def penalty(self, maps: Networks) -> Tensor:
         layers = zip(self.weights, maps.decoder, reversed(maps.encoder), strict=True)
         return sum(weight.penalty(outer.phi_t.mT, inner.psi) for weight, outer, inner in layers)
 
 
-@checked
+@validated
 class CAE(Constrained):
     """The constrained autoencoder of Otto et al. (2023): fixed slopes, no context.
 
@@ -105,7 +104,7 @@ class CAE(Constrained):
         )
 
 
-@checked
+@validated
 class ContextCAE(CAE):
     """A cAE of the joint vector (x, c), whose decoded context is thrown away: not idempotent in x alone.
 
@@ -136,12 +135,11 @@ class ContextCAE(CAE):
     def at(self, c: Tensor) -> Joint:
         return Joint(super().at(c), c, self.normalization.size)
 
-    @hook
     def penalty(self, maps: Joint) -> Tensor:
         return super().penalty(maps.maps)
 
 
-@checked
+@validated
 class Modulated(Constrained):
     """What the NcAE and its variants share: a subclass names the kinds of part that it is made of.
 
@@ -214,7 +212,7 @@ class BiasNcAE(Modulated):
     idempotent = True
 
     @staticmethod
-    @checked
+    @validated
     def slope(signal: Count, size: Count, generator: torch.Generator) -> FixedSlope:
         """Slopes of `size` units that do not see the signal."""
         return FixedSlope(MIDDLE_SLOPE, size)
@@ -235,7 +233,7 @@ class SlopeNcAE(Modulated):
     idempotent = True
 
     @staticmethod
-    @checked
+    @validated
     def bias(signal: Count, size: Count, generator: torch.Generator) -> FixedBias:
         """Biases of `size` units that do not see the signal."""
         return FixedBias(size)

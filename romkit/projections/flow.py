@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from romkit.core.boundary import Count, Layered, Positive, Sizes, checked
+from romkit.core.boundary import Count, Layered, Positive, Sizes, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import align, matmul
 from romkit.core.types import Dual, Jet
@@ -173,7 +173,7 @@ class Conditioner(nn.Module):
         return [*steps, Affine(self.outer.weight, self.outer.bias)]
 
 
-@checked
+@validated
 class Flow(Projection):
     """A coupling flow T_c of the state space that follows the context: ρ = its first m components, φ(z) = T_c⁻¹(z, 0).
 

@@ -1,7 +1,6 @@
 """The normalization of a projection: names, units, and the affine map between physical and normalised coordinates."""
 
 from dataclasses import asdict, dataclass
-from typing import Annotated
 
 import numpy as np
 import torch
@@ -9,14 +8,13 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit.bases import Basis, check_size
-from romkit.core.boundary import Hooks, checked, hook
+from romkit.core.boundary import validated
 from romkit.core.errors import InputError
-from romkit.core.tensors import Axes
 from romkit.data import DIMS, Layout, check_states, context_names, context_ranges, layout_of
 from romkit.data.layout import component_names
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Signature:
     """What a projection was made for; compared with the system or data that it is used on.
@@ -53,19 +51,14 @@ class Signature:
         return asdict(self)
 
     @classmethod
-    @checked
+    @validated
     def from_json(cls, fields: dict[str, object]) -> "Signature":
         """What `to_json` gave."""
         return cls(**{key: value if isinstance(value, str) else tuple(value) for key, value in fields.items()})
 
 
-States = Annotated[Tensor, Axes("signature.state_names")]
-Seen = Annotated[Tensor, Axes("size")]
-Context = Annotated[Tensor, Axes("signature.context_names")]
-
-
-@checked
-class Normalization(Hooks, nn.Module):
+@validated
+class Normalization(nn.Module):
     """x = shift + scale · y, c = c_shift + c_scale · d: y and d are what the network sees.
 
     An affine wrap keeps P ∘ P = P. Components of one unit share one scale (the root mean square deviation of
@@ -103,7 +96,7 @@ class Normalization(Hooks, nn.Module):
             self.register_buffer(name, torch.full((size,), value))
 
     @classmethod
-    @checked
+    @validated
     def from_dataset(cls, data: xr.Dataset) -> "Normalization":
         """The normalization of a training set (see `romkit.data.schema`)."""
         check_states(data)
@@ -134,38 +127,32 @@ class Normalization(Hooks, nn.Module):
         """How many coordinates the network sees."""
         return len(self.signature.state_names)
 
-    @hook
-    def normalise(self, x: States) -> Tensor:
+    def normalise(self, x: Tensor) -> Tensor:
         """y (..., size) of a state x (..., n)."""
         return (x - self.state_shift) / self.state_scale
 
-    @hook
-    def denormalise(self, y: Seen) -> Tensor:
+    def denormalise(self, y: Tensor) -> Tensor:
         """x (..., n) of coordinates y (..., size)."""
         return torch.addcmul(self.state_shift, y, self.state_scale)
 
-    @hook
-    def normalise_tangent(self, v: States) -> Tensor:
+    def normalise_tangent(self, v: Tensor) -> Tensor:
         """ẏ of a velocity ẋ."""
         return v / self.state_scale
 
-    @hook
-    def denormalise_tangent(self, w: Seen) -> Tensor:
+    def denormalise_tangent(self, w: Tensor) -> Tensor:
         """ẋ of a velocity ẏ."""
         return w * self.state_scale
 
-    @hook
-    def normalise_context(self, c: Context) -> Tensor:
+    def normalise_context(self, c: Tensor) -> Tensor:
         """d (..., p) of a context c (..., p) in physical units."""
         return (c - self.context_shift) / self.context_scale
 
-    @hook
-    def denormalise_context(self, c: Context) -> Tensor:
+    def denormalise_context(self, c: Tensor) -> Tensor:
         """The context (..., p) in physical units of one that is normalised."""
         return torch.addcmul(self.context_shift, c, self.context_scale)
 
 
-@checked
+@validated
 class BasisNormalization(Normalization):
     """x = x̄ + V (shift + scale · y): a basis in front, and the normalization of its r coordinates behind it.
 
@@ -199,7 +186,7 @@ class BasisNormalization(Normalization):
         self.register_buffer("state_std", torch.ones(len(signature.state_names)))
 
     @classmethod
-    @checked
+    @validated
     def from_dataset(cls, data: xr.Dataset, basis: Basis, inner: Normalization) -> "BasisNormalization":
         """That of full states, for a normalization of the same data in the coordinates of the basis."""
         check_size(basis, data)

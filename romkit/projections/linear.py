@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from romkit.bases import decompose
 from romkit.bases.modes import EXACT
-from romkit.core.boundary import Count, Positive, checked
+from romkit.core.boundary import Count, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import matmul, pairs
 from romkit.core.types import Dual, Jet
@@ -39,7 +39,7 @@ class Subspace(EncoderDecoder):
         return torch.zeros_like(self.decode(w))
 
 
-@checked
+@validated
 class POD(Projection):
     """P(x) = x̄ + V Vᵀ (x - x̄), V the leading left singular vectors of the centred snapshots; no context.
 
@@ -123,7 +123,7 @@ class Products:
         return Jet(*self.jvp(z, v), torch.cat([a, bend], dim=-1))
 
 
-@checked
+@validated
 class QuadraticManifold(Projection):
     """ρ(x) = Vᵀ (x - x̄), φ(z) = x̄ + V z + W (z ⊗ z) + w, with the m leading modes V, Vᵀ W = 0, Vᵀ w = 0; no context.
 

@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import Count, anything, hook
+from romkit.core.boundary import Count
 from romkit.core.errors import InputError
 from romkit.core.types import Dual
 from romkit.data import DIMS, Layout
@@ -187,11 +187,10 @@ class LastLayer(NamedTuple):
     shift: Tensor
 
 
-Given = Annotated[Tensor, anything]
+Given = Tensor
 """What the methods of an operator look at themselves: tensors at once, and anything with labels."""
 
 
-@hook
 class Operator:
     """P = φ ∘ ρ at a fixed context, in physical units. The hyper-network has run; calls are cheap.
 
@@ -233,7 +232,6 @@ class Operator:
             at = f"; {', '.join(f'{name}={value:.6g}' for name, value in one)}"
         return f"Operator({self.latent_dim} latent of {self.state_size} components{at})"
 
-    @hook
     def encode(self, x: Given) -> Tensor:
         """z = ρ(x): (..., n) -> (..., m). Of a dataset or DataArray: a DataArray along `latent_component`."""
         if not torch.is_tensor(x):
@@ -241,7 +239,6 @@ class Operator:
         x = self._given("x", x, self.state_size)
         return self._maps.encode(self._normalization.normalise(x))
 
-    @hook
     def decode(self, z: Given) -> Tensor:
         """x = φ(z): (..., m) -> (..., n). Of a DataArray: a dataset of the state's variables in their dimensions."""
         if not torch.is_tensor(z):
@@ -249,30 +246,25 @@ class Operator:
         z = self._given("z", z, self.latent_dim)
         return self._normalization.denormalise(self._maps.decode(z))
 
-    @hook
     def __call__(self, x: Given) -> Tensor:
         """P(x) = φ(ρ(x)); P(P(x)) = P(x) for every constrained projection."""
         if not torch.is_tensor(x):
             return projected(self, *self._labels, x)
         return self.decode(self.encode(x))
 
-    @hook
     def encode_jvp(self, x: Given, v: Given) -> Dual:
         """ρ(x) and Dρ(x) v, each (..., m)."""
         x, v = self._pair(("x", "v"), x, v, self.state_size)
         return self._maps.encode_jvp(self._normalization.normalise(x), self._normalization.normalise_tangent(v))
 
-    @hook
     def decode_jvp(self, z: Given, w: Given) -> Dual:
         """φ(z) and Dφ(z) w, each (..., n)."""
         return self._decode_jvp(*self._pair(("z", "w"), z, w, self.latent_dim))
 
-    @hook
     def jvp(self, x: Given, v: Given) -> Dual:
         """P(x) and DP(x) v, each (..., n)."""
         return self._decode_jvp(*self.encode_jvp(x, v))
 
-    @hook
     def decode_jacobian(self, z: Given) -> Dual:
         """φ(z) (..., n) and Dφ(z) (..., n, m)."""
         z = self._given("z", z, self.latent_dim)
@@ -293,7 +285,6 @@ class Operator:
         factor = self._normalization.denormalise_tangent(weight).mT
         return LastLayer(hidden, factor, self._normalization.denormalise(shift))
 
-    @hook
     def decode_curvature(self, z: Given, w: Given) -> Tensor:
         """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""
         z, w = self._pair(("z", "w"), z, w, self.latent_dim)

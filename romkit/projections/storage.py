@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from romkit.bases import storage as bases
-from romkit.core.boundary import checked
+from romkit.core.boundary import validated
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import Header, Tensors, existing, plain, reason
 from romkit.projections.base import Projection
@@ -20,7 +20,7 @@ from romkit.projections.catalog import METHODS, method_named
 from romkit.projections.frame import BasisNormalization, Normalization, Signature
 
 
-@checked
+@validated
 def stack(models: Sequence[Projection]) -> Projection:
     """One projection that holds `models`, which share method, architecture and normalization, on a leading seed axis.
 
@@ -54,7 +54,7 @@ def stack(models: Sequence[Projection]) -> Projection:
     return stacked
 
 
-@checked
+@validated
 def unstack(stacked: Projection) -> list[Projection]:
     """The models of a stack, one by one.
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import Positive, Times, checked
+from romkit.core.boundary import Positive, Times, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Field
 from romkit.solvers.base import Run, Solver, check_field, inside
@@ -47,7 +47,7 @@ def _usable(y: Tensor, dy: Tensor, threshold: float) -> Tensor:
     return inside(y, threshold) & inside(dy, torch.finfo(dy.dtype).max ** 0.5)
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class EmbeddedPair(Solver):
     """An embedded Runge–Kutta pair with step-size control: one of `PAIRS`, which each library has its own of."""
@@ -124,7 +124,7 @@ def _worst_member(error: Tensor) -> Tensor:
     return error_norm(error).max()
 
 
-@checked
+@validated
 def odeint(field: Field, y0: Tensor, times: Times) -> Tensor:
     """States (T, ..., d) at `times` (T,), to train a field with: gradients flow through, and there is no status.
 

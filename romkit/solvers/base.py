@@ -4,23 +4,19 @@ import abc
 import enum
 import time
 from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from romkit.core import tensors
-from romkit.core.boundary import Codes, Hooks, Times, checked, hook
+from romkit.core.boundary import Codes, Times, validated
 from romkit.core.errors import InputError
-from romkit.core.tensors import Axes
 from romkit.core.types import Field
 from romkit.engine import Engine
 
 Run = Callable[[Tensor, Tensor], Tensor]
 """(y0, times) -> states (T, ..., d): a solver that has been made ready for one field."""
-
-
-Start = Annotated[Tensor, Axes(None)]
 
 
 class Status(enum.IntEnum):
@@ -38,7 +34,6 @@ class Status(enum.IntEnum):
     DIVERGED = 1
 
 
-@hook
 class Solution(NamedTuple):
     """Times (T,), states (..., T, d) with NaN from a member's divergence on, status (...) of `Status` codes, and cost.
 
@@ -71,7 +66,7 @@ def cost_of(solver: object, engine: str, compiling: float, computing: float) -> 
     }
 
 
-class Solver(Hooks, abc.ABC):
+class Solver(abc.ABC):
     """Integrates ẏ = f(t, y) for a whole batch; a diverging member never changes its neighbours.
 
     A member counts as diverged at the first output time at which a component is not finite or exceeds
@@ -96,7 +91,7 @@ class Solver(Hooks, abc.ABC):
 
     divergence_threshold: float = 1e6
 
-    @checked
+    @validated
     def __call__(
         self, field: Field, y0: Tensor, times: Times, *, engine: Engine = "auto", label: str = "integrating"
     ) -> Solution:
@@ -122,9 +117,8 @@ class Solver(Hooks, abc.ABC):
         cost = cost_of(self, name, prepared - started, time.perf_counter() - prepared)
         return Solution(times, *scored(states, self.divergence_threshold), cost)
 
-    @hook
     @abc.abstractmethod
-    def prepare(self, field: Field, y0: Start, times: Times, engine: Engine, label: str) -> tuple[Run, str]:
+    def prepare(self, field: Field, y0: Tensor, times: Times, engine: Engine, label: str) -> tuple[Run, str]:
         """What integrates the field, and the engine that it is.
 
         It will be called with states like y0 and with `times`, or with one part of them after the other. It gives

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import Positive, checked
+from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.core.types import Field
 from romkit.solvers.base import Run, Solver, check_field
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class SciPy(Solver):
     """The solvers of `scipy.integrate`, one member after the other, with steps of its own between the output times.

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from romkit.bases import Basis, Weight
 from romkit.core import checks, runtime, tensors
-from romkit.core.boundary import Codes, Hooks, Positive, Seed, Time, Times, behind, checked, hook
+from romkit.core.boundary import Codes, Positive, Seed, Time, Times, validated
 from romkit.core.errors import DivergenceWarning, InputError, warn
-from romkit.core.tensors import Axes, align
+from romkit.core.tensors import align
 from romkit.core.types import ContextFunction, Field, Metric, OperatorPath
 from romkit.data import ContextParameter, check_states, make_dataset
 from romkit.data.context import bound_context, context_rows, one_context, varies
@@ -25,21 +25,6 @@ from romkit.engine.threads import one_thread
 from romkit.solvers import RK4, Solution, Solver, Status
 from romkit.systems.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.systems.terms import Quadratic, Term
-
-States = Annotated[Tensor, Axes("state_size")]
-"""(..., n)"""
-
-Phases = Annotated[Tensor, Axes("phase_size")]
-"""(..., n), or (..., 2n) of a mechanical system."""
-
-Columns = Annotated[Tensor, Axes("state_size", None)]
-"""(..., n, k)"""
-
-Context = Annotated[Tensor, Axes("context_names")]
-"""(..., p)"""
-
-ContextRows = Annotated[Tensor, Axes(None, "context_names", only=True)]
-"""(C, p)"""
 
 Recorded = Annotated[xr.Dataset, lambda argument, value: check_states(value)]
 """Trajectories in romkit's schema."""
@@ -76,7 +61,7 @@ def contexts_of(
 
 def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Field:
     """f(t, x) of a right-hand side (t, x, c), at a context (..., p) that stays or is a function of time."""
-    rhs, moves = behind(rhs), varies(context)
+    moves = varies(context)
 
     def f(t: Tensor, x: Tensor) -> Tensor:
         c = context(t) if moves else context
@@ -87,7 +72,6 @@ def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Fiel
 
 def weighing(weigh: Callable[..., Tensor], context: Tensor) -> Metric:
     """(x, u) -> W(x) u at a context (..., p)."""
-    weigh = behind(weigh)
     return lambda x, u: weigh(x, u, align(context.to(x), x))
 
 
@@ -98,7 +82,6 @@ LARGEST = 1e12
 """Magnitude of a component from which on a trajectory of a full model is lost: in pascal, 10⁶ is an ordinary one."""
 
 
-@hook
 class Motion(NamedTuple):
     """A simulated motion: state and velocity (..., T, n), acceleration too if mechanical, status (...).
 
@@ -235,7 +218,7 @@ def identity(system: "System") -> dict[str, object]:
     }
 
 
-class System(Hooks, abc.ABC):
+class System(abc.ABC):
     """A family of dynamical systems ẋ = f(t, x; c), indexed by the context c.
 
     A subclass names its state and context and writes `rhs` and `initial_state`; it inherits the rest. Shapes:
@@ -287,17 +270,14 @@ class System(Hooks, abc.ABC):
 
     # -- what a subclass writes ------------------------------------------------------------------------------------
 
-    @hook
     @abc.abstractmethod
-    def rhs(self, t: Tensor, x: Phases, c: Context) -> Tensor:
+    def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         """ẋ (..., n) at a time t and states x (..., n), with c (..., p) broadcastable against the leading axes of x."""
 
-    @hook
     @abc.abstractmethod
-    def initial_state(self, contexts: Context, rng: np.random.Generator | None) -> Tensor:
+    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         """(C, n) states before the transient, for contexts (C, p); `rng` is None where they are not to be random."""
 
-    @hook
     def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
         """(C, p) contexts of the training set: by default 20, uniform over the training range."""
         low, high = self._ranges()
@@ -308,8 +288,7 @@ class System(Hooks, abc.ABC):
         axes = [np.linspace(p.low, p.high, 10) for p in self.context]
         return np.array(list(itertools.product(*axes)))
 
-    @hook
-    def weigh(self, x: States, u: Columns, c: Context) -> Tensor:
+    def weigh(self, x: Tensor, u: Tensor, c: Tensor) -> Tensor:
         """W(x; c) u for columns u (..., n, k): identity, inertia, or the weights of a quadrature over cells."""
         return u
 
@@ -317,17 +296,14 @@ class System(Hooks, abc.ABC):
         """What `rhs` is the sum of, if it is a polynomial of x of degree two: none by default (see `Term`)."""
         return ()
 
-    @hook
     def stencil(self, rows: Codes) -> Tensor:
         """(s, k) which entries of x the rows (s,) of `rhs` depend on, of a system that gives its rows (`rhs_rows`)."""
         raise InputError("rows", expected="a system that gives them", got=self.name, fix="write stencil and rhs_rows")
 
-    @hook
-    def rhs_rows(self, t: Time, rows: Codes, x: Tensor, c: Context) -> Tensor:
+    def rhs_rows(self, t: Time, rows: Codes, x: Tensor, c: Tensor) -> Tensor:
         """Rows (s,) of `rhs`, (..., s), from the entries x (..., s, k) of their stencils, for `through`."""
         raise InputError("rows", expected="a system that gives them", got=self.name, fix="write stencil and rhs_rows")
 
-    @hook
     def annotate(self, data: Recorded) -> xr.Dataset:
         """Hook to add variables of the system's own to a dataset, one value per trajectory."""
         return data
@@ -356,8 +332,7 @@ class System(Hooks, abc.ABC):
         """
         return bound(self.rhs, context if varies(context) else self._context_tensor(context, named))
 
-    @hook
-    def quadratic(self, context: Context) -> Quadratic | None:
+    def quadratic(self, context: Tensor) -> Quadratic | None:
         """The field at contexts (..., p), where its coefficients are at hand: of systems by `through`."""
         return None
 
@@ -368,13 +343,11 @@ class System(Hooks, abc.ABC):
             return euclidean
         return weighing(self.weigh, c)
 
-    @hook
-    def problem(self, path: OperatorPath, context: Context | ContextFunction) -> Problem:
+    def problem(self, path: OperatorPath, context: Tensor | ContextFunction) -> Problem:
         """The system as it is reduced by the operators along a path; `context` (..., p) is that of the path."""
         return FirstOrder(path, self.field(context), self.metric(context))
 
-    @hook
-    def start(self, contexts: Context, rng: np.random.Generator | None = None) -> Parts:
+    def start(self, contexts: Tensor, rng: np.random.Generator | None = None) -> Parts:
         """(x,) or (q, q̇), each (C, n), after the transient: where datasets begin and, by default, rollouts too."""
         parts = self._initial_parts(contexts, rng)
         if self.transient == 0:
@@ -383,7 +356,7 @@ class System(Hooks, abc.ABC):
         motion = self.simulate(parts, contexts, span, label="transient")
         return (motion.state[..., -1, :], motion.velocity[..., -1, :])[: self.order]
 
-    @checked
+    @validated
     def simulate(
         self,
         parts: Parts,
@@ -408,7 +381,7 @@ class System(Hooks, abc.ABC):
         warn_of_divergence(motion, begin, times, f"{label} of {self.name}", self.context_names, context)
         return rounded(motion, parts[0].dtype)
 
-    @checked
+    @validated
     def using(self, solver: Solver) -> Self:
         """The same system, integrated by another solver: `system.using(SciPy("BDF"))` where it is stiff.
 
@@ -422,7 +395,7 @@ class System(Hooks, abc.ABC):
         object.__setattr__(other, "solver", solver)
         return other
 
-    @checked
+    @validated
     def dataset(
         self, split: str | None = None, *, seed: Seed = 0, duration: Positive | None = None, **context: object
     ) -> xr.Dataset:
@@ -443,8 +416,7 @@ class System(Hooks, abc.ABC):
         attrs = {"split": split or "explicit contexts", "seed": seed}
         return self.annotate(self.record(motion, times, contexts, attrs))
 
-    @hook
-    def record(self, motion: Motion, times: Times, contexts: ContextRows, attrs: dict[str, object]) -> xr.Dataset:
+    def record(self, motion: Motion, times: Times, contexts: Tensor, attrs: dict[str, object]) -> xr.Dataset:
         """A motion as a dataset in romkit's schema, with provenance and further attributes."""
         return recorded(self, motion, times, contexts, self.provenance() | attrs)
 
@@ -452,8 +424,7 @@ class System(Hooks, abc.ABC):
         """What identifies the system in a file: name, parameters, solver, step, transient, versions."""
         return identity(self)
 
-    @hook
-    def at_rest(self, contexts: ContextRows) -> Parts:
+    def at_rest(self, contexts: Tensor) -> Parts:
         """States to be replaced by given ones, each (C, n): with no velocity, where a system has any."""
         return (contexts.new_zeros(len(contexts), self.state_size),) * self.order
 

@@ -5,7 +5,7 @@ import json
 import xarray as xr
 
 from romkit.core import checks
-from romkit.core.boundary import checked
+from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.systems.base import System
 from romkit.systems.burgers2d import Burgers2D
@@ -20,7 +20,7 @@ SYSTEMS: dict[str, type[System]] = {
 """By the name that the command line takes and that files record."""
 
 
-@checked
+@validated
 def system_of(data: xr.Dataset) -> System | None:
     """The system that the attributes of a dataset name, with its parameters; None where they name none of `SYSTEMS`.
 

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from torch import Tensor
 
-from romkit.core import checks
-from romkit.core.boundary import NotNegative, Positive, checked
+from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.core.types import Field
@@ -25,7 +25,7 @@ CONTOUR = 32
 """Points of the contour integral for the coefficients of ETDRK4."""
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class KuramotoSivashinsky(System):
     """u_t = -u u_x - u_xx - u_xxxx on a ring of length L, at n equidistant points θ = 2π x / L.
@@ -55,7 +55,7 @@ class KuramotoSivashinsky(System):
         True
     """
 
-    n: Annotated[int, checks.from_(16)] = 64
+    n: Annotated[int, Ge(16)] = 64
     transient: NotNegative = 200.0
     dt: Positive = 0.05
     duration: Positive = 50.0

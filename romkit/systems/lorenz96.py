@@ -7,16 +7,16 @@ from typing import Annotated
 import numpy as np
 import torch
 import xarray as xr
+from annotated_types import Ge
 from torch import Tensor
 
-from romkit.core import checks
-from romkit.core.boundary import NotNegative, Positive, checked
+from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.data import ContextParameter
 from romkit.systems.base import System
 from romkit.systems.terms import Term
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Lorenz96(System):
     """ẋₖ = (xₖ₊₁ - xₖ₋₂) xₖ₋₁ - xₖ + F,   k = 0, ..., n-1, indices modulo n.
@@ -43,7 +43,7 @@ class Lorenz96(System):
         {'trajectory': 3, 'time': 50, 'component': 36}
     """
 
-    n: Annotated[int, checks.from_(4)] = 36
+    n: Annotated[int, Ge(4)] = 36
     transient: NotNegative = 1000.0
     dt: Positive = 0.01
     duration: Positive = 5.0

@@ -6,10 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit.core.boundary import behind, hook
 from romkit.core.tensors import align
 from romkit.core.types import OperatorPath, SecondOrderField
-from romkit.systems.base import Context, Motion, States, System, along
+from romkit.systems.base import Motion, System, along
 from romkit.systems.problem import Parts, Problem, SecondOrder
 
 
@@ -42,13 +41,11 @@ class MechanicalSystem(System):
     order = 2
     context_may_move = False
 
-    @hook
     @abc.abstractmethod
-    def acceleration(self, t: Tensor, q: States, v: States, c: Context) -> Tensor:
+    def acceleration(self, t: Tensor, q: Tensor, v: Tensor, c: Tensor) -> Tensor:
         """q̈ (..., n) at q, q̇ (..., n), with c (..., p) broadcastable against their leading axes."""
 
-    @hook
-    def initial_velocity(self, contexts: Context, rng: np.random.Generator | None) -> Tensor:
+    def initial_velocity(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         """(C, n) velocities before the transient: at rest by default."""
         return torch.zeros(*contexts.shape[:-1], self.state_size, dtype=contexts.dtype)
 
@@ -60,7 +57,7 @@ class MechanicalSystem(System):
 
     def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
         """The right-hand side f(t, q, q̇) at a fixed context, by name or as a tensor (..., p)."""
-        c, acceleration = self._context_tensor(context, named), behind(self.acceleration)
+        c, acceleration = self._context_tensor(context, named), self.acceleration
 
         def f(t: Tensor, q: Tensor, v: Tensor) -> Tensor:
             return acceleration(t, q, v, align(c.to(q), q))

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit.core.boundary import Positive, checked
+from romkit.core.boundary import Positive, validated
 from romkit.core.tensors import align
 from romkit.data import ContextParameter
 from romkit.solvers import Status
@@ -119,7 +119,7 @@ def _power(q: Quantity, p: Tensor) -> Quantity:
 STATE_SIZE = 16
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Pendulum(MechanicalSystem):
     """Four capsule links (radius 0.05 m, mass 1 kg) of lengths l₁ ... l₄, and twelve angles that follow theirs.

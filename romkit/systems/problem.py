@@ -7,25 +7,20 @@ problem says what that rate has to answer to, so that a dynamics is written once
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from romkit.core import tensors
-from romkit.core.boundary import Hooks, Time, hook
+from romkit.core.boundary import Time
 from romkit.core.errors import InputError
-from romkit.core.tensors import Axes
 from romkit.core.types import Metric, OperatorPath, ProjectionOperator
 
 T = TypeVar("T")
 
 Parts = tuple[Tensor, ...]
 """(x,), or (q, q̇) of a mechanical system, each (..., n); of latent states (z,) or (z, ż), each (..., m)."""
-
-
-Latent = Annotated[Tensor, Axes(None)]
-"""(..., m) or (..., 2m), any number of entries but none."""
 
 
 def euclidean(x: Tensor, u: Tensor) -> Tensor:
@@ -59,7 +54,6 @@ def unknown_field(t: Tensor, *parts: Tensor) -> Tensor:
     raise InputError("dynamics", expected="a law, since there are no equations", got="one that needs them", fix=fix)
 
 
-@hook
 class Decoded(NamedTuple):
     """The full state x (..., n) at a latent state, and the rate (..., n) that Dφ times the latent one should equal.
 
@@ -77,7 +71,6 @@ class Decoded(NamedTuple):
     target: Tensor
 
 
-@hook
 class Linearised(NamedTuple):
     """The same with the tangents J = Dφ (..., n, m) of the manifold at x.
 
@@ -97,7 +90,6 @@ class Linearised(NamedTuple):
     target: Tensor
 
 
-@hook
 @dataclass(frozen=True)
 class ConstantPath:
     """The operator of a context that stays (see `romkit.types.OperatorPath`).
@@ -113,31 +105,26 @@ class ConstantPath:
 
     operator: ProjectionOperator
 
-    @hook
     def at(self, t: Tensor) -> ProjectionOperator:
         """The operator, whatever the time is."""
         return self.operator
 
-    @hook
     def each(self, make: Callable[[ProjectionOperator], T]) -> Callable[[Tensor], T]:
         """t -> make(P), made once, here."""
         made = make(self.operator)
         return lambda t: made
 
-    @hook
     def relative(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
         """`rate` (..., n) itself, since the manifold stays."""
         return rate
 
-    @hook
     def carried(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
         """The latent `rate` (..., m) itself, since the manifold stays."""
         return rate
 
 
-@hook
 @dataclass(frozen=True)
-class Problem(Hooks, abc.ABC):
+class Problem(abc.ABC):
     """The equation to be reduced, and the projection to do it with.
 
     Attributes:
@@ -164,8 +151,7 @@ class Problem(Hooks, abc.ABC):
     control: Callable[[Tensor], Tensor] | None = None
     order: ClassVar[int]
 
-    @hook
-    def split(self, w: Latent) -> Parts:
+    def split(self, w: Tensor) -> Parts:
         """The parts of a latent state w (..., order · m)."""
         if w.shape[-1] % self.order:
             raise InputError(
@@ -173,34 +159,28 @@ class Problem(Hooks, abc.ABC):
             )
         return w.chunk(self.order, dim=-1)
 
-    @hook
     def join(self, *parts: Tensor) -> Tensor:
         """The latent state with these parts."""
         return torch.cat(parts, dim=-1)
 
-    @hook
     @abc.abstractmethod
     def encode(self, P: ProjectionOperator, parts: Parts) -> Tensor:
         """The encoded state w (..., order · m)."""
 
-    @hook
     @abc.abstractmethod
-    def decode(self, P: ProjectionOperator, w: Latent) -> Parts:
+    def decode(self, P: ProjectionOperator, w: Tensor) -> Parts:
         """The decoded state."""
 
-    @hook
     @abc.abstractmethod
-    def decoded(self, t: Time, w: Latent) -> Decoded:
+    def decoded(self, t: Time, w: Tensor) -> Decoded:
         """The manifold at w, and the motion there."""
 
-    @hook
     @abc.abstractmethod
-    def linearised(self, t: Time, w: Latent) -> Linearised:
+    def linearised(self, t: Time, w: Tensor) -> Linearised:
         """The same with tangents."""
 
-    @hook
     @abc.abstractmethod
-    def motion(self, w: Latent, rate: Latent) -> Tensor:
+    def motion(self, w: Tensor, rate: Tensor) -> Tensor:
         """ẇ (..., order · m) for the highest latent rate (..., m)."""
 
 

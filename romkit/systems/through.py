@@ -13,7 +13,7 @@ from torch import Tensor
 from romkit.bases import Basis, check_size, weigher
 from romkit.bases.base import root_of
 from romkit.bases.modes import Summary
-from romkit.core.boundary import Positive, behind, checked
+from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import Constants, align
 from romkit.core.types import ContextFunction, Field
@@ -156,7 +156,7 @@ class Sampled:
         parts = {"rows": self.rows, "mean": mean, "modes": modes, "constant": constant, "weights": weights}
         there = {"mean_at_rows": self.mean_at_rows, "modes_at_rows": basis.modes[self.rows].mT.contiguous()}
         self._constants = Constants(**parts, **there, unseen=unseen)
-        self.rhs_rows, self.reach = behind(system.rhs_rows), math.inf
+        self.rhs_rows, self.reach = system.rhs_rows, math.inf
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading axes."""
@@ -276,7 +276,7 @@ class SystemThroughBasis(System):
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         return self.image.rate(t, x, c)
 
-    @checked
+    @validated
     def field(self, context: Tensor | float | ContextFunction | None = None, **named: object) -> Field:
         """As `System.field`; tensors are summed at a context that stays once, and not at every evaluation."""
         if isinstance(self.image, Sampled) or varies(context):
@@ -294,7 +294,7 @@ class SystemThroughBasis(System):
     def quadratic(self, context: Tensor) -> Quadratic | None:
         return self.image.at(context) if isinstance(self.image, Projected) else None
 
-    @checked
+    @validated
     def unresolved(self, data: xr.Dataset) -> xr.DataArray:
         """Share of the full velocity that the subspace does not hold, ‖f - V Vᵀ W f‖ / ‖f‖ at x̄ + V y: a residual.
 
@@ -353,7 +353,7 @@ class SystemThroughBasis(System):
         return self.full.test_contexts()
 
 
-@checked
+@validated
 def through(
     self: System,
     basis: Basis,

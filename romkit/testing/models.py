@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.core.boundary import Positive, checked
+from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.types import OperatorPath
 from romkit.integrators import LatentDynamics
@@ -123,7 +123,7 @@ IDEMPOTENT_LAWS: tuple[Callable[[Probe], None], ...] = (left_inverse, idempotenc
 """Further laws of those that declare `idempotent`."""
 
 
-@checked
+@validated
 def check_projection(projection: Projection, *, spreads: Sequence[Positive] = (1.0, 10.0)) -> None:
     """Raise AssertionError with law, error and tolerance if `projection` breaks a law of its kind.
 
@@ -220,7 +220,7 @@ def stacks(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     close("stack of seeds = each alone", together, torch.stack([solve(model(p.c), w) for model in models]), 1e-9)
 
 
-@checked
+@validated
 def check_dynamics(
     dynamics: LatentDynamics, projection: Projection, *, consistent: bool = True, tolerance: Positive = 1e-6
 ) -> None:

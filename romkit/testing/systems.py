@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit.core.boundary import Positive, checked
+from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import align
 from romkit.data import check_dataset, context_array, trajectories
@@ -127,7 +127,7 @@ def datasets(system: System) -> None:
         close("a context that is a constant function = a constant", moving, x, 1e-9)
 
 
-@checked
+@validated
 def check_system(system: System) -> None:
     """Raise AssertionError with law, error and tolerance if `system` breaks a law of systems.
 
@@ -210,7 +210,7 @@ def convergence(solver: Solver, order: float) -> None:
     holds(abs(slope - order) < 0.3, f"order of convergence: expected {order:g}, got {slope:.2f}")
 
 
-@checked
+@validated
 def check_solver(solver: Solver, *, order: Positive | None = None, tolerance: Positive = 1e-6) -> None:
     """Raise AssertionError with law, error and tolerance if `solver` breaks a law of solvers.
 

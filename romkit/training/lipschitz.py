@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from romkit.core.boundary import NotNegative, Positive, checked
+from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.errors import InputError
 from romkit.projections.layers import Hyperbola, LayerDecoder, LayerEncoder, Networks
 from romkit.training.loss import Evaluated, Term
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class LipschitzBound(Term):
     """`weight` times the square of log(bound / target) where the bound of P is above the target, zero elsewhere.

@@ -3,23 +3,20 @@
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from romkit.core.boundary import Hooks, NotNegative, checked, hook
+from romkit.core.boundary import NotNegative, validated
 from romkit.core.errors import InputError
-from romkit.core.tensors import Axes, align
+from romkit.core.tensors import align
 from romkit.core.types import Dual
 from romkit.projections import EncoderDecoder, Normalization, Projection
 from romkit.systems import System
 from romkit.training.batches import AnyBatch, Batch, ExtendedBatch
 
-Batched = Annotated[Tensor, Axes("snapshots", "weights", like="y")]
 
-
-@hook
 class Evaluated(NamedTuple):
     """A batch with what terms share, in normalised coordinates, for S seeds and B snapshots.
 
@@ -55,8 +52,7 @@ class Evaluated(NamedTuple):
         """B."""
         return self.y.shape[-2]
 
-    @hook
-    def mean(self, squares: Batched) -> Tensor:
+    def mean(self, squares: Tensor) -> Tensor:
         """(S,) mean over the batch of squared components (S, B, n), each weighed as the norm of the loss does."""
         return (squares @ self.weights).mean(-1)
 
@@ -64,14 +60,13 @@ class Evaluated(NamedTuple):
         """f(Py) (S, B, n) of the full model."""
         return normalised_field(self.system, self.projection.normalization, self.decoded.value, self.c)
 
-    @hook
-    def carried(self, velocity: Batched) -> Tensor:
+    def carried(self, velocity: Tensor) -> Tensor:
         """DP(Py) v (S, B, n) of velocities v there."""
         rate = self.maps.encode_jvp(self.decoded.value, velocity).tangent
         return self.maps.decode_jvp(self.encoded.value, rate).tangent
 
 
-class Term(Hooks, abc.ABC):
+class Term(abc.ABC):
     """One term of the loss. A user's own goes into the list of `romkit.fit(..., loss=[...])`.
 
     Attributes:
@@ -92,12 +87,10 @@ class Term(Hooks, abc.ABC):
 
     needs_field: ClassVar[bool] = False
 
-    @hook
     @abc.abstractmethod
     def value(self, batch: Evaluated) -> Tensor:
         """(S,) value of each seed on its batch, its weight included."""
 
-    @hook
     def attach(
         self, rows: Batch, normalization: Normalization, weights: Tensor, system: System | None
     ) -> Tensor | None:
@@ -108,7 +101,7 @@ class Term(Hooks, abc.ABC):
         return None
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Reconstruction(Term):
     """Mean over the batch of ‖y - P(y)‖² + w ‖ẏ - DP(y) ẏ‖².
@@ -134,7 +127,7 @@ class Reconstruction(Term):
         return batch.mean((batch.y - image).square() + self.velocity_weight * (batch.dy - velocity).square())
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Penalty(Term):
     """The method's own penalty (‖Φ - Ψ‖² for exact pairs, ‖Ψᵀ Φ - I‖² for SoftNcAE) times `weight`.
@@ -155,7 +148,7 @@ class Penalty(Term):
         return self.weight * batch.projection.penalty(batch.maps)
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class LatentVelocity(Term):
     """`weight` times the mean of ‖ẏ - DP(Py) f(Py)‖²: the latent velocity where the encoder's field evaluates it.

@@ -22,7 +22,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core.boundary import Count, Positive, checked
+from romkit.core.boundary import Count, Positive, validated
 from romkit.core.runtime import track
 from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
@@ -50,7 +50,7 @@ OUTLIER = 1.25
 """Largest |τ| of a window that takes part, in times in which the state moves by one standard deviation."""
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class PhaseFit:
     """How to refine the timing.

@@ -11,7 +11,7 @@ from typing import Annotated
 import torch
 
 from romkit.core import checks
-from romkit.core.boundary import Count, Limit, NotNegative, Positive, checked
+from romkit.core.boundary import Count, Limit, NotNegative, Positive, validated
 from romkit.core.errors import InputError
 from romkit.projections import Normalization
 from romkit.training.batches import Noise
@@ -32,7 +32,7 @@ OptimizerLike = Annotated[str | Callable[[Sequence[torch.Tensor]], torch.optim.O
 """A name, or what makes an optimizer of torch or geoopt from parameters."""
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Snapshots:
     """Training on snapshots.
@@ -70,13 +70,13 @@ class Snapshots:
     batch_size: Count = 128
     learning_rate: Positive = 1e-2
     optimizer: OptimizerLike = "adam"
-    schedule: Annotated[str, checks.named(SCHEDULES)] = "cosine"
+    schedule: Annotated[str, checks.choice(SCHEDULES)] = "cosine"
     clip: Limit = 10.0
     weight_decay: NotNegative = 0.0
     every: Count = 1
     state_noise: NotNegative = 0.0
     context_noise: NotNegative = 0.0
-    noise_unit: Annotated[str, checks.named(NOISE_UNITS)] = "scale"
+    noise_unit: Annotated[str, checks.choice(NOISE_UNITS)] = "scale"
 
     def make_optimizer(self) -> Optimizer:
         """The optimizer with these settings."""
@@ -84,7 +84,7 @@ class Snapshots:
             return Foreign(self.optimizer, self.learning_rate, self.clip)
         return OPTIMIZERS[self.optimizer](clip=self.clip, weight_decay=self.weight_decay)
 
-    @checked
+    @validated
     def make_noise(self, normalization: Normalization) -> Noise | None:
         """The noise in normalised coordinates, None if there is none."""
         if self.state_noise == 0 and self.context_noise == 0:
@@ -98,7 +98,7 @@ class Snapshots:
         return Noise(self.state_noise * state, self.context_noise * context)
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Recipe:
     """How to train: on snapshots, then, where they are set, by rollouts, and then their timing.
@@ -151,7 +151,7 @@ class Recipe:
         every, dynamics = self.phase.every or rollouts.every, self.phase.dynamics or rollouts.dynamics
         return dataclasses.replace(self.phase, every=every, dynamics=dynamics)
 
-    @checked
+    @validated
     def with_settings(self, settings: Mapping[str, object]) -> "Recipe":
         """The recipe with other values: its parts, settings of snapshots, weights of terms, dotted names of parts.
 

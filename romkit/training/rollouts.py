@@ -18,7 +18,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit.core import checks
-from romkit.core.boundary import Count, Positive, Share, checked
+from romkit.core.boundary import Count, Positive, Share, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.data import even_step, whole_trajectories
@@ -47,11 +47,11 @@ BOUND = 20.0
 mechanical system within so many times those of the data."""
 
 FIELDS = tuple(name for name, dynamics in DYNAMICS.items() if issubclass(dynamics, LatentField))
-FieldName = Annotated[str, checks.named(FIELDS)]
+FieldName = Annotated[str, checks.choice(FIELDS)]
 """Dynamics that can be trained for: those that have a latent field, without a fit."""
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class RolloutTraining:
     """How to refine by rollouts.
@@ -83,7 +83,7 @@ class RolloutTraining:
     learning_rate: Positive = 1e-3
     dynamics: FieldName = "petrov-galerkin"
 
-    @checked
+    @validated
     def window(self, progress: Share, samples: Count) -> int:
         """RK4 steps of the windows at `progress` in [0, 1) of the refinement, for trajectories of `samples`."""
         return min(self.length, samples - 1, FIRST_LENGTH + int(self.length * progress / GROWTH))

@@ -9,7 +9,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core.boundary import Count, Natural, Share, checked
+from romkit.core.boundary import Count, Natural, Share, validated
 from romkit.core.errors import InputError
 from romkit.data import check_dataset, context_names, needing_velocity, split
 from romkit.data.layout import component_names
@@ -25,7 +25,7 @@ LINES = 20
 log = logging.getLogger("romkit.training")
 
 
-@checked
+@validated
 class Epoch(NamedTuple):
     """What a callback gets after an epoch: its number, how many there are, and the loss of each seed (S,).
 
@@ -49,7 +49,7 @@ class Epoch(NamedTuple):
     validation: Tensor | None
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Watch:
     """How the training on snapshots is watched. `romkit.fit` takes these names as keywords.
@@ -92,7 +92,7 @@ class Watch:
         """Whether data are held out."""
         return isinstance(self.validation, xr.Dataset) or self.validation > 0
 
-    @checked
+    @validated
     def divided(self, data: xr.Dataset) -> tuple[xr.Dataset, xr.Dataset | None]:
         """The part of a dataset for training, and the held-out data."""
         if isinstance(self.validation, xr.Dataset):
@@ -100,7 +100,7 @@ class Watch:
             return data, matched("validation", held_out, context_names(data), component_names(data))
         return split(data, self.validation) if self.validation > 0 else (data, None)
 
-    @checked
+    @validated
     def ends(self, epoch: Epoch, best: "Best") -> bool:
         """Tell whoever wants to know of an epoch; whether training ends with it."""
         if epoch.number % max(1, epoch.epochs // LINES) == 0 or epoch.number == epoch.epochs - 1:

@@ -15,7 +15,7 @@ from filelock import FileLock
 
 from romkit import tasks
 from romkit.core import checks
-from romkit.core.boundary import Count, FilePath, Part, Seed, checked
+from romkit.core.boundary import Count, FilePath, Part, Seed, validated
 from romkit.core.errors import InputError, one_line
 from romkit.core.files import expanded, make_folder
 from romkit.data import check_states, open_dataset, save_dataset, split
@@ -94,7 +94,7 @@ class Combination(tasks.Task):
         return LAWS[self.law](**settings).fit(projection, train, seed=self.seed)
 
 
-@checked
+@validated
 def compare(
     data: xr.Dataset,
     methods: Sequence[str] | Mapping[str, Mapping[str, object]],

@@ -5,15 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 import torch
 import xarray as xr
+from annotated_types import Ge
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import Count, FilePath, Part, Seed, checked
+from romkit.core.boundary import FilePath, Part, Seed, validated
 from romkit.core.errors import DivergenceWarning, FileError, InputError, warn
 from romkit.core.files import expanded, make_folder
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
@@ -160,7 +161,7 @@ RELIABILITY = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 FILES = ("projection.safetensors", "law.safetensors", "calibration.nc")
 
 
-@checked
+@validated
 @dataclass(frozen=True, eq=False)
 class Ensemble:
     """Reduced models side by side: a stack of projections with a stack of laws, from seeds or bootstraps.
@@ -201,7 +202,7 @@ class Ensemble:
     def __len__(self) -> int:
         return self.projection.seeds
 
-    @checked
+    @validated
     def follow(self, data: xr.Dataset, *, level: Part = 0.9, **options: object) -> xr.Dataset:
         """The ensemble along the trajectories of a dataset: `romkit.follow` with an interval.
 
@@ -218,7 +219,7 @@ class Ensemble:
             checks.one_of("options", name, ("solver", "engine"))
         return self._with_interval(self._reduced(data, None, **options), level)
 
-    @checked
+    @validated
     def forecast(self, *, level: Part = 0.9, **options: object) -> xr.Dataset:
         """The ensemble from a state: `romkit.forecast`, whose arguments it takes, with an interval as in `follow`."""
         run = forecast(self.projection, dynamics=self.law, **options)
@@ -227,7 +228,7 @@ class Ensemble:
         band = self._with_interval(run, level)
         return band.squeeze("trajectory") if single else band
 
-    @checked
+    @validated
     def calibrated(self, validation: xr.Dataset) -> "Ensemble":
         """The same ensemble, with intervals that hold on trajectories that nothing was fitted to.
 
@@ -238,7 +239,7 @@ class Ensemble:
         """
         return self._calibrated(validation, None)
 
-    @checked
+    @validated
     def reliability(self, data: xr.Dataset, *, levels: Sequence[Part] = RELIABILITY) -> xr.Dataset:
         """How often the truth is within intervals of several levels, on data that nothing was fitted to.
 
@@ -255,7 +256,7 @@ class Ensemble:
         coords = {"level": list(levels)} | {n: c for n, c in run.coords.items() if c.dims == ("trajectory",)}
         return xr.Dataset({"coverage": ("level", means), "coverage_of": (("level", "trajectory"), rows)}, coords)
 
-    @checked
+    @validated
     def save(self, folder: FilePath) -> Path:
         """Write projection, law and calibration into a folder, which is made."""
         folder = expanded(folder)
@@ -268,7 +269,7 @@ class Ensemble:
         return folder
 
     @classmethod
-    @checked
+    @validated
     def load(cls, folder: FilePath) -> "Ensemble":
         """Read what `save` wrote.
 
@@ -358,13 +359,10 @@ def _summary(run: xr.Dataset, members: np.ndarray | None) -> xr.Dataset:
 
 T = TypeVar("T")
 
-MOST_MEMBERS = 10_000
-"""Of an ensemble, beyond which it is a slip of the hand."""
 
-
-@checked
+@validated
 def bootstrap(
-    projection: Projection, law: Estimator, data: xr.Dataset, *, members: Count = 20, seed: Seed = 0
+    projection: Projection, law: Estimator, data: xr.Dataset, *, members: Annotated[int, Ge(2)] = 20, seed: Seed = 0
 ) -> Ensemble:
     """An ensemble of laws on one projection, each fitted to trajectories that are drawn with replacement.
 
@@ -392,9 +390,6 @@ def bootstrap(
         >>> ensemble.law.coefficients.shape  # members, terms, latent coordinates
         torch.Size([5, 6, 2])
     """
-    if not 2 <= members <= MOST_MEMBERS:
-        fix = "give members=20, say"
-        raise InputError("members", expected=f"2 to {MOST_MEMBERS}", got=members, fix=fix)
     if projection.seeds is not None:
         fix = "use it as it is: romkit.Ensemble(projection, law.fit(projection, data))"
         raise InputError("projection", expected="a single one", got=f"a stack of {projection.seeds}", fix=fix)

@@ -11,7 +11,7 @@ import xarray as xr
 from romkit.bases import Basis, check_size
 from romkit.bases import basis as make_basis
 from romkit.core import checks, runtime
-from romkit.core.boundary import FilePath, Seed, Seeds, checked
+from romkit.core.boundary import FilePath, Seed, Seeds, validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.runtime import bars
 from romkit.data import check_dataset, check_states, context_names, is_declared, needing_velocity
@@ -50,7 +50,7 @@ Method = Annotated[str | type[Projection] | functools.partial, _method]
 Preset = Annotated[str | Recipe, _preset]
 
 
-@checked
+@validated
 def fit(
     method: Method,
     data: xr.Dataset,

@@ -9,7 +9,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import checks, runtime, tensors
-from romkit.core.boundary import Positive, checked
+from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
 from romkit.data import (
     DIMS,
@@ -38,7 +38,7 @@ from romkit.verbs.reduced import Dynamics, ReducedModel, check_match
 NAMES = ("initial_state", "initial_velocity")
 
 
-@checked
+@validated
 def simulate(
     system: System,
     *,
@@ -117,7 +117,7 @@ def _start(system: System, contexts: Tensor, given: dict[str, Tensor]) -> Parts:
     return tuple(found.get(name, part) for name, part in zip(NAMES, own, strict=False))
 
 
-@checked
+@validated
 def follow(
     projection: Projection,
     data: xr.Dataset,
@@ -192,7 +192,7 @@ def _check_starts(parts: tuple[Tensor, ...]) -> None:
         raise InputError("data", expected="a complete first state", got=got, fix=fix)
 
 
-@checked
+@validated
 def forecast(
     projection: Projection,
     *,
@@ -296,7 +296,7 @@ def _flattened(layout: Layout, state: object) -> object:
     return layout.gather(state, lead)
 
 
-@checked
+@validated
 def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
     """Errors of a reduced model against the truth.
 
@@ -387,7 +387,7 @@ def _until(times: Tensor, errors: Tensor, truth: Tensor) -> Tensor:
 COST = ("solver", "engine", "seconds_compiling", "seconds_computing")
 
 
-@checked
+@validated
 def rollout(
     source: System | xr.Dataset,
     projection: Projection,

@@ -5,7 +5,7 @@ from pathlib import Path
 from romkit.bases import Basis
 from romkit.bases import storage as bases
 from romkit.core import files
-from romkit.core.boundary import FilePath, checked
+from romkit.core.boundary import FilePath, validated
 from romkit.core.errors import InputError
 from romkit.integrators import LearnedField
 from romkit.integrators.laws import storage as laws
@@ -13,7 +13,7 @@ from romkit.projections import Projection
 from romkit.projections import storage as projections
 
 
-@checked
+@validated
 def save(model: Projection | LearnedField | Basis, path: FilePath) -> Path:
     """Write a projection or a fitted law, or a stack of them, or a basis to one file: all of it, or nothing at all.
 
@@ -45,7 +45,7 @@ def save(model: Projection | LearnedField | Basis, path: FilePath) -> Path:
     raise InputError("model", expected="a projection, a fitted law or a basis", got=got, fix=fix)
 
 
-@checked
+@validated
 def load(path: FilePath) -> Projection | LearnedField | Basis:
     """Read what `save` wrote, or a projection that ships with romkit, by its name: `load("ncae-lorenz96")`.
 

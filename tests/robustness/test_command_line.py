@@ -10,8 +10,7 @@ import romkit
 from romkit.cli import app
 from romkit.data import save_dataset
 from romkit.systems import SYSTEMS, Lorenz96
-from tests.robustness.calls import ensemble
-from tests.robustness.examples import world
+from tests.robustness.examples import ensemble, world
 from tests.unit.test_cli import refusal, romkit_command
 
 BAD = ("", "nan", "-1", "9" * 23, "a\x1b[31mb", "x" * 5000, "/proc/nowhere/a", "a=b")

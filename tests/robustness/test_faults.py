@@ -17,9 +17,7 @@ import romkit
 from romkit import integrators, metrics, plotting, projections, solvers, systems
 from romkit.core.errors import DataWarning, DivergenceWarning, ExtrapolationWarning, FitWarning, RomkitError
 from romkit.integrators import SINDy, sindy
-from tests.robustness.bad import datasets
-from tests.robustness.calls import laws
-from tests.robustness.examples import FOLDER, world
+from tests.robustness.examples import FOLDER, datasets, laws, world
 
 NAN, INF = math.nan, math.inf
 NUMBERS = (0, -1, NAN, "x")

@@ -12,7 +12,7 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import Part, Seed, checked
+from romkit.core.boundary import Part, Seed, validated
 from romkit.core.errors import FitWarning, InputError
 from romkit.data import check_states
 from romkit.integrators.base import LearnedField, default_solver
@@ -78,7 +78,7 @@ def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentS
     Raises:
         InputError: single samples, or a share that leaves nothing on one side.
     """
-    share = checks.share("validation", validation)
+    share = validation
     T = len(trajectory_times(samples))
     number = len(samples) // T
     if number == 1:
@@ -179,7 +179,7 @@ class Estimator(abc.ABC):
         (2, ('F',))
     """
 
-    @checked
+    @validated
     def fit(
         self,
         projection: ProjectionFamily,
@@ -209,13 +209,13 @@ class Estimator(abc.ABC):
         return self.fit_samples(samples, seed=seed, select=select, validation=validation)
 
     @staticmethod
-    @checked
+    @validated
     def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
         """What `fit` fits to, before it is scaled."""
         check_states(data)
         return (encoded_samples if "velocity" in data else differentiated_samples)(projection, data)
 
-    @checked
+    @validated
     def fit_samples(
         self,
         samples: object,

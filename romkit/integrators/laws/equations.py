@@ -6,17 +6,17 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import Count, Hooks, Mask, Natural, Order, checked, hook
+from romkit.core.boundary import Count, Mask, Natural, Order, validated
 from romkit.core.errors import InputError
 from romkit.core.files import reason
-from romkit.core.tensors import Axes, align
+from romkit.core.tensors import align
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.samples import Scaling
 from romkit.integrators.region import Domain
@@ -31,36 +31,31 @@ MOST_TERMS = 10_000
 """Of a polynomial, beyond which no fit has an end."""
 
 
-Variables = Annotated[Tensor, Axes(None)]
-
-
-class Library(Hooks, abc.ABC):
+class Library(abc.ABC):
     """Terms θ₁, ..., θ_K of d variables. `a + b` has the terms of both, `a * b` every product of a term of each.
 
     A term whose name appears twice counts once; products of polynomials with each other repeat terms under other
     names, so raise the degree instead.
     """
 
-    @hook
     @abc.abstractmethod
     def names(self, variables: Sequence[str]) -> list[str]:
         """The K names, for variables with these names."""
 
-    @hook
     @abc.abstractmethod
-    def __call__(self, x: Variables) -> list[Tensor]:
+    def __call__(self, x: Tensor) -> list[Tensor]:
         """The K terms at x (..., d), each (...)."""
 
-    @checked
+    @validated
     def __add__(self, other: "Library") -> "Library":
         return Sum(self, other)
 
-    @checked
+    @validated
     def __mul__(self, other: "Library") -> "Library":
         return Product(self, other)
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Polynomial(Library):
     """All monomials up to a total degree, the constant first: 1, z0, z1, z0^2, z0 z1, z1^2, ...
@@ -85,7 +80,7 @@ class Polynomial(Library):
         return list(found.values())
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Fourier(Library):
     """sin(k z) and cos(k z) of each variable, for k = 1, ..., `frequencies`."""
@@ -106,7 +101,7 @@ class Fourier(Library):
         return [wave for k in waves for column in (k * x).unbind(-1) for wave in (column.sin(), column.cos())]
 
 
-@checked
+@validated
 class Terms(Library):
     """Terms of your own: `Terms({"|z0|": lambda z: z[..., 0].abs()})`.
 
@@ -142,7 +137,7 @@ class Terms(Library):
         raise InputError(f"term {name!r}", expected=expected, got=got, fix="index the variables as z[..., 0]")
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Sum(Library):
     """The terms of both libraries: what `a + b` makes."""
@@ -157,7 +152,7 @@ class Sum(Library):
         return self.first(x) + self.second(x)
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Product(Library):
     """Every product of a term of the first and one of the second library: what `a * b` makes."""
@@ -172,7 +167,7 @@ class Product(Library):
         return [a * b for a, b in itertools.product(self.first(x), self.second(x))]
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Some(Library):
     """Terms of a library by their index."""
@@ -478,7 +473,7 @@ def _library_class() -> type:
     return RomkitLibrary
 
 
-@checked
+@validated
 @dataclass(frozen=True, eq=False, repr=False)
 class Equation(LearnedField):
     """żᵢ = Σₖ ξₖᵢ θₖ(z, c), or z̈ᵢ = Σₖ ξₖᵢ θₖ(z, ż, c): what is common to laws that are linear in their coefficients.
@@ -544,7 +539,7 @@ class Equation(LearnedField):
         """w = z or (z, ż) -> ż or z̈ (..., m) at a context c (..., p), whose terms are evaluated once, here."""
         return self.basis.at(self.coefficients, c)
 
-    @checked
+    @validated
     def predict(self, z: Tensor, context: Tensor | None = None) -> Tensor:
         """The right-hand side (..., m) at z (..., m), or (z, ż) (..., 2m), and context (..., p) in physical units.
 
@@ -556,7 +551,7 @@ class Equation(LearnedField):
         checks.last_axis("context", c.shape, len(parameters), f"({', '.join(parameters)})")
         return self.right_hand_side(c)(z)
 
-    @checked
+    @validated
     def equations(self, digits: Count = 4) -> list[str]:
         """One formula per latent in the terms as they are scaled, like `δz0' = 1.000 δz1 - 0.5000 δz0 F`."""
         self._check_single("equations")
@@ -583,12 +578,12 @@ class Equation(LearnedField):
         self._check_single("to_sympy")
         return equations(self.basis, self.coefficients, self.order)
 
-    @checked
+    @validated
     def formulas(self, digits: Count = 4) -> list[str]:
         """The same as text with this many significant digits."""
         return texts(self.to_sympy(), digits)
 
-    @checked
+    @validated
     def latex(self, digits: Count = 4) -> list[str]:
         """The same as LaTeX, without the dollars."""
         return latex(self.to_sympy(), digits, self.basis.variables.names, self.order)
@@ -601,7 +596,7 @@ class Equation(LearnedField):
         self._check_single("to_pysindy")
         return to_pysindy(self.basis, self.coefficients, self.order)
 
-    @checked
+    @validated
     def __getitem__(self, index: int) -> Self:
         if self.coefficients.ndim < 3:
             raise InputError("index", expected="a stack of equations", got="a single one", fix="use it as it is")

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, Widths, checked, hook
+from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, Widths, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.core.tensors import align, matmul
 from romkit.core.types import Field
 from romkit.engine.threads import one_thread
-from romkit.integrators.base import LearnedField, Parameters
+from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.samples import LatentSamples, Scaling, interval
 from romkit.integrators.region import Domain
@@ -26,7 +26,7 @@ Layers = tuple[tuple[Tensor, Tensor], ...]
 """Weights (..., inputs, outputs) and biases (..., outputs); the leading axis, if any, is the stack."""
 
 
-@checked
+@validated
 @dataclass(frozen=True, eq=False, repr=False)
 class NeuralODEModel(LearnedField):
     """The latent field that `NeuralODE.fit` returns. A stack of fields drives a stack of projections.
@@ -92,15 +92,13 @@ class NeuralODEModel(LearnedField):
 
         return g
 
-    @hook
-    def motion(self, c: Parameters) -> Field:
+    def motion(self, c: Tensor) -> Field:
         """ẇ (..., d) of w = z or (z, ż) at a context c (..., p)."""
         g = self.right_hand_side(c)
         if self.order == 1:
             return lambda t, w: g(w)
         return lambda t, w: torch.cat([w.chunk(2, dim=-1)[1], g(w)], dim=-1)
 
-    @hook
     def detached(self, *, single: bool) -> "NeuralODEModel":
         """A copy without gradients; with `single`, the only field of its stack, without the leading axis."""
         plain = lambda tensor: tensor.detach()[0] if single else tensor.detach()  # noqa: E731
@@ -306,7 +304,7 @@ TEST_BATCH = 1024
 """Samples, or segments, by which the errors of a fitted field are measured."""
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class NeuralODE(Estimator):
     """Settings of a fit; `fit` returns the latent field: a tanh network for ż = g(z, c) or z̈ = g(z, ż, c).

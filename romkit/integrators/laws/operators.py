@@ -10,7 +10,7 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from romkit.core.boundary import Count, Natural, NotNegative, Part, Positive, checked
+from romkit.core.boundary import Count, Natural, NotNegative, Part, Positive, validated
 from romkit.core.errors import InputError
 from romkit.integrators.laws.base import HELD_OUT, Estimator, choose
 from romkit.integrators.laws.equations import Basis, Equation, Polynomial
@@ -32,7 +32,7 @@ class OperatorModel(Equation):
     """
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class OperatorInference(Estimator):
     """Settings of a fit; `fit` returns the law, with every polynomial term up to the degree.
@@ -127,7 +127,7 @@ class LinearModel(Equation):
         True
     """
 
-    @checked
+    @validated
     def step(self, dt: Positive) -> tuple[Tensor, Tensor]:
         """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical latents, contexts and inputs.
 
@@ -148,7 +148,7 @@ class LinearModel(Equation):
         return stepped[:, :m], stepped[:, m:]
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class DMD(Estimator):
     """Settings of a fit; `fit` returns ż = A z + B (1, c), whose motion over one sampling interval is that of DMDc.

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from romkit.core import checks, tensors
 from romkit.core import tensors as arrays
-from romkit.core.boundary import Count, Mask, Natural, NotNegative, Numbers, Order, Seed, Times, checked
+from romkit.core.boundary import Count, Mask, Natural, NotNegative, Numbers, Order, Seed, Times, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import align
 from romkit.core.types import OperatorPath, ProjectionOperator
@@ -38,7 +38,7 @@ from romkit.integrators.galerkin import Galerkin
 from romkit.systems.problem import ConstantPath, Problem
 
 
-@checked
+@validated
 @dataclass(frozen=True, eq=False)
 class Scaling:
     """Names of variables, and how they are scaled before they enter a term: (x - shift) / scale.
@@ -64,14 +64,14 @@ class Scaling:
     scale: Tensor
 
     @classmethod
-    @checked
+    @validated
     def none(cls, names: Sequence[str]) -> "Scaling":
         """The variables as they are."""
         zero = torch.zeros(len(names), dtype=torch.float64)
         return cls(tuple(names), zero, zero + 1)
 
     @classmethod
-    @checked
+    @validated
     def standard(cls, names: Sequence[str], z: Tensor, rates: Natural) -> "Scaling":
         """To mean 0 and standard deviation 1 over samples (..., N, m), each problem by itself.
 
@@ -90,7 +90,7 @@ class Scaling:
         return cls(tuple(names), shift, torch.cat([deviation, deviation[..., :rates]], dim=-1))
 
     @classmethod
-    @checked
+    @validated
     def of_context(cls, data: xr.Dataset) -> "Scaling":
         """Of the context to [-1, 1] over its training range, or over the values in the dataset where none is given.
 
@@ -107,7 +107,7 @@ class Scaling:
     def __len__(self) -> int:
         return len(self.names)
 
-    @checked
+    @validated
     def __getitem__(self, problem: int) -> "Scaling":
         """That of one problem of a stack; the same where they share it."""
         if self.shift.ndim == 1:
@@ -115,20 +115,20 @@ class Scaling:
         problem = checks.index("problem", problem, len(self.shift))
         return replace(self, shift=self.shift[problem], scale=self.scale[problem])
 
-    @checked
+    @validated
     def repeated(self, number: Count) -> "Scaling":
         """That of a stack of this many stacks; the same where problems share it."""
         if self.shift.ndim == 1:
             return self
         return replace(self, **{k: getattr(self, k).expand(number, *self.shift.shape) for k in ("shift", "scale")})
 
-    @checked
+    @validated
     def equals(self, other: "Scaling") -> bool:
         """Whether names and scaling are the same."""
         same = all(torch.equal(getattr(self, k), getattr(other, k)) for k in ("shift", "scale"))
         return self.names == other.names and same
 
-    @checked
+    @validated
     def on(self, like: Tensor) -> Callable[[Tensor], Tensor]:
         """The map x (..., d) -> (x - shift) / scale, for tensors of the dtype and device of `like`.
 
@@ -166,7 +166,7 @@ SAMPLED = ("inputs", "targets", "context", "drift")
 """What has a row for each sample."""
 
 
-@checked
+@validated
 @dataclass(frozen=True, eq=False)
 class LatentSamples:
     """N samples of ż = g(z; c), or of z̈ = g(z, ż; c). `a + b` joins the samples of both.
@@ -208,7 +208,7 @@ class LatentSamples:
     control_names: tuple[str, ...] = ()
 
     @classmethod
-    @checked
+    @validated
     def first_order(cls, z: object, zdot: object, context: object = None, **labels: object) -> "LatentSamples":
         """Samples of ż = g(z; c), from tensors or arrays.
 
@@ -227,7 +227,7 @@ class LatentSamples:
         return cls._checked({"z": z, "zdot": zdot}, context, **_known(labels))
 
     @classmethod
-    @checked
+    @validated
     def second_order(
         cls, z: object, dz: object, ddz: object, context: object = None, **labels: object
     ) -> "LatentSamples":
@@ -265,7 +265,7 @@ class LatentSamples:
         scaling = Scaling.standard(self.variables.names, self.inputs[..., :m], rates=m * (self.order - 1))
         return replace(self, variables=scaling)
 
-    @checked
+    @validated
     def only(self, rows: Mask) -> "LatentSamples":
         """Some of the samples, by a mask (N,), which are trajectories no more."""
         parts = {part: getattr(self, part)[..., rows, :] for part in SAMPLED}
@@ -274,7 +274,7 @@ class LatentSamples:
     def __len__(self) -> int:
         return self.targets.shape[-2]
 
-    @checked
+    @validated
     def __add__(self, other: "LatentSamples") -> "LatentSamples":
         if not (self.variables.equals(other.variables) and self.parameters.equals(other.parameters)):
             mine, theirs = ((*each.variables.symbols, *each.parameters.symbols) for each in (self, other))
@@ -429,7 +429,7 @@ class ProjectionFamily(Protocol):
     def double(self) -> "ProjectionFamily": ...
 
 
-@checked
+@validated
 def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
     """z = ρ(x) and its exact rate at every snapshot of a dataset.
 
@@ -462,7 +462,7 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
         return _samples(data, z, dz, ddz, source="encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)", drift=drift)
 
 
-@checked
+@validated
 def differentiated_samples(
     projection: ProjectionFamily,
     data: xr.Dataset,
@@ -528,7 +528,7 @@ def _by_stretches(z: Tensor, times: Tensor, *, window: int, **settings: int) -> 
     return rates
 
 
-@checked
+@validated
 def differentiate(x: Numbers, times: Times, *, order: Count = 1, window: Count = 5, degree: Count = 4) -> Tensor:
     """The derivative of x (..., T, k) by time, from a polynomial through the neighbours of each sample.
 
@@ -563,7 +563,7 @@ def differentiate(x: Numbers, times: Times, *, order: Count = 1, window: Count =
     return torch.from_numpy(rates).to(x)
 
 
-@checked
+@validated
 def galerkin_samples(
     projection: ProjectionFamily,
     data: xr.Dataset,

@@ -7,11 +7,11 @@ from typing import Annotated, NamedTuple, TypeVar
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from numpy.polynomial import Polynomial as Series
 from torch import Tensor
 
-from romkit.core import checks
-from romkit.core.boundary import Count, Natural, NotNegative, Positive, Seed, Share, checked
+from romkit.core.boundary import Count, Natural, NotNegative, Positive, Seed, Share, validated
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.equations import Basis, Equation, Library, Polynomial, SINDyModel, distinct
@@ -39,7 +39,7 @@ def bootstrap(samples: int, models: int, blocks: int, seed: int, device: torch.d
     return Bootstrap(list(itertools.pairwise(edges)), torch.from_numpy(counts).double().to(device))
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class SINDyEnsemble:
     """Equations of bootstrap samples of one data set.
@@ -60,7 +60,7 @@ class SINDyEnsemble:
         """(..., terms, latent) standard deviation of each coefficient over the members."""
         return self.members.coefficients.std(0)
 
-    @checked
+    @validated
     def median(self, *, inclusion: Share = 0.0) -> SINDyModel:
         """Median of each coefficient; zero for terms that fewer than this share of the members have.
 
@@ -84,13 +84,13 @@ class SINDyEnsemble:
 
 E = TypeVar("E", bound=Equation)
 
-Several = Annotated[int, checks.from_(2)]
+Several = Annotated[int, Ge(2)]
 
 EXPLAINED = 0.9
 """Share of the variance of a rate that an equation should explain; one that explains less warns."""
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class SINDy(Estimator):
     """Settings of a fit; `fit` returns the equation. Candidate terms are products of latent and context terms.
@@ -142,7 +142,7 @@ class SINDy(Estimator):
         _warn_of_poor_fit(model, design.targets)
         return model
 
-    @checked
+    @validated
     def fit_ensemble(
         self, samples: LatentSamples, *, models: Several = 100, blocks: Several = 100, seed: Seed = 0
     ) -> SINDyEnsemble:
@@ -228,7 +228,7 @@ LAGS = 3.0
 """Half width of a window, in times in which the latent state moves by one deviation: half a period of a wave."""
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class WeakSINDy(SINDy):
     """Settings of a fit for noisy data; `fit` returns the equation. Rates of the data are not looked at.

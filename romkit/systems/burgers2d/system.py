@@ -6,10 +6,10 @@ from typing import Annotated
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from torch import Tensor
 
-from romkit.core import checks
-from romkit.core.boundary import Positive, checked
+from romkit.core.boundary import Positive, validated
 from romkit.data import ContextParameter
 from romkit.solvers import Solver
 from romkit.systems.base import System
@@ -28,7 +28,7 @@ UNSEEN = (*UNSEEN, (5.35, 0.0165), (5.4, 0.0285))
 """Contexts of the test set: the published one first, and eight between the nine of the training set."""
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class Burgers2D(System):
     """u_t + (u²/2)_x + (uv/2)_y = 0.02 exp(μ₂ x),  v_t + (uv/2)_x + (v²/2)_y = 0  on [0, 100]².
@@ -58,7 +58,7 @@ class Burgers2D(System):
         True
     """
 
-    cells: Annotated[int, checks.from_(2)] = 100
+    cells: Annotated[int, Ge(2)] = 100
     dt: Positive = 0.05
     duration: Positive = 25.0
     horizon: Positive = 25.0

@@ -9,11 +9,12 @@ from typing import Annotated
 import numpy as np
 import torch
 import xarray as xr
+from annotated_types import Ge, Le
 from scipy import sparse
 from torch import Tensor
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import NotNegative, Positive, checked
+from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.runtime import track
 from romkit.core.tensors import align
 from romkit.core.types import ContextFunction, Field
@@ -33,13 +34,13 @@ DIAMETER = 0.1
 FORCE = 2 / DIAMETER
 """From a force per density to a coefficient, 2 F / (ρ U² D)."""
 
-Reynolds = Annotated[float, checks.between(1, 10_000)]
+Reynolds = Annotated[float, Ge(1), Le(10_000)]
 
 PLACE, SIZE = (0.35, 0.25), 0.002
 """Middle in m and square of the width in m² of the whirl that trajectories start with."""
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class CylinderWake(System):
     """u_t + (u · ∇) u = -∇p + ν ∇²u,  ∇ · u = 0,  in a channel of 2.2 m x 0.41 m with a cylinder, Re = 0.1 / ν.
@@ -72,7 +73,7 @@ class CylinderWake(System):
         (2460, ('Re',), 's')
     """
 
-    mesh: Annotated[str, checks.named(MESHES)] = "standard"
+    mesh: Annotated[str, checks.choice(MESHES)] = "standard"
     disturbance: NotNegative = 0.3
     step: Positive = 0.0005
     dt: Positive = 0.008
@@ -124,7 +125,7 @@ class CylinderWake(System):
         friction = Term(1, lambda x: -self._free(self._linear("stiffness")(x)), lambda c: DIAMETER / c)
         return (Term(2, convection), friction)
 
-    @checked
+    @validated
     def forces(self, x: Tensor, c: Tensor) -> Tensor:
         """Coefficients of drag and lift (..., 2) of states (..., n) at contexts (..., p)."""
         checks.last_axis("x", x.shape, self.state_size, "the components of the state")
@@ -150,7 +151,7 @@ class CylinderWake(System):
         whirl -= flow.solve(flow.leray, np.zeros(flow.n), flow.divergence @ whirl)
         return torch.from_numpy(np.stack([self.steady(reynolds) + whirl for reynolds in contexts[:, 0].tolist()]))
 
-    @checked
+    @validated
     def steady(self, reynolds: Reynolds) -> np.ndarray:
         """(n,) the steady flow, stable or not.
 

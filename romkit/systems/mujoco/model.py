@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from romkit.core.boundary import Finite, checked
+from romkit.core.boundary import Finite, validated
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import existing, reason
 from romkit.systems.mujoco.engine import mujoco
@@ -104,7 +104,7 @@ TARGET = re.compile(r"(\w+)/([^/\s]+)\.(\w+)(?:\[(\d+)\])?")
 """kind/name.attribute, or kind/name.attribute[index]"""
 
 
-@checked
+@validated
 @dataclass(frozen=True)
 class ModelParameter:
     """A context parameter of a MuJoCo model.
@@ -135,7 +135,7 @@ class ModelParameter:
         if self.low > self.high:
             raise InputError("high", expected=f"{self.low:g} or more, as low", got=self.high, fix="exchange them")
 
-    @checked
+    @validated
     def apply(self, spec: "mujoco.MjSpec", value: float) -> None:
         """Set the value in a model."""
         if callable(self.sets):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core import tensors
-from romkit.core.boundary import FilePath, Finite, NotNegative, Positive, checked
+from romkit.core.boundary import FilePath, Finite, NotNegative, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Metric, SecondOrderField
 from romkit.data import ContextParameter
@@ -24,7 +24,7 @@ from romkit.systems.mujoco.model import SLIDE, Joints, ModelFile, ModelParameter
 from romkit.systems.problem import Parts
 
 
-@checked
+@validated
 class MuJoCo(MechanicalSystem):
     """A MuJoCo model whose geometry, masses, gains or lengths are set by named context parameters.
 

@@ -109,7 +109,7 @@ def test_choices_that_cannot_be_made(samples, grid, message):
         SINDy(degree=1).fit_samples(burst, select=grid)
     with pytest.raises(InputError, match="samples: expected whole trajectories"):
         SINDy().fit_samples(samples.only(torch.ones(len(samples), dtype=torch.bool)), select={"threshold": (0.1,)})
-    with pytest.raises(InputError, match="validation: expected a share between 0 and 1"):
+    with pytest.raises(InputError, match="validation: expected a number below 1"):
         SINDy().fit_samples(samples, select={"threshold": (0.1,)}, validation=1.0)
 
 

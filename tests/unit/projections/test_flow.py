@@ -79,7 +79,5 @@ def test_it_learns_more_of_the_waves_than_any_subspace(lorenz_data):
 
 @pytest.mark.parametrize("units", [(8, 8), (), (8, 0, 8), (8, 2.5, 8), ((8, 0), 8, 8), ((), 8, 8), "888"])
 def test_the_number_of_couplings_is_odd(lorenz_data, units):
-    with pytest.raises(
-        InputError, match=r"units: expected (an odd number of couplings|positive integers, or tuples of them)"
-    ):
+    with pytest.raises(InputError, match=r"units.*: expected (an odd number of couplings|a list|an integer|1 or more)"):
         romkit.fit(Flow, lorenz_data, latent_dim=2, units=units, epochs=1)

@@ -58,10 +58,10 @@ away_from_zero = st.tuples(vectors(0.05, 2.0), st.lists(st.sampled_from([-1.0, 1
     lambda pair: pair[0] * torch.tensor(pair[1], dtype=torch.float64)
 )
 lengths = vectors(0.2, 0.8)
-checked = settings(max_examples=100, deadline=None)
+validated = settings(max_examples=100, deadline=None)
 
 
-@checked
+@validated
 @given(vectors(-2.0, 2.0), lengths)
 def test_values_are_those_of_the_table(q, c):
     state, _, _ = couple(q, ZERO, ZERO, c)
@@ -69,7 +69,7 @@ def test_values_are_those_of_the_table(q, c):
     np.testing.assert_allclose(state[4:].numpy(), contextual_table(q.numpy(), c.numpy()), rtol=1e-12, atol=1e-14)
 
 
-@checked
+@validated
 @given(vectors(-2.0, 2.0))
 def test_at_half_a_metre_the_table_is_the_original_one(q):
     state, _, _ = couple(q, ZERO, ZERO, torch.full((4,), 0.5, dtype=torch.float64))
