@@ -57,25 +57,6 @@ def test_datasets_follow_the_schema(system, data):
     assert torch.__version__.startswith(json.loads(data.attrs["versions"])["torch"])
 
 
-def test_the_highest_derivative_is_the_field(system, data):
-    c = torch.from_numpy(np.stack([data[name].values for name in system.context_names], axis=-1))
-    variables = [torch.from_numpy(data[name].values) for name in ("state", "velocity", "acceleration") if name in data]
-    field = system.field(c)(torch.zeros(()), *variables[:-1])
-    assert torch.allclose(field, variables[-1], rtol=1e-9, atol=1e-9)
-
-
-def test_velocities_are_the_derivative_of_states(system, data):
-    central = (data.state.values[:, 2:] - data.state.values[:, :-2]) / (2 * system.dt)
-    error = np.abs(central - data.velocity.values[:, 1:-1]).max()
-    assert error < 20 * system.dt**2 * np.abs(data.velocity.values).max() * 50
-
-
-def test_contexts_in_a_batch_equal_a_loop(system, data):
-    for k in range(2):
-        alone = system.dataset(**{n: data[n].values[k] for n in system.context_names}, duration=0.3)
-        assert np.allclose(alone.state.values[0], data.state.values[k], atol=1e-10)
-
-
 def test_many_states_of_each_context_and_one_state_alone(system, data):
     """As many states as contexts: matched from the right, contexts would be those of the other axis."""
     c = torch.from_numpy(np.stack([data[name].values for name in system.context_names], axis=-1))
@@ -109,13 +90,25 @@ def test_what_was_simulated_has_gradients(system, data):
     assert x.grad.isfinite().all()
 
 
+def rounding(field, parts):
+    """Bound of the rounding error of a float32 field at one state: 8 ulp of the terms that cancel, |f| + Σ |∂f/∂x| |x|.
+
+    A sum of k terms in blocks is off by a few ulp of their absolute sum, whatever the order; 8 leaves room for that.
+    """
+    exact = [part.double() for part in parts]
+    slopes = torch.autograd.functional.jacobian(lambda *x: field(torch.zeros(()), *x), tuple(exact))
+    terms = field(torch.zeros(()), *exact).abs() + sum(J.abs() @ x.abs() for J, x in zip(slopes, exact, strict=True))
+    return 8 * torch.finfo(torch.float32).eps * terms
+
+
 def test_float32_and_leading_axes(system, data):
     f = system.field(**{p.name: p.low for p in system.context})
     x = torch.from_numpy(data.state.values[0, :6]).float().reshape(2, 3, -1)
     arguments = (x, 0.1 * x) if isinstance(system, MechanicalSystem) else (x,)
     batched = f(torch.zeros(()), *arguments)
     assert batched.dtype == torch.float32
-    assert torch.allclose(batched[1, 2], f(torch.zeros(()), *(a[1, 2] for a in arguments)), atol=1e-4)
+    one = tuple(a[1, 2] for a in arguments)
+    assert ((batched[1, 2] - f(torch.zeros(()), *one)).abs() <= 2 * rounding(f, one)).all()  # both are rounded
 
 
 def test_bad_requests_are_named_in_one_line(system):
