@@ -10,7 +10,7 @@ from torch import Tensor
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Positive, Times, validated
 from romkit.core.errors import InputError
-from romkit.core.types import ProjectionOperator
+from romkit.projections import Operator
 
 VALID_THRESHOLD = 0.5
 """NRMSE at which a forecast stops being valid."""
@@ -93,7 +93,7 @@ class Reconstruction(NamedTuple):
 
 
 @validated
-def reconstruction_rmse(P: ProjectionOperator, x: Tensor, v: Tensor) -> Reconstruction:
+def reconstruction_rmse(P: Operator, x: Tensor, v: Tensor) -> Reconstruction:
     """RMSE of P(x) against x and of DP(x) v against v, over time and components: (..., T, n) -> (...).
 
     The mean over trajectories is a root mean square too: `rmse.square().mean().sqrt()`.
@@ -119,7 +119,7 @@ def reconstruction_rmse(P: ProjectionOperator, x: Tensor, v: Tensor) -> Reconstr
 
 
 @validated
-def manifold_distance(P: ProjectionOperator, x: Tensor, std: Tensor) -> Tensor:
+def manifold_distance(P: Operator, x: Tensor, std: Tensor) -> Tensor:
     """(...) distance ‖x - P(x)‖ of states x (..., n) from the learned manifold, in the units of NRMSE (see `nrmse`).
 
     Zero on the manifold of an idempotent projection. P(x) is a point of the manifold but not the nearest one, so this
@@ -150,7 +150,7 @@ def manifold_distance(P: ProjectionOperator, x: Tensor, std: Tensor) -> Tensor:
 
 
 @validated
-def idempotency_error(P: ProjectionOperator, x: Tensor, *, steps: Count = 1) -> Tensor:
+def idempotency_error(P: Operator, x: Tensor, *, steps: Count = 1) -> Tensor:
     """(steps, ...) norms ‖Pᵏ⁺¹(x) - Pᵏ(x)‖, k = 1 ... steps, of states x (..., n).
 
     Source: Adriaens et al. (2026), section 4.3.

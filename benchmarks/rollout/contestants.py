@@ -14,11 +14,10 @@ from benchmarks.harness import Disagreement, close
 from romkit.core.types import Field
 from romkit.engine.compiled import RungeKutta
 from romkit.integrators import Galerkin
-from romkit.projections import NcAE, Normalization, Projection
+from romkit.projections import NcAE, Normalization, Path, Projection
 from romkit.projections.operator import Operator
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96
-from romkit.systems.problem import ConstantPath
 
 DT = 0.01
 STEPS = 100
@@ -69,7 +68,7 @@ def _problem(system: Lorenz96, projection: Projection, contexts: int, device: st
     F = torch.linspace(parameter.low, parameter.high, contexts, dtype=torch.float64).unsqueeze(-1)
     x0 = system.start(F)[0].to(device)
     operator = projection.double().to(device)(F.to(device))
-    problem = system.problem(ConstantPath(operator), F.to(device))
+    problem = system.problem(Path.constant(operator), F.to(device))
     return Problem(operator, problem.field, Galerkin().field(problem), x0, operator.encode(x0))
 
 

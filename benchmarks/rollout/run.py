@@ -20,9 +20,10 @@ from benchmarks.rollout.contestants import DIFFRAX_ADAPTIVE, DT, STEPS, Problem,
 from romkit.core.errors import InputError
 from romkit.core.types import Field
 from romkit.integrators import Galerkin
+from romkit.projections import Path
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96
-from romkit.systems.problem import ConstantPath, FirstOrder
+from romkit.systems.problem import FirstOrder
 
 F = 3.15
 STAGES = 4
@@ -179,7 +180,7 @@ def measure_size(n: int, contexts: int, intervals: int, repeats: int) -> Result:
     The field is timed whole, with f replaced by -x, and without f and solve; the differences are the shares.
     """
     problem = contestants.untrained_problem(n, contexts)
-    without_f = Galerkin().field(FirstOrder(ConstantPath(problem.operator), lambda t, x: -x))
+    without_f = Galerkin().field(FirstOrder(Path.constant(problem.operator), lambda t, x: -x))
 
     def projection_alone(t: Tensor, z: Tensor) -> Tensor:
         x, J = problem.operator.decode_jacobian(z)
@@ -214,7 +215,7 @@ def measure_printed(duration: float, repeats: int) -> dict[str, float]:
     times = torch.from_numpy(runs[0]["time"].values.copy())
     context = torch.full((1, 1), F, dtype=torch.float64)
     x0, operator = system.start(context)[0], projection.double()(context)
-    problem = system.problem(ConstantPath(operator), context)
+    problem = system.problem(Path.constant(operator), context)
     models = {"full": (problem.field, x0), "reduced": (Galerkin().field(problem), operator.encode(x0))}
     printed, timings = {}, {}
     for model, (field, start) in models.items():

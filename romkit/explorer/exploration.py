@@ -17,7 +17,7 @@ from romkit.core.errors import InputError
 from romkit.data import trajectories
 from romkit.integrators import LatentField
 from romkit.metrics import idempotency_error
-from romkit.projections import Projection
+from romkit.projections import Path, Projection
 from romkit.solvers import RK4
 from romkit.solvers.base import scored
 from romkit.systems import System, problem, system_of
@@ -295,7 +295,7 @@ class AnyContext:
         return xr.Dataset(variables, {"time": truth["time"], "state_std": scale})
 
     def _problem(self, context: Tensor) -> problem.Problem:
-        return self.system.problem(problem.ConstantPath(self.projection.operator(context)), context)
+        return self.system.problem(Path.constant(self.projection.operator(context)), context)
 
     def _start(self, truth: xr.Dataset, context: Tensor) -> Tensor:
         equation, first = self._problem(context), truth.isel(time=slice(0, 1))

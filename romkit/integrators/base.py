@@ -16,9 +16,10 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Times
 from romkit.core.display import Display
 from romkit.core.errors import InputError
-from romkit.core.types import Field, Metric, ProjectionOperator
+from romkit.core.types import Field, Metric
 from romkit.engine import Engine
 from romkit.integrators.region import Domain
+from romkit.projections import Operator
 from romkit.solvers import RK4, Solution, Solver
 from romkit.systems.problem import Parts, Problem
 
@@ -173,7 +174,7 @@ class LearnedField(LatentField, Display):
         These are the context, and the inputs behind it where the law has some.
         """
 
-    def at(self, P: ProjectionOperator, control: Tensor | None = None) -> Callable[[Tensor], Tensor]:
+    def at(self, P: Operator, control: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """w -> the highest latent rate at the context of P and inputs (..., q).
 
         Raises:

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from romkit.core import tensors
-from romkit.core.types import Metric, ProjectionOperator
+from romkit.core.types import Metric
 from romkit.integrators.base import LatentField, LatentRate, least_squares
+from romkit.projections import Operator
 from romkit.systems.problem import Parts, Problem
 
 
@@ -69,7 +70,7 @@ class PetrovGalerkin(LatentField):
         return lambda t, w: problem.path.at(t).encode_jvp(*problem.decoded(t, w)).tangent
 
 
-def nearest(P: ProjectionOperator, x: Tensor, metric: Metric, *, steps: int = 10) -> Tensor:
+def nearest(P: Operator, x: Tensor, metric: Metric, *, steps: int = 10) -> Tensor:
     """z (..., m) that minimises rᵀ W r, r = x - φ(z), W the metric at x: Gauss-Newton from z = ρ(x).
 
     A step that would not lower the distance is not taken, member by member.

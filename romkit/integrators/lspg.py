@@ -13,12 +13,13 @@ from romkit.bases import Basis
 from romkit.core.boundary import Count, Limit, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
-from romkit.core.types import Field, OperatorPath
+from romkit.core.types import Field
 from romkit.engine import compiled_if
 from romkit.engine.compiled import Newton
 from romkit.integrators.base import TRACING_PAYS, LatentDynamics, least_squares, traced
 from romkit.integrators.galerkin import Galerkin
 from romkit.integrators.region import TrustRegion
+from romkit.projections import Path
 from romkit.solvers import Solution, Solver
 from romkit.solvers.base import Run, inside
 from romkit.solvers.fixed import Grid
@@ -38,7 +39,7 @@ class Mesh(Protocol):
     basis: Basis
     region: TrustRegion
 
-    def problem(self, path: OperatorPath) -> Problem:
+    def problem(self, path: Path) -> Problem:
         """The problem at these rows; the path is that of coordinates in the basis."""
         ...
 

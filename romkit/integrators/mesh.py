@@ -14,16 +14,16 @@ from romkit.core.boundary import Part, Positive, validated
 from romkit.core.display import Display
 from romkit.core.errors import InputError
 from romkit.core.tensors import Constants, align
-from romkit.core.types import Dual, OperatorPath, ProjectionOperator
+from romkit.core.types import Dual
 from romkit.data import times_of
 from romkit.engine.threads import one_thread
 from romkit.integrators import Galerkin
 from romkit.integrators.base import T0
 from romkit.integrators.lspg import Trapezoidal
 from romkit.integrators.region import TrustRegion
-from romkit.projections import Projection
+from romkit.projections import Operator, Path, Projection
 from romkit.systems import System
-from romkit.systems.problem import ConstantPath, FirstOrder, Problem
+from romkit.systems.problem import FirstOrder, Problem
 from romkit.systems.through import check_fits, gives_rows, training_data
 
 
@@ -117,7 +117,7 @@ class ReducedMesh(Display):
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "_constants", Constants(**parts, **there))
 
-    def problem(self, path: OperatorPath) -> Problem:
+    def problem(self, path: Path) -> Problem:
         """The full problem at the points of the mesh alone; the path is that of coordinates in the basis."""
         if (size := path.at(T0).state_size) != self.basis.rank:
             fix = "use the projection, or the basis, that the mesh was chosen with"
@@ -130,7 +130,9 @@ class ReducedMesh(Display):
             found = rhs_rows(t, own["rows"], x[..., own["stencil"]], align(path.at(t).context.to(x), x))
             return torch.cat([found, found.new_zeros(*found.shape[:-1], others)], dim=-1)
 
-        return FirstOrder(_PathAtPoints(path, constants), field, lambda x, u: constants.like(u)["weights"] * u)
+        return FirstOrder(
+            path.mapped(lambda P: _AtPoints(P, constants)), field, lambda x, u: constants.like(u)["weights"] * u
+        )
 
     def facts(self) -> dict[str, str]:
         """Numbers of rows and of entries of the state that they need, and the system."""
@@ -233,7 +235,7 @@ def _parts(
     n, draw = len(weights), torch.Generator().manual_seed(0)
     parts, roots = torch.zeros(n, min(COMBINATIONS, MEMORY // n), dtype=torch.float64), weights.sqrt()
     for t, z, c in snapshots:
-        problem = system.problem(ConstantPath(model.operator(c)), c)
+        problem = system.problem(Path.constant(model.operator(c)), c)
         rule = Trapezoidal(problem)
         known, u = rule.begin(t, z, Galerkin().latent_rate(problem)(t, z), h)
         _, slopes, residual = rule.linearised(t + h, known, u)
@@ -246,9 +248,9 @@ def _parts(
 
 @dataclass(frozen=True)
 class _AtPoints:
-    """The decoder of an operator of coordinates, at the points of a mesh: x = x̄ + V φ(z) there."""
+    """Decoder of an operator of coordinates at the points of a mesh: x = x̄ + V φ(z)."""
 
-    operator: ProjectionOperator
+    operator: Operator
     constants: Constants
 
     def decode(self, z: Tensor) -> Tensor:
@@ -258,18 +260,3 @@ class _AtPoints:
     def decode_jacobian(self, z: Tensor) -> Dual:
         own, (y, J) = self.constants.like(z), self.operator.decode_jacobian(z)
         return Dual(own["mean"] + y @ own["modes"], own["modes"].mT @ J)
-
-
-@dataclass(frozen=True)
-class _PathAtPoints:
-    """Such decoders along a path."""
-
-    path: OperatorPath
-    constants: Constants
-
-    def at(self, t: Tensor) -> _AtPoints:
-        return _AtPoints(self.path.at(t), self.constants)
-
-    def relative(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
-        moved = self.path.relative(t, z, torch.zeros_like(self.path.at(t).decode(z)))
-        return rate + moved @ self.constants.like(z)["modes"]

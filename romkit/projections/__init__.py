@@ -1,7 +1,8 @@
 """Projections: a family of operators P = φ ∘ ρ indexed by a context. One file per family; `METHODS` lists them."""
 
+from romkit.core.errors import renamed
 from romkit.projections.autoencoders import AE, ContextAE, FilmAE
-from romkit.projections.base import MovingPath, Projection
+from romkit.projections.base import Path, Projection
 from romkit.projections.catalog import METHODS, architecture, method_named
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.flow import Flow
@@ -22,10 +23,10 @@ __all__ = [
     "EncoderDecoder",
     "FilmAE",
     "Flow",
-    "MovingPath",
     "NcAE",
     "Normalization",
     "Operator",
+    "Path",
     "Projection",
     "QuadraticManifold",
     "Signature",
@@ -37,3 +38,5 @@ __all__ = [
     "stack",
     "unstack",
 ]
+
+__getattr__ = renamed(__name__, MovingPath="romkit.projections:Path")

@@ -4,7 +4,6 @@ import abc
 import copy
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 import torch
@@ -12,7 +11,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit.bases import Basis
-from romkit.core.boundary import Time, Times, validated
+from romkit.core.boundary import Times, validated
 from romkit.core.display import Display, first_line, pairs, with_unit
 from romkit.core.errors import InputError
 from romkit.core.types import ContextFunction
@@ -212,18 +211,21 @@ class Projection(Described, nn.Module):
 T = TypeVar("T")
 
 STEP = 1e-6
-"""Half the interval over which the rate of a context is taken, as a share of the time that it is known for."""
+"""Half the interval of the difference that is the rate of a context, as a share of the time of the run."""
 
 
-@validated
-@dataclass(frozen=True)
-class MovingPath:
-    """P(t) = projection(c(t)), with the motion of its decoder (see `romkit.types.OperatorPath`).
+class Path:
+    """Operators P(t) = projection(c(t)) along a context c(t), with the motion of their manifold.
+
+    `Path.constant(P)` is the path of a context that stays; it costs nothing.
 
     Args:
         projection: in float64, since rates are differences.
         context: t, a scalar tensor, to c (..., p) in physical units; smooth in t.
-        times: (T,) of a run; the context is looked at between the first and the last one.
+        times: (T,) of a run; the context is evaluated between the first and the last one.
+
+    Attributes:
+        operator: P of a constant path, else None.
 
     Raises:
         InputError: a projection in float32, or a single time.
@@ -231,46 +233,74 @@ class MovingPath:
     Example:
         >>> import torch
         >>> import romkit
+        >>> from romkit.projections import Path
         >>> ncae = romkit.load("ncae-lorenz96").double()
-        >>> path = romkit.projections.MovingPath(ncae, lambda t: 3.14 + 0.01 * t.reshape(1), torch.linspace(0, 5, 6))
+        >>> path = Path(ncae, lambda t: 3.14 + 0.01 * t.reshape(1), torch.linspace(0, 5, 6))
         >>> path.at(torch.tensor(1.0)).context
         tensor([3.1500])
         >>> path.decoder_rate(torch.tensor(1.0), torch.zeros(2)).shape
         torch.Size([36])
+        >>> P = ncae(F=3.15)
+        >>> Path.constant(P).at(torch.tensor(5.0)) is P
+        True
     """
 
-    projection: Projection
-    context: ContextFunction
-    times: Times
+    operator: Operator | None = None
 
-    def __post_init__(self):
-        if (dtype := self.projection.normalization.state_std.dtype) != torch.float64:
+    @validated
+    def __init__(self, projection: Projection, context: ContextFunction, times: Times):
+        if (dtype := projection.normalization.state_std.dtype) != torch.float64:
             got, fix = str(dtype).removeprefix("torch."), "give copy.deepcopy(projection).double()"
             raise InputError("projection", expected="one in float64", got=got, fix=fix)
-        if len(self.times) < 2:
-            raise InputError("times", expected="two or more", got="one", fix="give a context that stays")
+        if len(times) < 2:
+            fix = "give Path.constant(projection(...)) for a context that stays"
+            raise InputError("times", expected="two or more", got="one", fix=fix)
+        self.context, self._family = context, projection.operator
+        self._first, self._last = float(times[0]), float(times[-1])
 
-    def at(self, t: Time) -> Operator:
+    @classmethod
+    def constant(cls, operator: Operator) -> "Path":
+        """The path of an operator at a context that stays."""
+        path = cls.__new__(cls)
+        path.operator = operator
+        return path
+
+    def mapped(self, change: Callable[[Operator], Operator]) -> "Path":
+        """The path of changed operators t -> change(P(t))."""
+        path = copy.copy(self)
+        if self.operator is None:
+            path._family = lambda c: change(self._family(c))
+        else:
+            path.operator = change(self.operator)
+        return path
+
+    def at(self, t: Tensor) -> Operator:
         """The operator at the context of the time t, a scalar tensor."""
-        return self.projection.operator(self.context(t))
+        return self._family(self.context(t)) if self.operator is None else self.operator
 
     def each(self, make: Callable[[Operator], T]) -> Callable[[Tensor], T]:
-        """t -> make(P(t)), made anew at every time."""
-        return lambda t: make(self.at(t))
+        """t -> make(P(t)), made once where the operator stays."""
+        if self.operator is None:
+            return lambda t: make(self.at(t))
+        made = make(self.operator)
+        return lambda t: made
 
-    def relative(self, t: Time, z: Tensor, rate: Tensor) -> Tensor:
+    def relative(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
         """`rate` (..., n) of the state without the motion ∂ₜφ(z) of the manifold itself."""
-        return rate - self.decoder_rate(t, z)
+        return rate - self.decoder_rate(t, z) if self.operator is None else rate
 
-    def carried(self, t: Time, z: Tensor, rate: Tensor) -> Tensor:
-        """The latent `rate` (..., m) of a law for fixed contexts, plus D_cρ ċ = -D_xρ ∂ₜφ."""
+    def carried(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
+        """The latent `rate` (..., m) of a law for fixed contexts, plus D_cρ ċ = -D_xρ ∂ₜφ for the moving manifold."""
+        if self.operator is not None:
+            return rate
         P = self.at(t)
         return rate - P.encode_jvp(P.decode(z), self.decoder_rate(t, z)).tangent
 
-    def decoder_rate(self, t: Time, z: Tensor) -> Tensor:
-        """∂ₜ φ(z; c(t)) = D_cφ ċ (..., n): how the decoded state moves while z (..., m) stays."""
-        first, last = float(self.times[0]), float(self.times[-1])
-        step = STEP * (last - first)
-        before, after = (t - step).clamp(min=first), (t + step).clamp(max=last)
+    def decoder_rate(self, t: Tensor, z: Tensor) -> Tensor:
+        """∂ₜ φ(z; c(t)) = D_cφ ċ (..., n), the rate of the decoded state at fixed z (..., m)."""
+        if self.operator is not None:
+            return torch.zeros_like(self.operator.decode(z))
+        step = STEP * (self._last - self._first)
+        before, after = (t - step).clamp(min=self._first), (t + step).clamp(max=self._last)
         rate = (self.context(after) - self.context(before)) / (after - before)
-        return torch.func.jvp(lambda c: self.projection.operator(c).decode(z), (self.context(t),), (rate,))[1]
+        return torch.func.jvp(lambda c: self._family(c).decode(z), (self.context(t),), (rate,))[1]

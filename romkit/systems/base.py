@@ -17,11 +17,12 @@ from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Codes, Positive, Seed, Time, Times, validated
 from romkit.core.errors import DivergenceWarning, InputError, warn
 from romkit.core.tensors import align
-from romkit.core.types import ContextFunction, Field, Metric, OperatorPath
+from romkit.core.types import ContextFunction, Field, Metric
 from romkit.data import ContextParameter, check_states, make_dataset
 from romkit.data.context import bound_context, context_rows, one_context, varies
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
+from romkit.projections import Path
 from romkit.solvers import RK4, Solution, Solver, Status
 from romkit.systems.problem import FirstOrder, Parts, Problem, euclidean
 from romkit.systems.terms import Quadratic, Term
@@ -343,7 +344,7 @@ class System(abc.ABC):
             return euclidean
         return weighing(self.weigh, c)
 
-    def problem(self, path: OperatorPath, context: Tensor | ContextFunction) -> Problem:
+    def problem(self, path: Path, context: Tensor | ContextFunction) -> Problem:
         """The system as it is reduced by the operators along a path; `context` (..., p) is that of the path."""
         return FirstOrder(path, self.field(context), self.metric(context))
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from romkit.core.tensors import align
-from romkit.core.types import OperatorPath, SecondOrderField
+from romkit.core.types import SecondOrderField
+from romkit.projections import Path
 from romkit.systems.base import Motion, System, along
 from romkit.systems.problem import Parts, Problem, SecondOrder
 
@@ -64,7 +65,7 @@ class MechanicalSystem(System):
 
         return f
 
-    def problem(self, path: OperatorPath, context: Tensor) -> Problem:
+    def problem(self, path: Path, context: Tensor) -> Problem:
         return SecondOrder(path, self.field(context), self.metric(context))
 
     def _initial_parts(self, contexts: Tensor, rng: np.random.Generator | None) -> Parts:

@@ -7,17 +7,16 @@ problem says what that rate has to answer to, so that a dynamics is written once
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from romkit.core import tensors
 from romkit.core.boundary import Time
-from romkit.core.errors import InputError
-from romkit.core.types import Metric, OperatorPath, ProjectionOperator
-
-T = TypeVar("T")
+from romkit.core.errors import InputError, renamed
+from romkit.core.types import Metric
+from romkit.projections import Operator, Path
 
 Parts = tuple[Tensor, ...]
 """(x,), or (q, q̇) of a mechanical system, each (..., n); of latent states (z,) or (z, ż), each (..., m)."""
@@ -61,7 +60,7 @@ class Decoded(NamedTuple):
         >>> import torch
         >>> import romkit
         >>> system, P = romkit.systems.Lorenz96(), romkit.load("ncae-lorenz96")(F=3.15)
-        >>> problem = system.problem(romkit.problem.ConstantPath(P), P.context)
+        >>> problem = system.problem(romkit.projections.Path.constant(P), P.context)
         >>> x, target = problem.decoded(torch.tensor(0.0), torch.zeros(2))
         >>> x.shape, target.shape
         (torch.Size([36]), torch.Size([36]))
@@ -78,7 +77,7 @@ class Linearised(NamedTuple):
         >>> import torch
         >>> import romkit
         >>> system, P = romkit.systems.Lorenz96(), romkit.load("ncae-lorenz96")(F=3.15)
-        >>> problem = system.problem(romkit.problem.ConstantPath(P), P.context)
+        >>> problem = system.problem(romkit.projections.Path.constant(P), P.context)
         >>> x, J, target = problem.linearised(torch.tensor(0.0), torch.zeros(2))
         >>> rate = torch.linalg.lstsq(J, target.unsqueeze(-1)).solution  # what Galerkin takes
         >>> x.shape, J.shape, rate.shape
@@ -88,39 +87,6 @@ class Linearised(NamedTuple):
     x: Tensor
     tangents: Tensor
     target: Tensor
-
-
-@dataclass(frozen=True)
-class ConstantPath:
-    """The operator of a context that stays (see `romkit.types.OperatorPath`).
-
-    Example:
-        >>> import torch
-        >>> import romkit
-        >>> P = romkit.load("ncae-lorenz96")(F=3.15)
-        >>> path = romkit.problem.ConstantPath(P)
-        >>> path.at(torch.tensor(5.0)) is P
-        True
-    """
-
-    operator: ProjectionOperator
-
-    def at(self, t: Tensor) -> ProjectionOperator:
-        """The operator, whatever the time is."""
-        return self.operator
-
-    def each(self, make: Callable[[ProjectionOperator], T]) -> Callable[[Tensor], T]:
-        """t -> make(P), made once, here."""
-        made = make(self.operator)
-        return lambda t: made
-
-    def relative(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
-        """`rate` (..., n) itself, since the manifold stays."""
-        return rate
-
-    def carried(self, t: Tensor, z: Tensor, rate: Tensor) -> Tensor:
-        """The latent `rate` (..., m) itself, since the manifold stays."""
-        return rate
 
 
 @dataclass(frozen=True)
@@ -138,14 +104,14 @@ class Problem(abc.ABC):
         >>> import torch
         >>> import romkit
         >>> system, P = romkit.systems.Lorenz96(), romkit.load("ncae-lorenz96")(F=3.15)
-        >>> problem = system.problem(romkit.problem.ConstantPath(P), P.context)
+        >>> problem = system.problem(romkit.projections.Path.constant(P), P.context)
         >>> isinstance(problem, romkit.problem.Problem), problem.order
         (True, 1)
         >>> problem.motion(torch.zeros(2), torch.ones(2))  # ẇ for the rate ż
         tensor([1., 1.])
     """
 
-    path: OperatorPath
+    path: Path
     field: Callable[..., Tensor] = unknown_field
     metric: Metric = euclidean
     control: Callable[[Tensor], Tensor] | None = None
@@ -164,11 +130,11 @@ class Problem(abc.ABC):
         return torch.cat(parts, dim=-1)
 
     @abc.abstractmethod
-    def encode(self, P: ProjectionOperator, parts: Parts) -> Tensor:
+    def encode(self, P: Operator, parts: Parts) -> Tensor:
         """The encoded state w (..., order · m)."""
 
     @abc.abstractmethod
-    def decode(self, P: ProjectionOperator, w: Tensor) -> Parts:
+    def decode(self, P: Operator, w: Tensor) -> Parts:
         """The decoded state."""
 
     @abc.abstractmethod
@@ -190,19 +156,20 @@ class FirstOrder(Problem):
     Example:
         >>> import torch
         >>> import romkit
-        >>> from romkit.problem import ConstantPath, FirstOrder
+        >>> from romkit.problem import FirstOrder
+        >>> from romkit.projections import Path
         >>> P = romkit.load("ncae-lorenz96")(F=3.15)
-        >>> problem = FirstOrder(ConstantPath(P), lambda t, x: -x)
+        >>> problem = FirstOrder(Path.constant(P), lambda t, x: -x)
         >>> problem.linearised(torch.tensor(0.0), torch.zeros(2)).tangents.shape
         torch.Size([36, 2])
     """
 
     order = 1
 
-    def encode(self, P: ProjectionOperator, parts: Parts) -> Tensor:
+    def encode(self, P: Operator, parts: Parts) -> Tensor:
         return P.encode(*parts)
 
-    def decode(self, P: ProjectionOperator, w: Tensor) -> Parts:
+    def decode(self, P: Operator, w: Tensor) -> Parts:
         return (P.decode(w),)
 
     def decoded(self, t: Tensor, w: Tensor) -> Decoded:
@@ -223,19 +190,20 @@ class SecondOrder(Problem):
     Example:
         >>> import torch
         >>> import romkit
-        >>> from romkit.problem import ConstantPath, SecondOrder
+        >>> from romkit.problem import SecondOrder
+        >>> from romkit.projections import Path
         >>> P = romkit.load("ncae-pendulum")(l1=0.4, l2=0.5, l3=0.5, l4=0.6)
-        >>> problem = SecondOrder(ConstantPath(P), lambda t, q, v: -q)
+        >>> problem = SecondOrder(Path.constant(P), lambda t, q, v: -q)
         >>> problem.motion(torch.cat([torch.zeros(4), torch.ones(4)]), torch.full((4,), 2.0))  # (ż, z̈)
         tensor([1., 1., 1., 1., 2., 2., 2., 2.])
     """
 
     order = 2
 
-    def encode(self, P: ProjectionOperator, parts: Parts) -> Tensor:
+    def encode(self, P: Operator, parts: Parts) -> Tensor:
         return self.join(*P.encode_jvp(*parts))
 
-    def decode(self, P: ProjectionOperator, w: Tensor) -> Parts:
+    def decode(self, P: Operator, w: Tensor) -> Parts:
         return tuple(P.decode_jvp(*self.split(w)))
 
     def decoded(self, t: Tensor, w: Tensor) -> Decoded:
@@ -258,3 +226,5 @@ class SecondOrder(Problem):
 
 PROBLEMS: dict[int, type[Problem]] = {kind.order: kind for kind in (FirstOrder, SecondOrder)}
 """By the order of the equation."""
+
+__getattr__ = renamed(__name__, ConstantPath="romkit.projections:Path.constant")

@@ -9,11 +9,10 @@ from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
-from romkit.core.types import OperatorPath
 from romkit.integrators import LatentDynamics
-from romkit.projections import MovingPath, Operator, Projection, stack
+from romkit.projections import Operator, Path, Projection, stack
 from romkit.solvers import RK4, Status
-from romkit.systems.problem import PROBLEMS, ConstantPath, Problem
+from romkit.systems.problem import PROBLEMS, Problem
 from romkit.testing.verdict import close, fact, laws_of
 
 
@@ -152,7 +151,7 @@ def latent_law(t: Tensor, *parts: Tensor) -> Tensor:
     return torch.sin(z.roll(1, -1)) - 0.5 * rate + 0.1 * torch.cos(t)
 
 
-def manufactured(path: OperatorPath, order: int) -> Problem:
+def manufactured(path: Path, order: int) -> Problem:
     """The problem whose trajectories are the decoded ones of `latent_law`, in a metric that depends on the state."""
 
     def field(t: Tensor, *parts: Tensor) -> Tensor:
@@ -174,9 +173,9 @@ def beginning(p: Probe, order: int) -> Tensor:
 
 def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> None:
     """On an invariant manifold the latent trajectory is the known one, at contexts that stay and that move."""
-    w0, paths = beginning(p, order), {"constant": ConstantPath(p.operator)}
+    w0, paths = beginning(p, order), {"constant": Path.constant(p.operator)}
     if order == 1:
-        paths["moving"] = MovingPath(p.projection, lambda t: p.c + 0.3 * torch.sin(t) * (p.c.flip(0) - p.c), TIMES)
+        paths["moving"] = Path(p.projection, lambda t: p.c + 0.3 * torch.sin(t) * (p.c.flip(0) - p.c), TIMES)
     for name, path in paths.items():
         problem = manufactured(path, order)
         law = lambda t, w, problem=problem: problem.motion(w, latent_law(t, *problem.split(w)))  # noqa: E731
@@ -188,7 +187,7 @@ def motion(dynamics: LatentDynamics, p: Probe, order: int, tolerance: float) -> 
 
 def start(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     """A trajectory starts in the latent space, and on the manifold where it is."""
-    problem, w = manufactured(ConstantPath(p.operator), order), beginning(p, order)
+    problem, w = manufactured(Path.constant(p.operator), order), beginning(p, order)
     parts = tuple(x + 0.01 * p.v for x in problem.decode(p.operator, w))
     fact("shape of the start", w.shape, dynamics.start(problem, TIMES[0], parts).shape)
     if p.projection.idempotent:
@@ -200,22 +199,22 @@ def members(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     """A batch equals a loop, a lost member harms nobody, and a constant function is a constant."""
     w = beginning(p, order)
     solve = lambda path, start: dynamics.solve(manufactured(path, order), start, TIMES)  # noqa: E731
-    together = solve(ConstantPath(p.operator), w).states
-    loop = [solve(ConstantPath(p.projection(c)), start).states for c, start in zip(p.c, w, strict=True)]
+    together = solve(Path.constant(p.operator), w).states
+    loop = [solve(Path.constant(p.projection(c)), start).states for c, start in zip(p.c, w, strict=True)]
     close("batch = loop", together, torch.stack(loop), 1e-9)
     lost = torch.cat([torch.full_like(w[:1], torch.nan), w[1:]])
-    beside = solve(ConstantPath(p.operator), lost)
+    beside = solve(Path.constant(p.operator), lost)
     fact("status of a lost member", Status.DIVERGED, beside.status[0].item())
     close("neighbours of a lost member", beside.states[1:], together[1:], 1e-9)
     if order == 1:
-        moving = solve(MovingPath(p.projection, lambda t: p.c, TIMES), w).states
+        moving = solve(Path(p.projection, lambda t: p.c, TIMES), w).states
         close("a context that is a constant function = a constant", moving, together, 1e-9)
 
 
 def stacks(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     """A stack of seeds equals each of them."""
     models, w = [p.projection, perturbed(p.projection)], beginning(p, order)
-    solve = lambda P, start: dynamics.solve(manufactured(ConstantPath(P), order), start, TIMES).states  # noqa: E731
+    solve = lambda P, start: dynamics.solve(manufactured(Path.constant(P), order), start, TIMES).states  # noqa: E731
     together = solve(stack(models)(p.c.unsqueeze(0)), w.expand(2, *w.shape))
     close("stack of seeds = each alone", together, torch.stack([solve(model(p.c), w) for model in models]), 1e-9)
 

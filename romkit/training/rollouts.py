@@ -24,10 +24,9 @@ from romkit.core.runtime import track
 from romkit.data import even_step, whole_trajectories
 from romkit.engine.fast_path import compile_anew
 from romkit.integrators import DYNAMICS, LatentField
-from romkit.projections import Projection
+from romkit.projections import Path, Projection
 from romkit.solvers.fixed import step as rk4_step
 from romkit.systems import System
-from romkit.systems.problem import ConstantPath
 from romkit.training.batches import AnyBatch, FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam
@@ -140,7 +139,7 @@ class Advance(nn.Module):
     def forward(self, w: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """Latent state (S, B, k) after a step, and its decoded state (S, B, n)."""
         P = self.projection.operator(c)
-        problem = self.system.problem(ConstantPath(P), c)
+        problem = self.system.problem(Path.constant(P), c)
         w = rk4_step(self.dynamics.field(problem), w.new_zeros(()), w, self.h)
         bounds = (BOUND, BOUND * self.speed)
         z, *rates = (part.clamp(-most, most) for part, most in zip(problem.split(w), bounds, strict=False))
@@ -155,7 +154,7 @@ class Start(nn.Module):
         self.projection, self.system, self.dynamics = projection, system, dynamics
 
     def forward(self, x: Tensor, v: Tensor, c: Tensor) -> Tensor:
-        problem = self.system.problem(ConstantPath(self.projection.operator(c)), c)
+        problem = self.system.problem(Path.constant(self.projection.operator(c)), c)
         return self.dynamics.start(problem, x.new_zeros(()), (x, v)[: problem.order])
 
 

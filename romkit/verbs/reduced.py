@@ -16,10 +16,10 @@ from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
 from romkit.integrators import DYNAMICS, Estimator, Galerkin, LatentDynamics
-from romkit.projections import MovingPath, Operator, Projection, Signature
+from romkit.projections import Operator, Path, Projection, Signature
 from romkit.solvers import Solution, Solver, Status
 from romkit.systems import System
-from romkit.systems.problem import PROBLEMS, ConstantPath, FirstOrder, Parts, Problem, euclidean
+from romkit.systems.problem import PROBLEMS, FirstOrder, Parts, Problem, euclidean
 from romkit.systems.terms import Quadratic
 from romkit.systems.through import Sampled
 
@@ -94,7 +94,7 @@ def folded(problem: Problem, quadratic: Quadratic | None) -> Problem:
         problem: of first order, at contexts that stay, with the identity as metric.
         quadratic: its field with the contexts bound, for states (..., r).
     """
-    plain = problem.metric is euclidean and problem.control is None and isinstance(problem.path, ConstantPath)
+    plain = problem.metric is euclidean and problem.control is None and problem.path.operator is not None
     if quadratic is None or not plain:
         return problem
     layer = problem.path.operator.last_layer()
@@ -107,7 +107,7 @@ def folded(problem: Problem, quadratic: Quadratic | None) -> Problem:
     def metric(x: Tensor, u: Tensor) -> Tensor:
         return gram @ u
 
-    return FirstOrder(ConstantPath(layer.hidden), lambda t, a: field(a), metric)
+    return FirstOrder(Path.constant(layer.hidden), lambda t, a: field(a), metric)
 
 
 class ReducedModel:
@@ -195,11 +195,11 @@ class ReducedModel:
     def _problem(self, system: System | None) -> Problem:
         initial, solved = self.contexts.initial.to(self.device), self._in_coordinates(self.there)
         c = initial.expand(*self.lead, -1)
-        path = ConstantPath(self.operator(solved, initial))
+        path = Path.constant(self.operator(solved, initial))
         if self.contexts.path is not None:
             # contiguous, because derivatives along the path need numbers with memory of their own
             c = lambda t: self.contexts.path(t).to(self.device).expand(*self.lead, -1).contiguous()  # noqa: E731
-            path = MovingPath(solved, c, self.contexts.times)
+            path = Path(solved, c, self.contexts.times)
             if getattr(self.dynamics, "order", 1) == 2:
                 expected, fix = "a law of order 1 for a context that moves", "fit it to data without acceleration"
                 raise InputError("dynamics", expected=expected, got="one of order 2", fix=fix)

@@ -10,9 +10,9 @@ from torch import Tensor
 
 import romkit
 from romkit.integrators import Galerkin, Hamiltonian, LatentDynamics
-from romkit.projections import Projection
+from romkit.projections import Path, Projection
 from romkit.solvers import RK4, ImplicitMidpoint, Solver
-from romkit.systems.problem import ConstantPath, Problem
+from romkit.systems.problem import Problem
 from romkit.tasks import Task
 
 PIECES = 10
@@ -118,7 +118,7 @@ class Energy(Task):
         system, model = romkit.systems.Pendulum(), romkit.load("ncae-pendulum").double().requires_grad_(False)
         c = torch.tensor([[0.4, 0.5, 0.6, 0.5]], dtype=torch.float64)
         with torch.no_grad():
-            problem = system.problem(ConstantPath(model(c)), c)
+            problem = system.problem(Path.constant(model(c)), c)
             dynamics, solver = self._method()
             start = dynamics.start(problem, torch.zeros((), dtype=torch.float64), system.start(c))
             times = torch.arange(0, self.steps + 1, self.every, dtype=torch.float64) * self.dt

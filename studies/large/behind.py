@@ -8,9 +8,8 @@ from torch import Tensor
 
 import romkit
 from romkit.integrators import Estimator, Galerkin, LearnedField, NeuralODE, SINDy
-from romkit.projections import Projection, unstack
+from romkit.projections import Path, Projection, unstack
 from romkit.systems import Burgers2D
-from romkit.systems.problem import ConstantPath
 from romkit.verbs.reduced import folded
 from studies.large.measuring import FOLDER, evaluated, training
 from studies.pieces import Numbers
@@ -64,7 +63,7 @@ def projected(
     def reduced(model: Projection) -> Callable:
         def at(c: Tensor, y0: Tensor, times: Tensor) -> tuple:
             P = model.double()(c)
-            problem = through.problem(ConstantPath(P), c)
+            problem = through.problem(Path.constant(P), c)
             small = folded(problem, through.quadratic(c))
             return Galerkin().field(small), Galerkin().start(problem, times[0], (y0,)), P.decode
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 import romkit
+from romkit import projections
 from romkit.bases import Basis
 from romkit.core import runtime
 from romkit.core.files import atomic
@@ -24,7 +25,6 @@ from romkit.integrators import Galerkin
 from romkit.projections import Projection
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D
-from romkit.systems.problem import ConstantPath
 from romkit.systems.through import SystemThroughBasis
 from romkit.verbs.reduced import folded
 
@@ -119,7 +119,7 @@ def _untrained(through: SystemThroughBasis, contexts: Tensor) -> Projection:
 
 def _network(through: SystemThroughBasis, model: Projection, c: Tensor, y0: Tensor) -> tuple[Callable, Tensor]:
     P = model.double().to(c.device)(c)
-    problem = through.problem(ConstantPath(P), c)
+    problem = through.problem(projections.Path.constant(P), c)
     return Galerkin().field(folded(problem, through.quadratic(c))), P.encode(y0)
 
 

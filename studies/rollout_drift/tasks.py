@@ -14,10 +14,10 @@ from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics
 from romkit.integrators.laws.equations import Library, Terms
 from romkit.metrics import reconstruction_rmse
-from romkit.projections import Projection, stack, unstack
+from romkit.projections import Path, Projection, stack, unstack
 from romkit.solvers import RK4
 from romkit.systems import System
-from romkit.systems.problem import ConstantPath, Parts, Problem
+from romkit.systems.problem import Parts, Problem
 from romkit.tasks import Task
 from romkit.training import Penalty, Reconstruction
 from studies.rollout_drift import scores
@@ -169,7 +169,7 @@ class Drift(Task):
         solver = None if self.dynamics == "lspg" else RK4(dict(self.settings).get("dt", self.step))
         with torch.no_grad(), one_thread():
             P = model(true.context.expand(*lead, -1))
-            problem = system.problem(ConstantPath(P), P.context)
+            problem = system.problem(Path.constant(P), P.context)
             first = tuple(x[:, 0].expand(*lead, -1) for x in true.parts)
             start = dynamics.start(problem, true.times[0], first)
             latent = dynamics.solve(problem, start, true.times, solver=solver).states
@@ -193,7 +193,7 @@ class Drift(Task):
     ) -> xr.Dataset:
         """Scores of one seed: decoded states of all seeds at once can be more than the memory holds."""
         P = model(true.context.expand(1, *true.context.shape))
-        problem = system.problem(ConstantPath(P), P.context)
+        problem = system.problem(Path.constant(P), P.context)
         rom = problem.decode(P, latent)
         more = OWN_SCORES[system.name](system, true, rom) | stability
         std = model.normalization.state_std

@@ -13,11 +13,10 @@ from romkit.bases import Basis
 from romkit.core.types import Field
 from romkit.integrators import LatentField
 from romkit.integrators.base import T0
-from romkit.projections import Projection
+from romkit.projections import Path, Projection
 from romkit.solvers import RK4, Solution
 from romkit.systems import CylinderWake, System
 from romkit.systems.cylinder_wake.discretisation import discretisation
-from romkit.systems.problem import ConstantPath
 from romkit.verbs.reduced import folded
 from studies.pieces import Numbers
 from studies.wake.stability import reduced_growth
@@ -95,7 +94,7 @@ def behind(through: System, model: Projection, dynamics: LatentField) -> Reduced
 
     def at(c: Tensor) -> Bound:
         P = model(c)
-        problem = through.problem(ConstantPath(P), c)
+        problem = through.problem(Path.constant(P), c)
         small = folded(problem, through.quadratic(c)) if dynamics.decodes_only else problem
         return Bound(dynamics.field(small), lambda y: dynamics.start(problem, T0, (y,)), P.decode)
 

@@ -121,7 +121,7 @@ def test_dynamics_through_the_basis_are_those_in_full_space(dynamics, lorenz, re
     z = torch.randn(2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     through = ReducedModel(reduced, dynamics, Contexts(c, c), lorenz)
     assert through.problem.path.at(torch.zeros(())).state_size == 10
-    full = lorenz.problem(romkit.problem.ConstantPath(double(c)), c)
+    full = lorenz.problem(romkit.projections.Path.constant(double(c)), c)
     t = torch.zeros((), dtype=torch.float64)
     assert torch.allclose(dynamics.field(through.problem)(t, z), dynamics.field(full)(t, z), rtol=0, atol=1e-10)
 
@@ -206,7 +206,7 @@ def test_the_last_layer_folds_into_the_field(method, lorenz, lorenz_data):
     small = folded(reduced.problem, reduced.quadratic)
     assert small.path.operator.state_size == 5
     z, t = torch.randn(2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64), torch.zeros(())
-    rate = Galerkin().field(lorenz.problem(romkit.problem.ConstantPath(copy.deepcopy(model).double()(c)), c))(t, z)
+    rate = Galerkin().field(lorenz.problem(romkit.projections.Path.constant(copy.deepcopy(model).double()(c)), c))(t, z)
     assert torch.allclose(Galerkin().field(small)(t, z), rate, rtol=0, atol=1e-10)
 
 

@@ -9,7 +9,8 @@ import torch
 
 from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.integrators.galerkin import nearest
-from romkit.systems.problem import ConstantPath, FirstOrder, SecondOrder, euclidean
+from romkit.projections import Path
+from romkit.systems.problem import FirstOrder, SecondOrder, euclidean
 from romkit.testing.models import probe
 from tests.properties.test_projection_laws import make
 
@@ -34,7 +35,7 @@ def test_first_order_field_is_recovered(points, dynamics):
         return P.decode_jvp(z, g(z)).tangent
 
     z = P.encode(points.x)
-    assert torch.allclose(dynamics.field(FirstOrder(ConstantPath(P), f))(T0, z), g(z), atol=1e-10)
+    assert torch.allclose(dynamics.field(FirstOrder(Path.constant(P), f))(T0, z), g(z), atol=1e-10)
 
 
 @pytest.mark.parametrize("dynamics", [Galerkin(), PetrovGalerkin()])
@@ -50,7 +51,7 @@ def test_second_order_field_is_recovered(points, dynamics):
         return (torch.diag_embed(1 + q.square()) + torch.ones(n, n, dtype=q.dtype)) @ u
 
     z, dz = P.encode_jvp(points.x, points.v)
-    problem, w = SecondOrder(ConstantPath(P), f, inertia), torch.cat([z, dz], dim=-1)
+    problem, w = SecondOrder(Path.constant(P), f, inertia), torch.cat([z, dz], dim=-1)
     assert torch.allclose(dynamics.latent_rate(problem)(T0, w), g(z) - dz, atol=1e-9)
     assert torch.allclose(dynamics.field(problem)(T0, w), torch.cat([dz, g(z) - dz], dim=-1), atol=1e-9)
 
@@ -67,7 +68,7 @@ def test_galerkin_residual_is_orthogonal_to_the_manifold(points):
     z = P.encode(points.x)
     x, J = P.decode_jacobian(z)
     f = torch.sin(3 * x) + x.flip(-1)
-    dz = Galerkin().field(FirstOrder(ConstantPath(P), lambda t, x: torch.sin(3 * x) + x.flip(-1)))(T0, z)
+    dz = Galerkin().field(FirstOrder(Path.constant(P), lambda t, x: torch.sin(3 * x) + x.flip(-1)))(T0, z)
     residual = f - (J @ dz.unsqueeze(-1)).squeeze(-1)
     assert torch.allclose((J.mT @ residual.unsqueeze(-1)).squeeze(-1), torch.zeros_like(z), atol=1e-10)
 
@@ -77,7 +78,7 @@ def test_galerkin_residual_is_orthogonal_in_the_weights_of_a_quadrature(points):
     P = points.operator
     weights = torch.linspace(0.2, 3.0, P.state_size, dtype=torch.float64).unsqueeze(-1)
     f = lambda t, x: torch.sin(3 * x) + x.flip(-1)  # noqa: E731
-    problem = FirstOrder(ConstantPath(P), f, lambda x, u: weights * u)
+    problem = FirstOrder(Path.constant(P), f, lambda x, u: weights * u)
     z = P.encode(points.x)
     x, J = P.decode_jacobian(z)
     residual = f(T0, x).unsqueeze(-1) - J @ Galerkin().latent_rate(problem)(T0, z).unsqueeze(-1)
@@ -86,7 +87,7 @@ def test_galerkin_residual_is_orthogonal_in_the_weights_of_a_quadrature(points):
     near = P(points.x) + 0.01 * points.v
     z = Galerkin().start(problem, T0, (near,))
     away = near - P.decode(z)
-    plain = near - P.decode(Galerkin().start(FirstOrder(ConstantPath(P), f), T0, (near,)))
+    plain = near - P.decode(Galerkin().start(FirstOrder(Path.constant(P), f), T0, (near,)))
     size = lambda r: (weights.squeeze(-1) * r.square()).sum(-1)  # noqa: E731
     assert bool((size(away) <= size(plain) + 1e-12).all())
     assert bool((size(away) < size(plain) - 1e-9).any())
@@ -95,7 +96,7 @@ def test_galerkin_residual_is_orthogonal_in_the_weights_of_a_quadrature(points):
 def test_a_constant_metric_of_any_size_is_no_metric(points):
     P, f = points.operator, lambda t, x: torch.sin(3 * x)
     z = P.encode(points.x)
-    plain, weighed = (FirstOrder(ConstantPath(P), f, metric) for metric in (euclidean, lambda x, u: 7.0 * u))
+    plain, weighed = (FirstOrder(Path.constant(P), f, metric) for metric in (euclidean, lambda x, u: 7.0 * u))
     assert torch.allclose(*(Galerkin().field(problem)(T0, z) for problem in (plain, weighed)), atol=1e-10)
 
 
@@ -103,7 +104,7 @@ def test_petrov_galerkin_residual_is_invisible_to_the_encoder(points):
     P = points.operator
     z = P.encode(points.x)
     f = lambda t, x: torch.sin(3 * x) + x.flip(-1)  # noqa: E731
-    dz = PetrovGalerkin().field(FirstOrder(ConstantPath(P), f))(T0, z)
+    dz = PetrovGalerkin().field(FirstOrder(Path.constant(P), f))(T0, z)
     x, lifted = P.decode_jvp(z, dz)
     assert torch.allclose(P.encode_jvp(x, f(T0, x) - lifted).tangent, torch.zeros_like(z), atol=1e-10)
 
@@ -120,7 +121,7 @@ def test_galerkin_in_the_mass_metric_does_not_see_massless_components(points):
     def field(spike):
         return lambda t, q, v: torch.cat([torch.sin(q[..., :m]), spike * torch.ones_like(q[..., m:])], dim=-1)
 
-    problems = [SecondOrder(ConstantPath(P), field(spike), inertia) for spike in (0.0, 1e6)]
+    problems = [SecondOrder(Path.constant(P), field(spike), inertia) for spike in (0.0, 1e6)]
     assert torch.equal(*(Galerkin().latent_rate(problem)(T0, torch.cat([z, dz], dim=-1)) for problem in problems))
 
 
@@ -141,7 +142,7 @@ def test_a_mechanical_galerkin_start_matches_the_components_that_have_inertia(po
     m, n = P.latent_dim, P.state_size
     inertia = torch.tensor([1.0, 2.0] + [0.0] * (n - m), dtype=torch.float64).unsqueeze(-1)
     q, v = P.decode_jvp(*P.encode_jvp(points.x, points.v))
-    problem = SecondOrder(ConstantPath(P), metric=lambda q, u: inertia * u)
+    problem = SecondOrder(Path.constant(P), metric=lambda q, u: inertia * u)
     reached, velocity = problem.decode(P, Galerkin().start(problem, T0, (q, v)))
     assert torch.allclose(reached[..., :m], q[..., :m], atol=1e-8)
     assert torch.allclose(velocity[..., :m], v[..., :m], atol=1e-8)

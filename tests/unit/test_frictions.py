@@ -8,10 +8,10 @@ import xarray as xr
 import romkit
 from romkit.core.errors import DataWarning, FitWarning, InputError
 from romkit.integrators import Galerkin, NeuralODE, Reencoded, SINDy
-from romkit.projections import architecture
+from romkit.projections import Path, architecture
 from romkit.projections.frame import Signature, signature_of
 from romkit.solvers import RK4, Adaptive
-from romkit.systems.problem import ConstantPath, FirstOrder
+from romkit.systems.problem import FirstOrder
 from tests.unit.data.own import waves
 
 
@@ -67,7 +67,7 @@ def test_a_start_of_galerkin_makes_no_square_matrix(monkeypatch):
     monkeypatch.setattr(torch, "eye", lambda n, *a, **k: eye(n, *a, **k) if n < 500 else pytest.fail("an n x n matrix"))
     x = torch.from_numpy(own.state.values[:, 0])
     with torch.no_grad():
-        start = Galerkin().start(FirstOrder(ConstantPath(P)), torch.zeros(()), (x,))
+        start = Galerkin().start(FirstOrder(Path.constant(P)), torch.zeros(()), (x,))
     assert torch.allclose(start, P.encode(x))
 
 

@@ -9,9 +9,10 @@ import romkit
 ROOT = Path(romkit.__file__).parent
 FLOORS = (
     {"core"},
-    {"engine", "data", "metrics"},
+    {"engine", "data"},
     {"solvers", "bases"},
-    {"systems", "projections"},
+    {"projections"},
+    {"systems", "metrics"},
     {"certificates", "integrators"},
     {"training", "testing"},
     {"tasks"},

@@ -22,9 +22,9 @@ from romkit.integrators import (
 from romkit.integrators.laws.base import rollout_error
 from romkit.integrators.laws.neural_ode import Shooting, make_paths
 from romkit.metrics import nrmse
-from romkit.projections import MovingPath
+from romkit.projections import Path
 from romkit.solvers import RK4
-from romkit.systems.problem import ConstantPath, FirstOrder
+from romkit.systems.problem import FirstOrder
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def full_field(path):
 
 
 def test_the_rate_of_the_decoder_against_finite_differences(ncae):
-    path, z = MovingPath(ncae, ramp, TIMES), torch.tensor([[0.3, -0.2]], dtype=torch.float64)
+    path, z = Path(ncae, ramp, TIMES), torch.tensor([[0.3, -0.2]], dtype=torch.float64)
     t, h = torch.tensor(0.4, dtype=torch.float64), 1e-4
     difference = (path.at(t + h).decode(z) - path.at(t - h).decode(z)) / (2 * h)
     assert torch.allclose(path.decoder_rate(t, z), difference, atol=1e-6)
@@ -65,8 +65,8 @@ def test_the_rate_of_the_decoder_against_finite_differences(ncae):
 @pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e6])
 def test_the_rate_of_a_context_knows_no_unit_of_time(ncae, unit):
     z, t = torch.tensor([[0.3, -0.2]], dtype=torch.float64), torch.tensor(0.4, dtype=torch.float64)
-    expected = MovingPath(ncae, ramp, TIMES).decoder_rate(t, z)
-    path = MovingPath(ncae, lambda t: ramp(t / unit), unit * TIMES)
+    expected = Path(ncae, ramp, TIMES).decoder_rate(t, z)
+    path = Path(ncae, lambda t: ramp(t / unit), unit * TIMES)
     assert torch.allclose(path.decoder_rate(t * unit, z) * unit, expected, atol=1e-6)
 
 
@@ -75,7 +75,7 @@ def test_a_context_is_not_asked_for_outside_of_the_run(ncae):
         assert 0 <= t <= 1
         return 3.15 + 0.01 * t.sqrt().reshape(1)
 
-    path, z = MovingPath(ncae, inside, TIMES), torch.zeros(2, dtype=torch.float64)
+    path, z = Path(ncae, inside, TIMES), torch.zeros(2, dtype=torch.float64)
     for t in (TIMES[0], TIMES[-1]):
         assert bool(path.decoder_rate(t, z).isfinite().all())
 
@@ -94,7 +94,7 @@ class Unaware:
 
 @pytest.mark.parametrize("dynamics", [Galerkin(), PetrovGalerkin()])
 def test_a_manufactured_motion_is_followed_only_with_the_extra_term(ncae, dynamics):
-    path = MovingPath(ncae, ramp, TIMES)
+    path = Path(ncae, ramp, TIMES)
     z0 = torch.tensor([[0.3, -0.2]], dtype=torch.float64)
     times = torch.linspace(0, 0.5, 6, dtype=torch.float64)
     exact = RK4(0.01)(latent_truth, z0, times).states
@@ -116,7 +116,7 @@ def test_a_law_for_fixed_contexts_is_carried_along(ncae):
         def right_hand_side(self, c):
             return lambda w: latent_truth(None, w)
 
-    path, t = MovingPath(ncae, ramp, TIMES), torch.tensor(0.3, dtype=torch.float64)
+    path, t = Path(ncae, ramp, TIMES), torch.tensor(0.3, dtype=torch.float64)
     z, h = torch.tensor([[0.3, -0.2]], dtype=torch.float64), 1e-4
     x = path.at(t).decode(z)
     turned = (path.at(t + h).encode(x) - path.at(t - h).encode(x)) / (2 * h)
@@ -124,7 +124,7 @@ def test_a_law_for_fixed_contexts_is_carried_along(ncae):
 
 
 def test_lspg_needs_no_extra_term(ncae):
-    path = MovingPath(ncae, ramp, TIMES)
+    path = Path(ncae, ramp, TIMES)
     z0 = torch.tensor([[0.3, -0.2]], dtype=torch.float64)
     times = torch.linspace(0, 0.5, 11, dtype=torch.float64)
     exact = RK4(0.01)(latent_truth, z0, times).states
@@ -239,10 +239,10 @@ def test_a_ramp_is_followed_as_a_constant_context_is_but_only_with_the_extra_ter
 
     with torch.no_grad():
         P, truth = model(contexts), system.simulate((starts,), contexts, times).state
-        problem = system.problem(ConstantPath(P), contexts)
+        problem = system.problem(Path.constant(P), contexts)
         start = Galerkin().start(problem, times[0], (starts,))
         static = error(truth, P, Galerkin().solve(problem, start, times, solver=RK4(0.05)).states)
-        plain, turning = MovingPath(model, along, times), TurningPath(MovingPath(model, along, times))
+        plain, turning = Path(model, along, times), TurningPath(Path(model, along, times))
         assert followed(plain, with_term) < 1.5 * static
         assert followed(turning, with_term) == pytest.approx(followed(plain, with_term), rel=0.03)
         assert followed(turning, without_term) > 20 * static

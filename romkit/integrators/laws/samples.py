@@ -16,7 +16,6 @@ from romkit.core import tensors as arrays
 from romkit.core.boundary import Count, Mask, Natural, NotNegative, Numbers, Order, Seed, Times, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import align
-from romkit.core.types import OperatorPath, ProjectionOperator
 from romkit.data import (
     check_dataset,
     check_states,
@@ -35,7 +34,8 @@ from romkit.data.context import check_dims
 from romkit.data.trajectories import check_components, check_grid
 from romkit.integrators.base import LatentField
 from romkit.integrators.galerkin import Galerkin
-from romkit.systems.problem import ConstantPath, Problem
+from romkit.projections import Operator, Path
+from romkit.systems.problem import Problem
 
 
 @validated
@@ -424,7 +424,7 @@ NUDGE = 1e-3
 class ProjectionFamily(Protocol):
     """A torch module that, called with a dataset, gives the operator at its contexts (see `romkit.projections`)."""
 
-    def __call__(self, context: xr.Dataset) -> ProjectionOperator: ...
+    def __call__(self, context: xr.Dataset) -> Operator: ...
 
     def double(self) -> "ProjectionFamily": ...
 
@@ -567,7 +567,7 @@ def differentiate(x: Numbers, times: Times, *, order: Count = 1, window: Count =
 def galerkin_samples(
     projection: ProjectionFamily,
     data: xr.Dataset,
-    problem: Callable[[OperatorPath, Tensor], Problem],
+    problem: Callable[[Path, Tensor], Problem],
     *,
     spread: NotNegative = 0.3,
     copies: Count = 1,
@@ -605,7 +605,7 @@ def galerkin_samples(
     several = data.isel(time=[k for k in range(data.sizes["time"]) for _ in range(copies)])
     source = f"{type(dynamics).__name__} field around the encoded data (spread {spread:g})"
     P = _operator(projection, several)
-    task = problem(ConstantPath(P), P.context)
+    task = problem(Path.constant(P), P.context)
     with torch.no_grad():
         parts = tuple(_variable(several, name, P) for name in ("state", "velocity")[: task.order])
         scattered = [_scattered(part, spread, draw) for part in task.split(task.encode(P, parts))]
@@ -617,14 +617,14 @@ def galerkin_samples(
     return samples.only(exists.flatten(-2).reshape(-1, len(samples)).all(0) & samples.observed)
 
 
-def _operator(projection: ProjectionFamily, data: xr.Dataset) -> ProjectionOperator:
+def _operator(projection: ProjectionFamily, data: xr.Dataset) -> Operator:
     if signature := getattr(getattr(projection, "normalization", None), "signature", None):  # a user's may have none
         check_components("data", data, signature.state_names)
         check_grid(data, signature.fields)
     return copy.deepcopy(projection).double()(data)
 
 
-def _variable(data: xr.Dataset, name: str, P: ProjectionOperator) -> Tensor:
+def _variable(data: xr.Dataset, name: str, P: Operator) -> Tensor:
     """(C, T, n), with a leading axis of size 1 where the operator has seeds."""
     fix = "differentiated_samples works from states alone" if name == "velocity" else "add it"
     x = trajectories(data, name, fix=fix).to(P.context)

@@ -7,10 +7,10 @@ import torch
 import romkit
 from romkit.core.errors import InputError
 from romkit.integrators import Galerkin, Hamiltonian
-from romkit.projections import CAE, Normalization
+from romkit.projections import CAE, Normalization, Path
 from romkit.solvers import RK4, ImplicitMidpoint
 from romkit.systems import Pendulum
-from romkit.systems.problem import ConstantPath, FirstOrder, SecondOrder
+from romkit.systems.problem import FirstOrder, SecondOrder
 from tests.properties.test_projection_laws import make
 
 T0 = torch.zeros((), dtype=torch.float64)
@@ -35,7 +35,7 @@ def data(pendulum):
 
 def reduced(pendulum, model, context=LENGTHS):
     context = torch.tensor(context, dtype=torch.float64)
-    return pendulum.problem(ConstantPath(model.double().requires_grad_(False)(context)), context)
+    return pendulum.problem(Path.constant(model.double().requires_grad_(False)(context)), context)
 
 
 def states(problem, number, seed=0):
@@ -77,7 +77,7 @@ def test_the_error_of_the_energy_is_of_order_two():
     """A particle in a bowl, on the curve of a constrained autoencoder; Galerkin's motion is the same."""
     model = make("cae", (1, 3, 1, 2)).double().requires_grad_(False)
     P, H = model(torch.zeros(1, dtype=torch.float64)), Hamiltonian()
-    problem = SecondOrder(ConstantPath(P), lambda t, q, v: -q)
+    problem = SecondOrder(Path.constant(P), lambda t, q, v: -q)
     w, errors, steps = torch.tensor([[0.3, 0.5]], dtype=torch.float64), [], np.array([0.2, 0.1])
     with torch.no_grad():
         for dt in steps:
@@ -105,6 +105,6 @@ def test_quadratic_invariants_are_kept_over_many_steps():
 
 def test_it_is_for_mechanical_systems(lorenz_data):
     model = CAE(Normalization.from_dataset(lorenz_data), torch.Generator(), layers=(2, 4, 36)).double()
-    problem = FirstOrder(ConstantPath(model(F=3.15)))
+    problem = FirstOrder(Path.constant(model(F=3.15)))
     with pytest.raises(InputError, match="dynamics: expected dynamics of first order"):
         Hamiltonian().solve(problem, torch.zeros(1, 2), torch.arange(2.0))

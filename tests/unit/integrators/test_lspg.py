@@ -10,9 +10,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import romkit
 from romkit.core.errors import DivergenceWarning, InputError
 from romkit.integrators import LSPG, Galerkin, base, lspg
+from romkit.projections import Path
 from romkit.solvers import RK4, Status
 from romkit.systems import Lorenz96
-from romkit.systems.problem import ConstantPath, FirstOrder
+from romkit.systems.problem import FirstOrder
 
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 
@@ -28,7 +29,7 @@ def projection(system):
 
 
 def problem_at(system, projection, contexts):
-    return system.problem(ConstantPath(projection.double()(contexts)), contexts)
+    return system.problem(Path.constant(projection.double()(contexts)), contexts)
 
 
 def solve(dynamics, problem, parts, times, engine="auto"):
@@ -187,7 +188,7 @@ def test_the_weights_of_a_quadrature_decide_which_residual_is_small(system, proj
     h, t, chosen = 0.1, torch.zeros((), dtype=torch.float64), torch.tensor([1.0, 0, 0, 1, 0, 0, 1, 0])
     c = torch.tensor([[3.15]], dtype=torch.float64)
     with torch.no_grad():
-        path, f = ConstantPath(projection.double()(c)), system.field(c)
+        path, f = Path.constant(projection.double()(c)), system.field(c)
         times = torch.tensor([0.0, h], dtype=torch.float64)
         z0 = path.operator.encode(system.start(c)[0])
         residuals = []

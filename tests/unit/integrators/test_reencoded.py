@@ -7,9 +7,9 @@ import torch
 import romkit
 from romkit.core.errors import InputError
 from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin, Reencoded, SINDy
+from romkit.projections import Path
 from romkit.solvers import RK4, Adaptive, Status
 from romkit.systems import Lorenz96, Pendulum
-from romkit.systems.problem import ConstantPath
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_a_lost_member_stays_lost_and_harms_nobody(system, models):
     x0 = system.start(P.context[0])[0].expand(2, -1, -1).clone()
     x0[1, 1] = torch.nan
     times = torch.linspace(0, 0.5, 6, dtype=torch.float64)
-    dynamics, problem = Reencoded(PetrovGalerkin(), 2), system.problem(ConstantPath(P), P.context)
+    dynamics, problem = Reencoded(PetrovGalerkin(), 2), system.problem(Path.constant(P), P.context)
     with torch.no_grad():
         run, healthy = (
             dynamics.solve(problem, dynamics.start(problem, times[0], (x,)), times)

@@ -14,8 +14,8 @@ from romkit.engine import pays
 from romkit.engine.compiled import record
 from romkit.engine.compiled.formulas import FORMULAS
 from romkit.integrators import Galerkin, PetrovGalerkin
+from romkit.projections import Path
 from romkit.solvers import RK4, Status
-from romkit.systems.problem import ConstantPath
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 TIMES = torch.linspace(0, 1, 51, dtype=torch.float64)
@@ -27,7 +27,7 @@ def problem(lorenz):
     contexts = torch.linspace(3.14, 3.18, 5, dtype=torch.float64).unsqueeze(-1)
     with torch.no_grad():
         P = romkit.load("ncae-lorenz96").double()(contexts)
-        yield lorenz.problem(ConstantPath(P), contexts), P.encode(lorenz.initial_state(contexts, None))
+        yield lorenz.problem(Path.constant(P), contexts), P.encode(lorenz.initial_state(contexts, None))
 
 
 @pytest.mark.parametrize("dynamics", [Galerkin(), PetrovGalerkin()])

@@ -11,10 +11,10 @@ from romkit.bases import Basis
 from romkit.core.errors import InputError
 from romkit.data import ContextParameter, Contexts
 from romkit.integrators import Galerkin
+from romkit.projections import Path
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, Lorenz96, System
 from romkit.systems import through as rates
-from romkit.systems.problem import ConstantPath
 from romkit.systems.through import Sampled, SystemThroughBasis, chosen_rows
 from romkit.testing import check_system
 from romkit.verbs.reduced import ReducedModel
@@ -166,7 +166,7 @@ def test_galerkin_behind_the_basis_sees_the_rows_alone(rod, data, sampled):
     model = romkit.fit("cae", data, basis=sampled.basis, latent_dim=2, epochs=3, engine="torch")
     c, z = torch.tensor([[1.7]], dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64)
     reduced = ReducedModel(model, Galerkin(), Contexts(c, c), sampled)
-    full = rod.problem(ConstantPath(model.double()(c)), c)
+    full = rod.problem(Path.constant(model.double()(c)), c)
     slow, fast = Galerkin().field(full)(T0, z), Galerkin().field(reduced.problem)(T0, z)
     assert torch.allclose(fast, slow, rtol=1e-2)
     run = romkit.follow(model, rod.dataset(strength=1.7), system=sampled)

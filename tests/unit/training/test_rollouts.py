@@ -10,10 +10,9 @@ import romkit
 from romkit.core.errors import InputError
 from romkit.integrators import Galerkin, PetrovGalerkin
 from romkit.metrics import nrmse
-from romkit.projections import stack, unstack
+from romkit.projections import Path, stack, unstack
 from romkit.solvers import RK4
 from romkit.systems import MechanicalSystem
-from romkit.systems.problem import ConstantPath
 from romkit.training import LatentVelocity, PhaseFit, Reconstruction, RolloutTraining
 from romkit.training.loss import Objective
 from romkit.training.rollouts import Advance, Trajectories
@@ -42,7 +41,7 @@ def rollout_error(model, system, data):
     times = torch.from_numpy(data.time.values[::10].copy())
     with torch.no_grad():
         P = model.double()(data)
-        field = PetrovGalerkin().field(system.problem(ConstantPath(P), P.context))
+        field = PetrovGalerkin().field(system.problem(Path.constant(P), P.context))
         states = RK4(0.1)(field, P.encode(x[:, 0]), times, engine="torch").states
         return nrmse(x, P.decode(states), model.normalization.state_std).mean().item()
 
