@@ -15,22 +15,15 @@ from studies.large.measuring import FOLDER, evaluated, training
 from studies.pieces import Numbers
 
 LATENT, SEEDS = 10, (0, 1, 2)
-BEHIND = 128
-"""Modes in front of networks."""
-
-FLOW = {"latent_dim": LATENT, "units": (64, 64, 64)}
+BEHIND, CURVED = 128, 100
+"""Modes in front of networks; and of a quadratic manifold, which leave less than half its error with 20 latents."""
+EPOCHS, STEP = 500, 0.5
 LAYERS = (LATENT, 32, 64, BEHIND)
-CURVED = 100
-"""Modes in front of a quadratic manifold, which leave less than half as much as it does with 20 latents."""
-
 SIZES: dict[str, dict[str, object]] = {
-    "flow": FLOW,
+    "flow": {"latent_dim": LATENT, "units": (64, 64, 64)},
     "ncae": {"layers": LAYERS, "embedding": (2, 16, 8)},
     "film-ae": {"encoder": LAYERS[::-1], "decoder": LAYERS},
 }
-TRAINING = {"epochs": 500, "learning_rate": 0.003}
-"""Otherwise the preset "quick"; the same for all methods, and none was chosen by errors at unseen contexts."""
-
 LAWS: dict[str, tuple[Estimator, dict[str, Sequence[object]] | None]] = {
     "SINDy": (
         SINDy(unbias=False),
@@ -38,25 +31,17 @@ LAWS: dict[str, tuple[Estimator, dict[str, Sequence[object]] | None]] = {
     ),
     "neural ODE": (NeuralODE(hidden=(128, 128)), None),
 }
-"""Laws, and what is chosen by rollouts of training contexts that are held out."""
+"""Laws, and settings that are chosen by rollouts of training contexts that are held out."""
 
 
 def projected(
-    method: str,
-    sizes: dict[str, object],
-    modes: int = BEHIND,
-    seeds: Sequence[int] = SEEDS,
-    *,
-    cells: int = 100,
-    every: int = 2,
-    number: int = 9,
-    step: float = 0.5,
+    method: str, sizes: dict[str, object], modes: int, seeds: Sequence[int], cells: int, every: int, number: int
 ) -> Numbers:
     """Errors and costs of a method behind the basis, by Galerkin projection; errors are (seeds, contexts)."""
     system, (basis, coordinates) = Burgers2D(cells=cells), training(cells, every)
     basis, through = basis.truncated(modes), system.through(basis.truncated(modes))
     began = time.process_time()
-    models = unstack(trained(method, sizes, coordinates.isel(component=slice(modes)), seeds))
+    models = unstack(_fit(method, sizes, coordinates.isel(component=slice(modes)), seeds))
     numbers = {"method": method, "training, seconds per seed": (time.process_time() - began) / len(seeds)}
     numbers |= {"parameters": sum(p.numel() for p in models[0].parameters()), "modes": modes, "n": system.state_size}
 
@@ -69,25 +54,38 @@ def projected(
 
         return at
 
-    return numbers | _side_by_side([evaluated(system, basis, reduced(model), step, number) for model in models])
+    return numbers | _by_seed([evaluated(system, basis, reduced(model), STEP, number) for model in models])
 
 
-def network(method: str, **settings: object) -> Numbers:
-    """The same of a network with the sizes that are compared."""
-    return projected(method, SIZES[method], **settings)
+def network(
+    method: str,
+    *,
+    epochs: int = EPOCHS,
+    seeds: Sequence[int] = SEEDS,
+    cells: int = 100,
+    every: int = 2,
+    number: int = 9,
+) -> Numbers:
+    """Galerkin projection of a network, trained with the preset "quick" but for epochs and rate, as all methods are."""
+    sizes = SIZES[method] | {"epochs": epochs, "learning_rate": 0.003}
+    return projected(method, sizes, BEHIND, seeds, cells, every, number)
 
 
-def quadratic_manifold(latent_dim: int) -> Numbers:
-    """The same of one, which has no seeds."""
-    return projected("quadratic-manifold", {"latent_dim": latent_dim}, CURVED, SEEDS[:1])
+def quadratic_manifold(latent_dim: int, *, cells: int = 100, number: int = 9) -> Numbers:
+    """Galerkin projection of a quadratic manifold, which has no seeds."""
+    return projected("quadratic-manifold", {"latent_dim": latent_dim}, CURVED, SEEDS[:1], cells, 2, number)
 
 
-def discovered(name: str, models: Sequence[Projection], modes: int) -> Numbers:
-    """The same of a law in the latents of models, which sees no equation; seconds of training are those of the law."""
-    system, (basis, coordinates) = Burgers2D(cells=100), training()
-    basis, coordinates, (estimator, grid) = basis.truncated(modes), coordinates.isel(component=slice(modes)), LAWS[name]
+def discovered(name: str, models: Sequence[Projection], modes: int, cells: int, number: int) -> Numbers:
+    """Errors and costs of a law in the latents of models, which sees no equation; seconds of training are the law's."""
+    system, (basis, coordinates) = Burgers2D(cells=cells), training(cells)
+    basis, coordinates, (estimator, choices) = (
+        basis.truncated(modes),
+        coordinates.isel(component=slice(modes)),
+        LAWS[name],
+    )
     began = time.process_time()
-    laws = [estimator.fit(model, coordinates, select=grid) for model in models]
+    laws = [estimator.fit(model, coordinates, select=choices) for model in models]
     numbers = {"method": name, "training, seconds per seed": (time.process_time() - began) / len(models)}
     numbers |= {"modes": modes, "n": system.state_size, "source": [law.source for law in laws]}
 
@@ -99,28 +97,29 @@ def discovered(name: str, models: Sequence[Projection], modes: int) -> Numbers:
         return at
 
     pairs = zip(models, laws, strict=True)
-    return numbers | _side_by_side([evaluated(system, basis, reduced(*pair), 0.5) for pair in pairs])
+    return numbers | _by_seed([evaluated(system, basis, reduced(*pair), STEP, number) for pair in pairs])
 
 
-def in_flow(name: str) -> Numbers:
-    """The same in the latents of the flow, which is trained once for all laws."""
-    file = FOLDER / "flow.safetensors"
+def in_flow(name: str, *, epochs: int = EPOCHS, cells: int = 100, number: int = 9) -> Numbers:
+    """Law in the latents of the flow, which is trained once for all laws."""
+    file = FOLDER / f"flow-{cells}-{epochs}.safetensors"
     if not file.exists():
-        romkit.save(trained("flow", FLOW, training()[1].isel(component=slice(BEHIND)), SEEDS), file)
-    return discovered(name, unstack(romkit.load(file)), BEHIND)
+        coordinates = training(cells)[1].isel(component=slice(BEHIND))
+        sizes = SIZES["flow"] | {"epochs": epochs, "learning_rate": 0.003}
+        romkit.save(_fit("flow", sizes, coordinates, SEEDS), file)
+    return discovered(name, unstack(romkit.load(file)), BEHIND, cells, number)
 
 
-def in_coordinates(name: str, latent_dim: int) -> Numbers:
-    """The same in the leading POD coordinates, which the quadratic manifold decodes."""
-    coordinates = training()[1].isel(component=slice(CURVED))
-    return discovered(name, [romkit.fit("quadratic-manifold", coordinates, latent_dim=latent_dim)], CURVED)
+def in_coordinates(name: str, latent_dim: int, *, cells: int = 100, number: int = 9) -> Numbers:
+    """Law in the leading POD coordinates, which the quadratic manifold decodes."""
+    coordinates = training(cells)[1].isel(component=slice(CURVED))
+    models = [romkit.fit("quadratic-manifold", coordinates, latent_dim=latent_dim)]
+    return discovered(name, models, CURVED, cells, number)
 
 
-def trained(method: str, sizes: dict[str, object], coordinates: xr.Dataset, seeds: Sequence[int]) -> Projection:
-    """A stack of seeds."""
-    return romkit.fit(method, coordinates, seeds=seeds, engine="torch", **TRAINING, **sizes)
+def _fit(method: str, sizes: dict[str, object], coordinates: xr.Dataset, seeds: Sequence[int]) -> Projection:
+    return romkit.fit(method, coordinates, seeds=seeds, engine="torch", **sizes)
 
 
-def _side_by_side(found: Sequence[Numbers]) -> Numbers:
-    """Numbers of several seeds, by name."""
+def _by_seed(found: Sequence[Numbers]) -> Numbers:
     return {name: [each[name] for each in found] for name in found[0]}

@@ -1,13 +1,14 @@
-"""What a device does for a state of a million components, and for a thousand contexts at once.
+"""Gain of a device for a state of a million components, and for a thousand contexts at once.
 
 python -m studies.large.device            # on a GPU if there is one, else on a core
 python -m studies.large.device cpu
+python -m studies.large.device cpu --preset smoke    # small, into runs/large/smoke
 
 Writes device.json, an entry for each device; seconds are by the clock on the wall, the best of three where it says run.
 """
 
+import argparse
 import json
-import sys
 import time
 from collections.abc import Callable
 from multiprocessing import get_context
@@ -20,16 +21,18 @@ import romkit
 from romkit import projections
 from romkit.bases import Basis
 from romkit.core import runtime
-from romkit.core.files import atomic
 from romkit.integrators import Galerkin
-from romkit.projections import Projection
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D
 from romkit.systems.through import SystemThroughBasis
 from romkit.verbs.reduced import folded
+from studies.large.measuring import HERE, solved
+from studies.pieces import stored
+from studies.report import write_text
 
-RESULTS = Path(__file__).parent / "device.json"
-CELLS, MODES, LATENT, CONTEXTS, STEPS = 707, (32, 64), 10, 1000, 500
+PRESETS = {"full": (707, 1000), "smoke": (20, 8)}
+"""Cells in a row, and contexts."""
+MODES, LATENT, STEPS = (32, 64), 10, 500
 CORNERS = ((4.25, 0.015), (4.25, 0.03), (5.5, 0.015), (5.5, 0.03))
 TIMES = 126
 """Snapshots of each run, every fourth step of the full model."""
@@ -37,16 +40,16 @@ TIMES = 126
 Seconds = dict[str, float]
 
 
-def main(device: str, cells: int = CELLS, contexts: int = CONTEXTS, results: Path = RESULTS) -> None:
+def main(device: str, preset: str) -> None:
     """Measure one device, and add it to the file."""
     if device == "cpu":
         torch.set_num_threads(1)
+    results = (HERE if preset == "full" else Path("runs", "large", preset)) / "device.json"
+    results.parent.mkdir(parents=True, exist_ok=True)
     with torch.no_grad():
-        found = measure(torch.device(device), cells, contexts)
+        found = measure(torch.device(device), *PRESETS[preset])
     found |= {"device": runtime.device_name(device), "versions": runtime.versions()}
-    before = json.loads(results.read_text()) if results.exists() else {}
-    with atomic(results) as temporary:
-        temporary.write_text(json.dumps(before | {device: found}, indent=1) + "\n")
+    write_text(results, json.dumps(stored(results) | {device: found}, indent=1) + "\n")
     print(json.dumps(found, indent=1))
 
 
@@ -60,19 +63,14 @@ def measure(device: torch.device, cells: int, contexts: int) -> dict[str, object
 
 
 def _basis(cells: int, device: torch.device) -> tuple[Basis, Seconds]:
-    """Of snapshots that begin on the CPU."""
-    snapshots, full = _snapshots(cells)
+    """Basis of snapshots of runs at the corners of the training range, which begin on the CPU, and seconds."""
+    with get_context("spawn").Pool(2) as pool:
+        runs = pool.starmap(_run, [(cells, corner) for corner in CORNERS])
+    snapshots, full = torch.cat([states for states, _ in runs]), min(seconds for _, seconds in runs)
     x, moving = _timed(device, lambda: snapshots.to(device))
     basis, decomposing = _timed(device, lambda: romkit.basis(x, rank=max(MODES)))
     found = {"snapshots": len(x), "full model, compiled, a core": full}
     return basis, found | {"moving snapshots": moving, "basis": decomposing}
-
-
-def _snapshots(cells: int) -> tuple[Tensor, float]:
-    """(N, n) of runs at the corners of the training range, and seconds of CPU time that one of them takes."""
-    with get_context("spawn").Pool(2) as pool:
-        runs = pool.starmap(_run, [(cells, corner) for corner in CORNERS])
-    return torch.cat([states for states, _ in runs]), min(seconds for _, seconds in runs)
 
 
 def _run(cells: int, corner: tuple[float, float]) -> tuple[Tensor, float]:
@@ -80,7 +78,7 @@ def _run(cells: int, corner: tuple[float, float]) -> tuple[Tensor, float]:
     system, c = Burgers2D(cells=cells), torch.tensor([corner], dtype=torch.float64)
     times = torch.linspace(0, system.duration, TIMES, dtype=torch.float64)
     began = time.process_time()
-    states = system._solve(system.field(c), system.start(c), c, times, "compiled", "full").states[0]
+    states = solved(system, c, times)
     return states, time.process_time() - began
 
 
@@ -92,16 +90,15 @@ def _rollouts(system: Burgers2D, basis: Basis, device: torch.device, contexts: i
     linear = _run_of(through.field(c.to(device)), y0.to(device), system)
     again = _timed(torch.device("cpu"), lambda: _run_of(through.field(c[:2]), y0[:2], system)(y0[:2]))[0]
     y = linear(y0.to(device))[-1]
-    field, z0 = _network(through, _untrained(through, c), c.to(device), y0.to(device))
+    field, z0 = _network(through, c.to(device), y0.to(device))
     reduced = _run_of(field, z0, system)
-    found = {
+    return {
         "tensors": tensors,
         "POD-Galerkin, run": _best(device, lambda: linear(y0.to(device))),
         "difference from a core": ((y[:2].cpu() - again[-1]).abs().max() / again.abs().max()).item(),
         f"NcAE, {LATENT} latents, run": _best(device, lambda: reduced(z0)),
         "decoding all contexts at one time": _best(device, lambda: basis.decode(y)),
     }
-    return found
 
 
 def _run_of(field: Callable[[Tensor, Tensor], Tensor], start: Tensor, system: Burgers2D) -> Callable[[Tensor], Tensor]:
@@ -111,13 +108,11 @@ def _run_of(field: Callable[[Tensor, Tensor], Tensor], start: Tensor, system: Bu
     return lambda y: run(y, times)
 
 
-def _untrained(through: SystemThroughBasis, contexts: Tensor) -> Projection:
-    """The speed of a network does not depend on its training."""
-    some = through.dataset(mu1=contexts[:4, 0].tolist(), mu2=contexts[:4, 1].tolist(), duration=0.5)
-    return romkit.fit("ncae", some, latent_dim=LATENT, epochs=1, device="cpu", verbose=False)
-
-
-def _network(through: SystemThroughBasis, model: Projection, c: Tensor, y0: Tensor) -> tuple[Callable, Tensor]:
+def _network(through: SystemThroughBasis, c: Tensor, y0: Tensor) -> tuple[Callable, Tensor]:
+    """Field and start of a network that is hardly trained, which does not change its speed."""
+    mu1, mu2 = c[:4].cpu().T.tolist()
+    some = through.dataset(mu1=mu1, mu2=mu2, duration=0.5)
+    model = romkit.fit("ncae", some, latent_dim=LATENT, epochs=1, device="cpu", verbose=False)
     P = model.double().to(c.device)(c)
     problem = through.problem(projections.Path.constant(P), c)
     return Galerkin().field(folded(problem, through.quadratic(c))), P.encode(y0)
@@ -151,5 +146,7 @@ def _finish(device: torch.device) -> None:
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:] or ["cuda" if torch.cuda.is_available() else "cpu"]
-    main(given[0], *map(int, given[1:3]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("device", nargs="?", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--preset", default="full", choices=PRESETS)
+    main(**vars(parser.parse_args()))

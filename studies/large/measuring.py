@@ -1,4 +1,4 @@
-"""What the pieces of the study share: data, the clock, and errors of a model against the truth."""
+"""Data, clock and errors that the pieces of the study share."""
 
 import time
 from collections.abc import Callable
@@ -14,16 +14,23 @@ import romkit
 from romkit.bases import Basis
 from romkit.engine.threads import one_thread
 from romkit.solvers import RK4
-from romkit.systems import Burgers2D
+from romkit.systems import Burgers2D, System
 from studies.pieces import Numbers
 
-FOLDER = Path("runs/large")
+HERE, FOLDER = Path(__file__).parent, Path("runs/large")
 RANK, REPEATS = 160, 5
+MU = torch.tensor([[4.56, 0.019]], dtype=torch.float64)
+"""Unseen context at which others publish their numbers."""
 
 
-def times_of(system: Burgers2D) -> Tensor:
+def grid(system: Burgers2D) -> Tensor:
     """The 501 times of a run."""
     return torch.arange(round(system.duration / system.dt) + 1, dtype=torch.float64) * system.dt
+
+
+def solved(system: System, c: Tensor, times: Tensor) -> Tensor:
+    """States (T, n) of the full model at one context c (1, p), without velocities."""
+    return system._solve(system.field(c), system.start(c), c, times, "compiled", "full").states[0]
 
 
 def seconds(call: Callable[[], object], repeats: int = REPEATS) -> float:
@@ -40,6 +47,7 @@ def training(cells: int = 100, every: int = 2) -> tuple[Basis, xr.Dataset]:
     """Basis of each `every`-th snapshot, and coordinates of all, of the nine training runs; made once."""
     files = (FOLDER / f"basis-{cells}.safetensors", FOLDER / f"coordinates-{cells}.nc")
     if not all(file.exists() for file in files):
+        FOLDER.mkdir(parents=True, exist_ok=True)
         system = Burgers2D(cells=cells)
         contexts = system.train_contexts(np.random.default_rng(0))
         runs = lambda: (system.dataset(mu1=[a], mu2=[b]) for a, b in contexts)  # noqa: E731  # one in memory
@@ -56,35 +64,27 @@ def evaluated(system: Burgers2D, basis: Basis, model: Callable, step: float = 0.
     """Errors relative to the norm of the truth at unseen contexts; seconds of one run, one context at a time.
 
     A model takes steps of its own; between them its coordinates are interpolated by their rates, so that errors are
-    over all times of the truth. A run that diverges, or is further off than zero would
-    be, has an error of 1.
+    over all times of the truth. A run that diverges, or is further off than zero would be, has an error of 1.
     """
-    errors, floors, times = [], [], times_of(system)
+    errors, floors, times = [], [], grid(system)
     own = times[:: round(step / system.dt)]
     for mu in system.test_contexts()[:number]:
         c = torch.from_numpy(mu[None])
         with torch.no_grad(), one_thread():
-            truth = system._solve(system.field(c), system.start(c), c, times, "compiled", "full").states[0]
+            truth = solved(system, c, times)
             y, norm = basis.encode(truth), truth.norm()
             floor = truth.sub_(basis.decode(y)).norm()  # in place, for these are gigabytes at n = 500 000
             field, start, decode = model(c, y[:1], own)
             run = RK4(step)(field, start, own, engine="compiled")
-            lost = bool(run.status.any())
             states = run.states.nan_to_num()
             rates = torch.stack([field(t, z) for t, z in zip(own, states.unbind(-2), strict=True)], dim=-2)
             dense = torch.from_numpy(CubicHermiteSpline(own, states[0], rates[0])(times))
             found = dense if decode is None else decode(dense.unsqueeze(0))[0]
         error = (((found - y).norm() ** 2 + floor**2).sqrt() / norm).item()
-        errors.append(error if error < 1 and not lost else 1.0)
+        errors.append(error if error < 1 and not bool(run.status.any()) else 1.0)
         floors.append((floor / norm).item())
     with torch.no_grad(), one_thread():
         run, _ = RK4(step).prepare(field, start, own, "compiled", "reduced")
-        cost = seconds(lambda: run(start, own))
-        decoding = seconds(lambda: basis.decode(found[-1:]), 3)
-    return {
-        "errors": errors,
-        "floors": floors,
-        "step": step,
-        "seconds": cost,
-        "decoding one state, seconds": decoding,
-    }
+        costs = {"seconds": seconds(lambda: run(start, own))}
+        costs["decoding one state, seconds"] = seconds(lambda: basis.decode(found[-1:]), 3)
+    return {"errors": errors, "floors": floors, "step": step} | costs

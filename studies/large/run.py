@@ -1,56 +1,53 @@
-"""Cost and error of reduced models on large states: python -m studies.large.run. An hour on a core.
+"""Cost and error of reduced models on large states: python -m studies.large.run [PIECE ...]. An hour on a core.
 
-The work is a list of pieces; each writes its numbers into results.json when it is done, and is skipped from then on.
-Basis and coordinates, which are large, stay in runs/large.
+Basis and coordinates, which are large, stay in runs/large. `--preset smoke` does the same on small grids in a minute or
+two. The full model by Newton's method and a general sparse solver, as it was published, and the basis of data larger
+than memory last stood at commit 5370ed9 (published.py, out_of_core.py); their numbers are kept.
 """
 
 import resource
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
+import numpy as np
 import torch
+import xarray as xr
+from scipy.stats import spearmanr
 from torch import Tensor
 
 import romkit
+from romkit.data import Contexts, times_of, trajectories
 from romkit.engine.threads import one_thread
+from romkit.integrators import LSPG
+from romkit.projections import BasisNormalization, Projection
+from romkit.projections.frame import signature_of
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D
+from romkit.verbs.reduced import ReducedModel
 from studies.large.behind import CURVED, in_coordinates, in_flow, network, quadratic_manifold
-from studies.large.measuring import FOLDER, evaluated, seconds, times_of, training
-from studies.large.meshes import on_mesh
-from studies.large.published import newton_step
-from studies.large.unresolved import shares
-from studies.pieces import Numbers, complete
+from studies.large.measuring import HERE, MU, evaluated, grid, seconds, solved, training
+from studies.pieces import Numbers, command
 
-RESULTS = Path(__file__).with_name("results.json")
+LSPG_DT, LSPG_STEPS = 0.1, 10
+"""Step of LSPG, and number of steps on all rows that are timed."""
+OUTSIDE = ((4.0, 0.012), (5.8, 0.034), (6.2, 0.02), (4.6, 0.036), (3.5, 0.025))
+"""Contexts out of the training range."""
 
 
 def full_models(cells: int) -> Numbers:
-    """CPU seconds of one run by the full models, on one thread, and how far the explicit one is from the implicit."""
-    system = Burgers2D(cells=cells)
-    c, times = torch.tensor([[4.56, 0.019]], dtype=torch.float64), times_of(system)
-    start, ends = system.start(c), times[[0, -1]]
-    solver = lambda: system._solve(system.field(c), start, c, times, "compiled", "full")  # noqa: E731  # states, not velocities
-    solver()
-    numbers = {"n": system.state_size, "implicit, one sweep": seconds(solver, 3)}
-    if cells <= 100:
-        steps = 5
-        began = time.process_time()
-        newton_step(cells, (4.56, 0.019), system.dt, steps)
-        numbers["implicit, general sparse solver"] = (time.process_time() - began) / steps * (len(times) - 1)
+    """CPU seconds of one run by the full models on one thread, and distance of the explicit from the implicit one."""
+    system, times = Burgers2D(cells=cells), grid(Burgers2D(cells=cells))
+    (start,), ends = system.start(MU), times[[0, -1]]
+    truth = solved(system, MU, times)[-1]
+    numbers = {"n": system.state_size, "implicit, one sweep": seconds(lambda: solved(system, MU, times), 3)}
     for dt in (12.5 / cells, 10 / cells, 5 / cells):
-        explicit = RK4(dt)(system.field(c), *start, ends)
+        explicit = RK4(dt)(system.field(MU), start, ends)
         if not bool(explicit.status.any()):
             break
-    truth = solver().states[..., -1, :]
-    numbers["explicit step"] = dt
-    numbers["explicit RK4"] = seconds(lambda: RK4(dt)(system.field(c), *start, ends), 2)
-    numbers["explicit against implicit, at the end"] = (
-        (explicit.states[..., -1, :] - truth).norm() / truth.norm()
-    ).item()
-    return numbers
+    apart = ((explicit.states[..., -1, :] - truth).norm() / truth.norm()).item()
+    numbers |= {"explicit step": dt, "explicit against implicit, at the end": apart}
+    return numbers | {"explicit RK4": seconds(lambda: RK4(dt)(system.field(MU), start, ends), 2)}
 
 
 def reduced_models(rank: int, cells: int = 100, every: int = 2, number: int = 9) -> Numbers:
@@ -65,16 +62,15 @@ def reduced_models(rank: int, cells: int = 100, every: int = 2, number: int = 9)
 def step_against_n(cells: int, rank: int = 32) -> Numbers:
     """CPU seconds per step of a reduced model at this n, and of decoding one state."""
     system = Burgers2D(cells=cells)
-    c, times = torch.tensor([[4.56, 0.019]], dtype=torch.float64), torch.linspace(0, 25, 41, dtype=torch.float64)
     with torch.no_grad(), one_thread():
-        states = system._solve(system.field(c), system.start(c), c, times, "compiled", "full").states[0]
+        states = solved(system, MU, torch.linspace(0, 25, 41, dtype=torch.float64))
         basis = romkit.basis(states, rank=rank)
         began = time.process_time()
         through = system.through(basis)
         tensors = time.process_time() - began
-        grid, start = times_of(system), basis.encode(states[:1])
-        run, _ = RK4(system.dt).prepare(through.field(c), start, grid, "compiled", "reduced")
-        cost = seconds(lambda: run(start, grid), 9) / (len(grid) - 1)
+        times, start = grid(system), basis.encode(states[:1])
+        run, _ = RK4(system.dt).prepare(through.field(MU), start, times, "compiled", "reduced")
+        cost = seconds(lambda: run(start, times), 9) / (len(times) - 1)
         decoding = seconds(lambda: basis.decode(start), 3)
     return {"n": system.state_size, "step, seconds": cost, "decoding, seconds": decoding, "tensors, seconds": tensors}
 
@@ -83,77 +79,141 @@ def coarser_grids(cells: int = 500, others: tuple[int, ...] = (100, 250)) -> Num
     """Errors of the full model on coarser grids against a fine one, at each tenth time, cells of one value each."""
 
     def states(number: int) -> Tensor:
-        system, c = Burgers2D(cells=number), torch.tensor([[4.56, 0.019]], dtype=torch.float64)
-        found = system._solve(system.field(c), system.start(c), c, times_of(system), "compiled", "full").states
-        return found[0, ::10].unflatten(-1, (2, number, number)).clone()
+        system = Burgers2D(cells=number)
+        return solved(system, MU, grid(system))[::10].unflatten(-1, (2, number, number)).clone()
 
-    truth = states(cells)
-    errors = {}
+    truth, errors = states(cells), {}
     for number in others:
-        factor = cells // number
-        fine = states(number).repeat_interleave(factor, -1).repeat_interleave(factor, -2)
+        fine = states(number).repeat_interleave(cells // number, -1).repeat_interleave(cells // number, -2)
         errors[f"{2 * number**2}"] = ((fine - truth).norm() / truth.norm()).item()
     return {"n": 2 * cells**2, "errors by n": errors}
 
 
-def hundred_thousand() -> Numbers:
+def hundred_thousand(cells: int = 224, epochs: int = 100) -> Numbers:
     """`fit("pod")`, `fit("ncae", basis=64)` and a rollout with 500 snapshots at n = 10^5: seconds and memory."""
-    system = Burgers2D(cells=224, duration=25.0, dt=0.05)
+    system = Burgers2D(cells=cells, duration=25.0, dt=0.05)
     data = system.dataset(mu1=[4.3, 5.2], mu2=[0.017, 0.028], duration=12.5)
-    settings = {"latent_dim": 3, "epochs": 100, "engine": "torch"}
-    clock = {"n": system.state_size, "snapshots": data.sizes["trajectory"] * data.sizes["time"]}
-    for name, call in (
-        ("fit pod", lambda: romkit.fit("pod", data, latent_dim=10)),
-        ("fit ncae behind 64 modes", lambda: romkit.fit("ncae", data, basis=64, **settings)),
-    ):
-        began, wall = time.process_time(), time.perf_counter()
-        model = call()
-        clock[name] = {"CPU seconds": time.process_time() - began, "seconds": time.perf_counter() - wall}
+    found = {"n": system.state_size, "snapshots": data.sizes["trajectory"] * data.sizes["time"]}
+    short, settings = data.isel(trajectory=[0], time=slice(0, 100)), {"latent_dim": 3, "epochs": epochs}
+    ncae = partial(romkit.fit, "ncae", data, basis=64, engine="torch", **settings)
+    found["fit pod"], _ = _spent(partial(romkit.fit, "pod", data, latent_dim=10))
+    found["fit ncae behind 64 modes"], model = _spent(ncae)
+    found["follow 100 times"], _ = _spent(partial(romkit.follow, model, short, system=system))
+    return found | {"largest memory, GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6}
+
+
+def _spent(call: Callable[[], object]) -> tuple[Numbers, object]:
     began, wall = time.process_time(), time.perf_counter()
-    romkit.follow(model, data.isel(trajectory=[0], time=slice(0, 100)), system=system)
-    clock["follow 100 times"] = {"CPU seconds": time.process_time() - began, "seconds": time.perf_counter() - wall}
-    clock["largest memory, GB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    return clock
+    result = call()
+    return {"CPU seconds": time.process_time() - began, "seconds": time.perf_counter() - wall}, result
 
 
-PIECES: dict[str, Callable[[], Numbers]] = {
+def on_mesh(
+    method: str, latent_dim: int, modes: int, tolerance: float = 0.01, cells: int = 100, number: int = 9
+) -> Numbers:
+    """LSPG on a reduced mesh: errors at unseen contexts over the times of its steps, and CPU seconds of a run.
+
+    Beside it CPU seconds of a step on all rows.
+    """
+    system, (basis, coordinates) = Burgers2D(cells=cells), training(cells)
+    basis, coordinates = basis.truncated(modes), coordinates.isel(component=slice(modes))
+    contexts = system.test_contexts()[:number]
+    model = romkit.fit(method, coordinates, latent_dim=latent_dim)
+    states = system.dataset(mu1=[contexts[0, 0]], mu2=[contexts[0, 1]], duration=system.dt)
+    model.normalization = BasisNormalization(signature_of(states), basis, model.normalization)
+    began = time.process_time()
+    mesh = romkit.reduced_mesh(system, model, coordinates, dt=LSPG_DT, tolerance=tolerance)
+    numbers = {"choosing, seconds": time.process_time() - began, "tolerance": tolerance, "modes": modes}
+    numbers |= {"rows": len(mesh.rows), "components seen": len(mesh.points), "n": system.state_size}
+    errors, costs = [], []
+    for mu1, mu2 in contexts:
+        truth = system.dataset(mu1=[mu1], mu2=[mu2]).isel(time=slice(None, None, round(LSPG_DT / system.dt)))
+        run = romkit.follow(model, truth, dynamics=LSPG(dt=LSPG_DT, mesh=mesh))
+        error = float((((run["state"] - truth["state"]) ** 2).sum() / (truth["state"] ** 2).sum()) ** 0.5)
+        errors.append(error if error < 1 and not run["status"].any() else 1.0)
+        costs.append(_stepping(system, model, truth, LSPG(dt=LSPG_DT, mesh=mesh)))
+    all_rows = _stepping(system, model, truth.isel(time=slice(LSPG_STEPS + 1)), LSPG(dt=LSPG_DT)) / LSPG_STEPS
+    numbers |= {"steps": round(system.duration / LSPG_DT), "errors": errors}
+    return numbers | {"seconds": min(costs), "all rows, seconds of a step": all_rows}
+
+
+def _stepping(system: Burgers2D, model: Projection, truth: xr.Dataset, dynamics: LSPG) -> float:
+    """CPU seconds of the time steps alone, without decoding."""
+    times, reduced = times_of(truth), ReducedModel(model, dynamics, Contexts.of_dataset(truth), system)
+    start = reduced.start(times[0], (trajectories(truth, "state")[:, 0],))
+    with torch.no_grad():
+        return seconds(lambda: dynamics.solve(reduced.problem, start, times), 1)
+
+
+def shares(rank: int, cells: int = 100) -> Numbers:
+    """Error of POD-Galerkin and mean unresolved share of the velocity, at unseen contexts; seconds of the share."""
+    system, basis = Burgers2D(cells=cells), training(cells)[0].truncated(rank)
+    through, inside = system.through(basis), system.test_contexts()
+    errors, found, costs = [], [], []
+    for mu1, mu2 in (*inside, *OUTSIDE):
+        truth, context = system.dataset(mu1=[mu1], mu2=[mu2]), {"mu1": [mu1], "mu2": [mu2]}
+        start = basis.project(truth.isel(time=[0]))["state"].values[:, 0]
+        run = romkit.simulate(through, initial_state=start, **context, duration=system.duration, dt=system.dt)
+        run = run.isel(time=slice(truth.sizes["time"]))
+        began = time.process_time()
+        found.append(float(through.unresolved(run).mean()))
+        costs.append(time.process_time() - began)
+        x, decoded = truth["state"].values[0], basis.decode(torch.from_numpy(run["state"].values[0])).numpy()
+        errors.append(float(np.linalg.norm(decoded - x) / np.linalg.norm(x)))
+    return {
+        "modes": rank,
+        "errors inside": errors[: len(inside)],
+        "errors outside": errors[len(inside) :],
+        "shares inside": found[: len(inside)],
+        "shares outside": found[len(inside) :],
+        "rank correlation": float(spearmanr(errors, found).statistic),
+        "first call, seconds": costs[0],
+        "one state, seconds": float(np.median(costs[1:])) / run.sizes["time"],
+    }
+
+
+FULL = {
     "n = 100 000": hundred_thousand,  # first, since it reads the largest memory of the process
-    "full models, n = 20 000": lambda: full_models(100),
-    "full models, n = 125 000": lambda: full_models(250),
-    "POD-Galerkin, 64 modes": lambda: reduced_models(64),
-    "POD-Galerkin, 80 modes": lambda: reduced_models(80),
-    "POD-Galerkin, 100 modes": lambda: reduced_models(100),
-    "step, n = 10 000": lambda: step_against_n(71),
-    "step, n = 100 000": lambda: step_against_n(224),
-    "full models, n = 500 000": lambda: full_models(500),
-    "flow, 10 latents": lambda: network("flow"),
-    "NcAE, 10 latents": lambda: network("ncae"),
-    "FiLM+AE, 10 latents": lambda: network("film-ae"),
-    "quadratic manifold, 10 latents": lambda: quadratic_manifold(10),
-    "quadratic manifold, 17 latents": lambda: quadratic_manifold(17),
-    "quadratic manifold, 20 latents": lambda: quadratic_manifold(20),
-    "SINDy, the flow's 10 latents": lambda: in_flow("SINDy"),
-    "SINDy, 10 latents of the quadratic manifold": lambda: in_coordinates("SINDy", 10),
-    "SINDy, 20 latents of the quadratic manifold": lambda: in_coordinates("SINDy", 20),
-    "neural ODE, the flow's 10 latents": lambda: in_flow("neural ODE"),
-    "neural ODE, 10 latents of the quadratic manifold": lambda: in_coordinates("neural ODE", 10),
-    "neural ODE, 20 latents of the quadratic manifold": lambda: in_coordinates("neural ODE", 20),
-    "POD-LSPG on a reduced mesh, 64 modes": lambda: on_mesh("pod", 64, 64, 0.01),
-    "quadratic manifold on a reduced mesh, 17 latents": lambda: on_mesh("quadratic-manifold", 17, CURVED, 0.01),
-    "unresolved share, 64 modes": lambda: shares(64),
-    "POD-Galerkin, 80 modes, n = 500 000": lambda: reduced_models(80, cells=500, every=8, number=3),
+    "full models, n = 20 000": partial(full_models, 100),
+    "full models, n = 125 000": partial(full_models, 250),
+    **{f"POD-Galerkin, {rank} modes": partial(reduced_models, rank) for rank in (64, 80, 100)},
+    "step, n = 10 000": partial(step_against_n, 71),
+    "step, n = 100 000": partial(step_against_n, 224),
+    "full models, n = 500 000": partial(full_models, 500),
+    "flow, 10 latents": partial(network, "flow"),
+    "NcAE, 10 latents": partial(network, "ncae"),
+    "FiLM+AE, 10 latents": partial(network, "film-ae"),
+    **{f"quadratic manifold, {latent} latents": partial(quadratic_manifold, latent) for latent in (10, 17, 20)},
+    **{f"{law}, the flow's 10 latents": partial(in_flow, law) for law in ("SINDy", "neural ODE")},
+    **{
+        f"{law}, {latent} latents of the quadratic manifold": partial(in_coordinates, law, latent)
+        for law in ("SINDy", "neural ODE")
+        for latent in (10, 20)
+    },
+    "POD-LSPG on a reduced mesh, 64 modes": partial(on_mesh, "pod", 64, 64),
+    "quadratic manifold on a reduced mesh, 17 latents": partial(on_mesh, "quadratic-manifold", 17, CURVED),
+    "unresolved share, 64 modes": partial(shares, 64),
+    "POD-Galerkin, 80 modes, n = 500 000": partial(reduced_models, 80, cells=500, every=8, number=3),
     "coarser grids, n = 500 000": coarser_grids,
-    "POD-Galerkin, 110 modes, n = 500 000": lambda: reduced_models(110, cells=500, every=8, number=3),
-    "flow, 10 latents, n = 500 000": lambda: network("flow", cells=500, every=8, number=1),
-    "step, n = 1 000 000": lambda: step_against_n(707),
+    "POD-Galerkin, 110 modes, n = 500 000": partial(reduced_models, 110, cells=500, every=8, number=3),
+    "flow, 10 latents, n = 500 000": partial(network, "flow", cells=500, every=8, number=1),
+    "step, n = 1 000 000": partial(step_against_n, 707),
+}
+FEW = {"cells": 20, "number": 1}
+SMOKE = {
+    "n = 3 200": partial(hundred_thousand, cells=40, epochs=1),
+    "full models": partial(full_models, 20),
+    "POD-Galerkin": partial(reduced_models, 20, **FEW),
+    "step": partial(step_against_n, 20, rank=8),
+    "flow": partial(network, "flow", epochs=2, seeds=(0,), **FEW),
+    "NcAE": partial(network, "ncae", epochs=2, seeds=(0,), **FEW),
+    "quadratic manifold": partial(quadratic_manifold, 5, **FEW),
+    "SINDy in the flow": partial(in_flow, "SINDy", epochs=2, **FEW),
+    "SINDy in the quadratic manifold": partial(in_coordinates, "SINDy", 5, **FEW),
+    "POD-LSPG on a reduced mesh": partial(on_mesh, "pod", 8, 8, **FEW),
+    "unresolved share": partial(shares, 20, cells=20),
+    "coarser grids": partial(coarser_grids, 20, (10,)),
 }
 
-
-def main(only: str = "") -> None:
-    """Computes what is missing."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    complete(PIECES, RESULTS, only)
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    command(HERE, {"full": FULL, "smoke": SMOKE})

@@ -1,12 +1,11 @@
-"""Sampled rows: what they cost, and how far they are from the whole right-hand side: python -m studies.large.sampled.
+"""Cost of sampled rows, and their distance from the whole right-hand side: python -m studies.large.sampled [PIECE ...].
 
-The work is a list of pieces; each writes its numbers into sampled.json when it is done, and is skipped from then on.
+The pieces go into sampled.json; with `--preset smoke` small ones go into runs/large/smoke.
 """
 
-import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -20,32 +19,33 @@ from romkit.engine.threads import one_thread
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, System
 from romkit.systems.through import Sampled, SystemThroughBasis, basis_of_rates, training_data
-from studies.large.measuring import FOLDER, seconds, times_of, training
+from studies.large.measuring import HERE, MU, grid, seconds, solved, training
 from studies.large.reaction import Reaction, exponential
-from studies.pieces import Numbers, complete
+from studies.pieces import Numbers, command
 
-RESULTS = Path(__file__).with_name("sampled.json")
 TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 SHARES = (1.0, 1.5, 2.0, 3.0)
 """Rows for each mode of the right-hand sides."""
 
 STEP = 2.5e-4
-"""Of reduced models of the reaction."""
+"""Step of reduced models of the reaction."""
 
-CONTEXTS = ((0.02, 0.02), (0.1, 1.0), (1.0, 1.0), (3.0, 5.0), (7.0, 7.0), (10.0, 10.0))
-CONTEXTS = (*CONTEXTS, (12.0, 12.0), (20.0, 10.0), (10.0, 20.0), (100.0, 10.0), (30.0, 30.0), (10.0, -5.0))
-"""Inside of the training range, and outside."""
+CONTEXTS = (
+    (0.02, 0.02), (0.1, 1.0), (1.0, 1.0), (3.0, 5.0), (7.0, 7.0), (10.0, 10.0),
+    (12.0, 12.0), (20.0, 10.0), (10.0, 20.0), (100.0, 10.0), (30.0, 30.0), (10.0, -5.0),
+)  # fmt: skip
+"""Contexts inside of the training range, and outside."""
 
 RANK, RATES, EVERY = 12, 24, 8
 """Modes of states and of right-hand sides, and snapshots that are taken, where the cost against n is measured."""
 
 
-def burgers(rank: int = 64) -> Numbers:
-    """Galerkin by sampled rows against Galerkin by exact tensors, on an unseen run of n = 20 000."""
-    system, (basis, data) = Burgers2D(), training()
+def burgers(rank: int = 64, cells: int = 100) -> Numbers:
+    """Galerkin by sampled rows against Galerkin by exact tensors, on an unseen run."""
+    system, (basis, data) = Burgers2D(cells=cells), training(cells)
     basis, data = basis.truncated(rank), data.isel(component=slice(rank))
-    c, times = torch.tensor([[4.56, 0.019]], dtype=torch.float64), times_of(system)
-    truth = system._solve(system.field(c), system.start(c), c, times, "compiled", "full").states[0]
+    c, times = MU, grid(system)
+    truth = solved(system, c, times)
     exact, step = _run(system.through(basis), c, times, system.dt), system.dt
 
     def measured(rates: Basis, share: float = 2.0) -> Numbers:
@@ -72,14 +72,14 @@ def burgers(rank: int = 64) -> Numbers:
     return numbers
 
 
-def reaction(cells: int = 100) -> Numbers:
+def reaction(cells: int = 100, ranks: Sequence[int] = (5, 10, 20, 30)) -> Numbers:
     """Errors and seconds of runs at unseen contexts, and of full models on the same thread."""
     system = Reaction(cells=cells)
     data, unseen = system.dataset("train"), system.dataset("test")
     contexts = torch.from_numpy(np.stack([unseen[name].values for name in system.context_names], axis=-1))
     truth, times = (torch.tensor(unseen[name].values) for name in ("state", "time"))
     numbers = {"n": system.state_size, "full": _full_models(system, contexts, times, truth), "reduced": []}
-    for rank in (5, 10, 20, 30):
+    for rank in ranks:
         basis = romkit.basis(data, rank=rank)
         floor, whole = _error(basis, basis.encode(truth), truth), _whole(system, basis, contexts, times)
         found = {"rank": rank, "floor": floor, "whole right-hand side": _error(basis, whole, truth)}
@@ -98,7 +98,6 @@ def reaction(cells: int = 100) -> Numbers:
                 "sampling, seconds": offline,
             }
         numbers["reduced"].append(found)
-        print(found, flush=True)
     return numbers
 
 
@@ -149,9 +148,8 @@ def step_against_n(cells: int) -> Numbers:
 
 def _full_models(system: Reaction, contexts: Tensor, times: Tensor, truth: Tensor) -> Numbers:
     c = contexts[:1]
-    explicit = lambda: system._solve(system.field(c), system.start(c), c, times, "compiled", "full")  # noqa: E731
-    explicit()
-    numbers = {"explicit, seconds": seconds(explicit, 3)}
+    solved(system, c, times)
+    numbers = {"explicit, seconds": seconds(lambda: solved(system, c, times), 3)}
     for steps in (1, 2):
         states = torch.stack([exponential(system, each, times, steps) for each in contexts])
         error = ((states - truth).norm() / truth.norm()).item()
@@ -201,21 +199,20 @@ def _refined(state: np.ndarray, cells: int) -> np.ndarray:
     return idstn(waves, type=1).reshape(-1)
 
 
-PIECES: dict[str, Callable[[], Numbers]] = {
-    "step, n = 10 000": lambda: step_against_n(100),
-    "step, n = 100 000": lambda: step_against_n(316),
-    "step, n = 1 000 000": lambda: step_against_n(1000),
+FULL = {
+    "step, n = 10 000": partial(step_against_n, 100),
+    "step, n = 100 000": partial(step_against_n, 316),
+    "step, n = 1 000 000": partial(step_against_n, 1000),
     "reaction, n = 10 000": reaction,
     "distances, n = 900": distances,
     "Burgers, n = 20 000": burgers,
 }
-
-
-def main(only: str = "") -> None:
-    """Computes what is missing."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    complete(PIECES, RESULTS, only)
-
+SMOKE = {
+    "step": partial(step_against_n, 101),
+    "reaction": partial(reaction, 12, (5,)),
+    "distances": partial(distances, 12),
+    "Burgers": partial(burgers, 16, 20),
+}
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    command(HERE, {"full": FULL, "smoke": SMOKE}, file="sampled.json")

@@ -65,7 +65,7 @@ class Scale:
 SCALES = {
     "full": Scale(),
     "smoke": Scale(
-        (16, 24), (0, 1), epochs=5, unseen=UNSEEN[:2], reynolds=(44.0, 52.0, 60.0), periods=10, meshes=("coarse",)
+        (24, 32), (0, 1), epochs=5, unseen=UNSEEN[:2], reynolds=(44.0, 52.0, 60.0), periods=10, meshes=("coarse",)
     ),
 }
 

@@ -13,14 +13,21 @@ PAGES = [
     ("benchmarks.rollout.report", "results-cuda.json", "RESULTS-cuda.md"),
     ("benchmarks.sindy.report", "results.json", "RESULTS.md"),
     ("benchmarks.training.report", "results.json", "RESULTS.md"),
+    ("studies.large.report", "device.json", "DEVICE.md"),
+    ("studies.large.report", "results.json", "RESULTS.md"),
+    ("studies.large.report", "sampled.json", "SAMPLED.md"),
     ("studies.own_data.intervals", "intervals.json", "INTERVALS.md"),
     ("studies.own_data.report", "results.json", "RESULTS.md"),
     ("studies.wake.report", "results.json", "RESULTS.md"),
 ]
+
+WRITERS = {"DEVICE.md": "device", "SAMPLED.md": "sampled"}
 
 
 @pytest.mark.parametrize(("module", "results", "page"), PAGES)
 def test_a_page_is_that_of_its_results(module, results, page):
     folder = ROOT.joinpath(*module.split(".")[:-1])
     found = json.loads((folder / results).read_text(encoding="utf-8"))
-    assert importlib.import_module(module).page(found) == (folder / page).read_text(encoding="utf-8")
+    assert getattr(importlib.import_module(module), WRITERS.get(page, "page"))(found) == (folder / page).read_text(
+        encoding="utf-8"
+    )
