@@ -1,215 +1,327 @@
-"""The claims of the paper about accuracy, ablation and robustness, each with the numbers that decide it."""
+"""Claims of the paper (claims.toml), judged by what was measured."""
 
-from collections.abc import Sequence
+import functools
+import itertools
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import wilcoxon
 
-from studies.paper.config import ABLATIONS, METHODS, OOD_DISTANCES, SIGMAS
-from studies.paper.judging import ENTRIES, Part, claim, entry, fact, lower, missing, spread, values
-from studies.paper.results import Results
-from studies.paper.tables import METHOD_OF
+from studies.paper import tables
+from studies.paper.datasets import METHODS
+from studies.paper.tables import Results
 
-SYSTEMS = ("lorenz96", "pendulum")
-BASELINES = METHODS[1:]
-UNCONSTRAINED = ("ae", "context-ae", "film-ae", "soft-ncae")
-POSITION, VELOCITY = "position_rmse", "velocity_rmse"
-OOD = tuple(f"ood +{distance:.0%}" for distance in OOD_DISTANCES)
-NOISE = tuple(f"sigma={sigma:.2f}" for sigma in SIGMAS)
-NOISE_TABLES = tuple(f"{when}_noise_{kind}" for when in ("train", "test") for kind in ("state", "context", "both"))
-
-
-def clean(results: Results, system: str, method: str, metric: str) -> np.ndarray | None:
-    """Ours in the table of reconstruction."""
-    return values(results, "reconstruction", system, method, "clean", metric)
+YES, NO, OPEN, MISSING = "yes", "no", "open", "missing"
+"""Outcomes of a part: it is so, it is not so, the seeds do not decide it, nothing was measured."""
+HOLDS, PARTLY, FAILS, UNTESTABLE = "holds", "holds in part", "does not hold", "not testable"
+NAMED = 4
+"""How many parts that are not so are named beside a verdict."""
+RESAMPLES, LEVEL = 4000, 0.95
+"""Of the bootstrap over seeds."""
+ENTRIES = {entry[:5]: entry for entry in tables.reference()}
+DEFAULTS = {"table": "reconstruction", "condition": "clean", "method": "ncae", "factor": 1.0, "label": ""}
+Row = Mapping[str, object]
 
 
-@claim("NcAE reconstructs velocities better than every baseline, on both systems.")
-def best_velocity(results: Results) -> Sequence[Part]:
-    return [_beats(results, system, method, VELOCITY) for system in SYSTEMS for method in BASELINES]
+class Part(NamedTuple):
+    """One thing that a claim says: the outcome, and the numbers that it rests on."""
+
+    outcome: str
+    numbers: str
 
 
-@claim("NcAE reconstructs the positions of Lorenz96 better than every baseline.")
-def best_position_lorenz96(results: Results) -> Sequence[Part]:
-    return [_beats(results, "lorenz96", method, POSITION) for method in BASELINES]
+class Verdict(NamedTuple):
+    """A claim, judged."""
+
+    statement: str
+    verdict: str
+    parts: tuple[Part, ...]
+    why: str
 
 
-@claim("On the positions of the pendulum NcAE is better than every baseline but FiLM+AE, which is slightly better.")
-def second_position_pendulum(results: Results) -> Sequence[Part]:
-    ours, film = (clean(results, "pendulum", method, POSITION) for method in ("ncae", "film-ae"))
-    others = [_beats(results, "pendulum", method, POSITION) for method in BASELINES if method != "film-ae"]
-    return [*others, lower("film-ae below ncae", film, ours)]
+class Ratio(NamedTuple):
+    """mean(a) / mean(b) over seeds, its 95 % bootstrap interval, and the p-value of Wilcoxon's signed-rank test."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}], p = {self.p:.2g}"
 
 
-@claim("On the pendulum FiLM+AE's position error varies about five times as much over seeds as NcAE's.")
-def film_varies(results: Results) -> Sequence[Part]:
-    return [_varies_more(results, "pendulum", "film-ae", POSITION, 2.5)]
+def judge(results: Results) -> list[Verdict]:
+    """Verdicts on all claims, in the order of the paper."""
+    text = tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
+    verdicts = []
+    for claim in text["claim"]:
+        rows = [row for each in claim["parts"] for row in _expanded(each, text)]
+        parts = tuple(part for row in rows for part in TESTS[row["test"]](results, row))
+        measured = [part for part in parts if part.outcome != MISSING]
+        so = sum(part.outcome == YES for part in measured)
+        verdict = PARTLY
+        if not measured:
+            verdict = UNTESTABLE
+        elif so in (0, len(measured)):  # the parts that are missing could still change it
+            verdict = (HOLDS if so else FAILS) + (" so far" if len(measured) < len(parts) else "")
+        verdicts.append(Verdict(claim["statement"], verdict, parts, _why(parts)))
+    return verdicts
 
 
-@claim("On the pendulum NcAE has about 75 % less position error than cAE and Context-cAE.")
-def three_quarters_less(results: Results) -> Sequence[Part]:
-    ours = clean(results, "pendulum", "ncae", POSITION)
-    pairs = [(method, clean(results, "pendulum", method, POSITION)) for method in ("cae", "context-cae")]
-    return [lower(f"ncae below 0.3 x {method}", ours, theirs, below=0.3) for method, theirs in pairs]
+def _expanded(row: Row, groups: Row) -> Iterator[dict[str, object]]:
+    """Rows for all combinations of listed values; `along` and `worst_of` are lists of a single row."""
+    whole = {k: groups[v[1:]] if isinstance(v, str) and v.startswith("@") else v for k, v in row.items()}
+    axes = [k for k, v in whole.items() if isinstance(v, list) and k not in ("along", "worst_of")]
+    for values in itertools.product(*(whole[k] for k in axes)):
+        one = DEFAULTS | whole | dict(zip(axes, values, strict=True))
+        yield one | {"label": one["label"].format(**one)}
 
 
-@claim("Context-cAE is no better than cAE on the pendulum, in positions and velocities.")
-def concatenation_does_not_help(results: Results) -> Sequence[Part]:
-    parts = []
-    for metric in (POSITION, VELOCITY):
-        plain, joint = (clean(results, "pendulum", method, metric) for method in ("cae", "context-cae"))
-        part = lower(f"{metric}, context-cae below cae", joint, plain)
-        parts.append(part if plain is None or joint is None else fact(part.numbers, part.outcome != "yes"))
-    return parts
+def _why(parts: Sequence[Part]) -> str:
+    """How many parts are so, and which are not."""
+    text = [f"{sum(part.outcome == YES for part in parts)} of {len(parts)} parts so"]
+    for outcome, name in ((NO, "not so"), (OPEN, "undecided by the seeds"), (MISSING, "not measured")):
+        labels = [part.numbers.split(": ")[0] for part in parts if part.outcome == outcome]
+        more = f" and {len(labels) - NAMED} more" if len(labels) > NAMED else ""
+        text += [f"{name}: {'; '.join(labels[:NAMED])}{more}"] if labels else []
+    return ". ".join(text)
 
 
-@claim("On Lorenz96 NcAE's velocity error is an order of magnitude below that of every unconstrained method.")
-def order_of_magnitude(results: Results) -> Sequence[Part]:
-    ours = clean(results, "lorenz96", "ncae", VELOCITY)
-    pairs = [(method, clean(results, "lorenz96", method, VELOCITY)) for method in UNCONSTRAINED]
-    return [lower(f"ncae below 0.15 x {method}", ours, theirs, below=0.15) for method, theirs in pairs]
+@functools.cache
+def _bootstrap(number: int) -> np.ndarray:
+    return np.random.default_rng(0).integers(0, number, size=(RESAMPLES, number))
 
 
-@claim("SoftNcAE varies more over seeds than NcAE, on both systems, so the hard constraint stabilises training.")
-def soft_varies(results: Results) -> Sequence[Part]:
-    pairs = [(system, metric) for system in SYSTEMS for metric in (POSITION, VELOCITY)]
-    return [_varies_more(results, system, "soft-ncae", metric, 1.0) for system, metric in pairs]
+def ratio(a: np.ndarray, b: np.ndarray) -> Ratio:
+    """Ratio of the means of a and b (S,), positive; the seeds of both are resampled together.
 
-
-@claim("With one modulation channel NcAE is less accurate than with both, on both systems.")
-def both_channels(results: Results) -> Sequence[Part]:
-    parts = []
-    for system in SYSTEMS:
-        for metric in (POSITION, VELOCITY):
-            both, *single = (
-                values(results, "ablation_modulation", system, method, "clean", metric)
-                for method in ("ncae", *ABLATIONS)
-            )
-            for name, one in zip(ABLATIONS, single, strict=True):
-                parts.append(lower(f"{system}, {metric}, ncae below {name}", both, one))
-    return parts
-
-
-@claim("Training with the slope channel alone is unstable (2 and 3 of 10 runs diverge), with the bias channel stable.")
-def slope_is_unstable(results: Results) -> Sequence[Part]:
-    parts = []
-    for system in SYSTEMS:
-        for method, unstable in (("ncae-slope", True), ("ncae-bias", False), ("ncae", False)):
-            data = results.find("clean", system, method)
-            if data is None:
-                parts.append(missing(f"{system}, {method}"))
-                continue
-            lost = int(data["diverged"].sum())
-            label = f"{system}, {method}: {lost} of {data.sizes['seed']} seeds diverge"
-            parts.append(fact(label, (lost > 0) == unstable))
-    return parts
-
-
-@claim("Out of the training range NcAE has the best velocities at every distance, on both systems.")
-def best_velocity_beyond(results: Results) -> Sequence[Part]:
-    return [_best(results, "ood_context", system, condition, VELOCITY) for system in SYSTEMS for condition in OOD]
-
-
-@claim("NcAE's errors grow monotonically with the distance from the training range.")
-def monotone_beyond(results: Results) -> Sequence[Part]:
-    return [
-        _monotone(results, "ood_context", system, OOD, metric) for system in SYSTEMS for metric in (POSITION, VELOCITY)
-    ]
-
-
-@claim("FiLM+AE fails out of the training range on Lorenz96 (velocity error at +50 % some hundred times that at 0 %).")
-def film_fails_beyond(results: Results) -> Sequence[Part]:
-    inside = clean(results, "lorenz96", "film-ae", VELOCITY)
-    outside = values(results, "ood_context", "lorenz96", "film-ae", "ood +50%", VELOCITY)
-    return [lower("clean below 0.02 x +50 %", inside, outside, below=0.02)]
-
-
-@claim("Of the 72 conditions with noise, at training or at evaluation, NcAE is best in 47, more than any other method.")
-def best_under_noise(results: Results) -> Sequence[Part]:
-    winners, total = noise_winners(results)
-    if not winners:
-        return [missing("conditions with noise")]
-    ours, others = winners.get("ncae", 0), {k: n for k, n in winners.items() if k != "ncae"}
-    counts = ", ".join(f"{method} {count}" for method, count in sorted(winners.items(), key=lambda item: -item[1]))
-    measured = sum(winners.values())
-    label = f"lowest mean error in {measured} measured conditions of {total}: {counts}"
-    share = f"ncae in {ours} of {measured} ({ours / measured:.0%}; 47 of 72 is 65 %)"
-    return [fact(label, ours > max(others.values(), default=0)), fact(share, ours / measured >= 47 / 72)]
-
-
-@claim("NcAE's errors grow monotonically with the noise.")
-def monotone_under_noise(results: Results) -> Sequence[Part]:
-    return [
-        _monotone(results, table, system, NOISE, metric)
-        for table in NOISE_TABLES
-        for system in SYSTEMS
-        for metric in (POSITION, VELOCITY)
-    ]
-
-
-def noise_winners(results: Results) -> tuple[dict[str, int], int]:
-    """How many of the conditions with noise each method has the lowest mean error in, and how many there are.
-
-    A condition counts if all methods of its table were measured.
+    An infinite value counts: the ratio is then 0 or infinite, and NaN, which decides nothing, if both are. The p-value
+    is of the ranks of ln(a / b), which infinities cannot upset; 1 where nothing differs.
     """
-    winners: dict[str, int] = {}
-    conditions = [(t, s, c, m) for t in NOISE_TABLES for s in SYSTEMS for c in NOISE for m in (POSITION, VELOCITY)]
-    for table, system, condition, metric in conditions:
-        means = _means(results, table, system, condition, metric)
-        if means and all(mean is not None for mean in means.values()):
-            best = min(means, key=lambda method: means[method])
-            winners[best] = winners.get(best, 0) + 1
-    return winners, len(conditions)
+    draws = _bootstrap(len(a))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        ratios, tail = a[draws].mean(1) / b[draws].mean(1), (1 - LEVEL) / 2
+        known = ratios[~np.isnan(ratios)]
+        low, high = np.quantile(known, (tail, 1 - tail)) if np.isfinite(ratios).any() else (0, np.inf)
+        logs = np.nan_to_num(np.log(a) - np.log(b), nan=0.0, posinf=1e9, neginf=-1e9)
+        p = float(wilcoxon(logs).pvalue) if np.any(logs) else 1.0
+        return Ratio(float(a.mean() / b.mean()), float(low), float(high), p)
 
 
-def _means(results: Results, table: str, system: str, condition: str, metric: str) -> dict[str, float | None]:
-    """Mean over seeds of each method that the paper has in this table."""
-    means = {}
-    for name, method in METHOD_OF.items():
-        if (table, system, name, condition, metric) in ENTRIES:
-            ours = values(results, table, system, method, condition, metric)
-            means[method] = None if ours is None else float(np.mean(ours))
-    return means
+def compare(label: str, a: np.ndarray | None, b: np.ndarray | None, factor: float = 1.0) -> Part:
+    """Whether the mean of a is lower than `factor` times that of b, by the interval of their ratio."""
+    if a is None or b is None:
+        return _missing(label)
+    scaled = ratio(a, b * factor)
+    outcome = YES if scaled.high < 1 else NO if scaled.low > 1 else OPEN
+    return Part(outcome, f"{label}: {spread(a)} against {spread(b)}, ratio {ratio(a, b)}")
 
 
-def _beats(results: Results, system: str, method: str, metric: str) -> Part:
-    ours, theirs = (clean(results, system, name, metric) for name in ("ncae", method))
-    return lower(f"{system}, ncae below {method}", ours, theirs)
+def spread(values: np.ndarray) -> str:
+    """Mean ± standard deviation over seeds."""
+    with np.errstate(invalid="ignore"):
+        return f"{np.mean(values):.3g} ± {np.std(values):.2g}"
 
 
-def _best(results: Results, table: str, system: str, condition: str, metric: str) -> Part:
-    """Whether NcAE is below the best baseline of a column."""
-    means = {
-        k: m for k, m in _means(results, table, system, condition, metric).items() if k != "ncae" and m is not None
-    }
-    label = f"{system}, {condition}"
+def _fact(label: str, holds: bool) -> Part:
+    return Part(YES if holds else NO, label)
+
+
+def _missing(label: str) -> Part:
+    return Part(MISSING, f"{label}: not measured")
+
+
+def _entry(row: Row) -> tables.Entry | None:
+    where = row["table"], row["system"], tables.NAME_OF[row["method"]], row["condition"], row["metric"]
+    return ENTRIES.get(where)
+
+
+def _values(results: Results, row: Row, **others: str) -> np.ndarray | None:
+    """Ours for a published entry, one per seed; None where they are missing."""
+    measured = tables.measure(results, _entry({**row, **others}))
+    return None if measured is None else measured.values
+
+
+def _other(row: Row) -> dict[str, str]:
+    """What is different on the other side of a comparison."""
+    names = {"than": "method", "than_table": "table", "than_condition": "condition"}
+    return {own: row[name] for name, own in names.items() if name in row}
+
+
+def _lower(results: Results, row: Row) -> Iterator[Part]:
+    ours = _values(results, row)
+    if "worst_of" in row:
+        rivals = [v for name in row["worst_of"] if (v := _values(results, row, method=name)) is not None]
+        ours = max(rivals, key=np.mean, default=None)
+    yield compare(row["label"], ours, _values(results, row, **_other(row)), row["factor"])
+
+
+def _not_lower(results: Results, row: Row) -> Iterator[Part]:
+    for part in _lower(results, row):
+        yield part if part.outcome == MISSING else _fact(part.numbers, part.outcome != YES)
+
+
+def _varies(results: Results, row: Row) -> Iterator[Part]:
+    label, sides = f"{row['system']}, {row['metric']}", (row, {**row, **_other(row)})
+    a, b = (_values(results, side) for side in sides)
+    if a is None or b is None:
+        yield _missing(label)
+        return
+    numbers = f"standard deviation {np.std(a):.2g} ({row['method']}) against {np.std(b):.2g} ({row['than']})"
+    published = " against ".join(f"{_entry(side).std:g}" for side in sides)
+    yield _fact(f"{label}: {numbers}; published {published}", bool(np.std(a) > row["factor"] * np.std(b)))
+
+
+def _monotone(results: Results, row: Row) -> Iterator[Part]:
+    label = f"{row['table']}, {row['system']}, {row['metric']}"
+    found = [_values(results, row, table="reconstruction")]
+    found += [_values(results, row, condition=condition) for condition in row["along"]]
+    if any(values is None for values in found):
+        yield _missing(label)
+    else:
+        grows = bool(np.all(np.diff([float(np.mean(values)) for values in found]) > 0))
+        yield _fact(f"{label}: {' -> '.join(map(spread, found))}", grows)
+
+
+def _means(results: Results, row: Row) -> dict[str, float | None]:
+    """Mean over seeds of each method that the paper has in this column."""
+    names = [method for method in tables.NAME_OF if _entry({**row, "method": method})]
+    found = {method: _values(results, row, method=method) for method in names}
+    return {method: None if values is None else float(np.mean(values)) for method, values in found.items()}
+
+
+def _best(results: Results, row: Row) -> Iterator[Part]:
+    means = {k: mean for k, mean in _means(results, row).items() if k != "ncae" and mean is not None}
     if not means:
-        return missing(label)
-    rival = min(means, key=lambda method: means[method])
-    ours, theirs = (values(results, table, system, name, condition, metric) for name in ("ncae", rival))
-    return lower(f"{label}, ncae below the best baseline, {rival}", ours, theirs)
+        yield _missing(row["label"])
+        return
+    rival = min(means, key=means.get)
+    label = f"{row['label']}, ncae below the best baseline, {rival}"
+    yield compare(label, _values(results, row), _values(results, row, method=rival))
 
 
-def _varies_more(results: Results, system: str, method: str, metric: str, factor: float) -> Part:
-    ours, theirs = (clean(results, system, name, metric) for name in ("ncae", method))
-    label = f"{system}, {metric}"
-    if ours is None or theirs is None:
-        return missing(label)
-    published = [entry("reconstruction", system, name, "clean", metric).std for name in ("ncae", method)]
-    numbers = f"standard deviation {np.std(theirs):.2g} ({method}) against {np.std(ours):.2g} (ncae)"
-    return fact(
-        f"{label}: {numbers}; published {published[1]:g} against {published[0]:g}", _wider(theirs, ours, factor)
-    )
+def _wins(results: Results, row: Row) -> Iterator[Part]:
+    """How many of the conditions with noise, of which all methods were measured, each method is best in."""
+    winners: Counter[str] = Counter()
+    columns = dict.fromkeys((e.table, e.system, e.condition, e.metric) for e in ENTRIES.values() if "noise" in e.table)
+    for table, system, condition, metric in columns:
+        means = _means(results, {"table": table, "system": system, "condition": condition, "metric": metric})
+        if None not in means.values():
+            winners[min(means, key=means.get)] += 1
+    if not winners:
+        yield _missing("conditions with noise")
+        return
+    ours, measured = winners["ncae"], sum(winners.values())
+    counts = ", ".join(f"{method} {count}" for method, count in winners.most_common())
+    others = max((count for method, count in winners.items() if method != "ncae"), default=0)
+    part, whole = map(int, row["at_least"].split(" of "))
+    label = f"lowest mean error in {measured} measured conditions of {len(columns)}: {counts}"
+    yield _fact(label, ours > others)
+    share = f"ncae in {ours} of {measured} ({ours / measured:.0%}; {part} of {whole} is {100 * part / whole:.0f} %)"
+    yield _fact(share, ours / measured >= part / whole)
 
 
-def _wider(theirs: np.ndarray, ours: np.ndarray, factor: float) -> bool:
-    return bool(np.std(theirs) > factor * np.std(ours))
+def _diverges(results: Results, row: Row) -> Iterator[Part]:
+    label, data = f"{row['system']}, {row['method']}", results.find("clean", row["system"], row["method"])
+    if data is None:
+        yield _missing(label)
+    else:
+        lost = int(data["diverged"].sum())
+        holds = (lost > 0) == (row["method"] == row["only"])
+        yield _fact(f"{label}: {lost} of {data.sizes['seed']} seeds diverge", holds)
 
 
-def _monotone(results: Results, table: str, system: str, conditions: Sequence[str], metric: str) -> Part:
-    label = f"{table}, {system}, {metric}"
-    rows = [values(results, table, system, "ncae", condition, metric) for condition in conditions]
-    rows.insert(0, clean(results, system, "ncae", metric))
-    if any(row is None for row in rows):
-        return missing(label)
-    means = [float(np.mean(row)) for row in rows]
-    return fact(f"{label}: {' -> '.join(spread(row) for row in rows)}", bool(np.all(np.diff(means) > 0)))
+def _idempotent(results: Results, row: Row) -> Iterator[Part]:
+    label, data = f"{row['system']}, {row['method']}", results.find("clean", row["system"], row["method"])
+    if data is None:
+        yield _missing(label)
+    else:
+        largest = data["idempotency_error"].values.mean(0).max()
+        yield _fact(f"{label}: largest mean over the steps {largest:.2g}", bool(largest <= row["bound"]))
+
+
+def _of_values(holds: Callable[[np.ndarray, Row], bool]) -> Callable[[Results, Row], Iterator[Part]]:
+    """Test of one column by itself."""
+
+    def test(results: Results, row: Row) -> Iterator[Part]:
+        values = _values(results, row)
+        missing = values is None
+        yield _missing(row["label"]) if missing else _fact(f"{row['label']}: {spread(values)}", holds(values, row))
+
+    return test
+
+
+def _measured(results: Results, row: Row) -> Iterator[Part]:
+    """Whether a number of NcAE's propositions is within its bound for all seeds."""
+    data = results.find("clean", row["system"], "ncae")
+    if data is None:
+        yield _missing(row["system"])
+        return
+    low, high = data[row["name"]].values.min(), data[row["name"]].values.max()
+    holds = high <= row["less"] if "less" in row else low >= row["more"]
+    yield _fact(f"{row['system']}, {row['label']}: {low:.2g} to {high:.2g} over seeds", bool(holds))
+
+
+def _switches(results: Results, row: Row) -> Iterator[Part]:
+    """Where the wave number of Lorenz96 changes."""
+    data = results.bifurcation
+    if data is None:
+        yield _missing("wave numbers over F")
+        return
+    F, numbers = data["forcing"].values, data["wave_number"].values
+    changes = np.flatnonzero(np.diff(numbers))
+    places = ", ".join(f"{numbers[k]} to {numbers[k + 1]} between {F[k]:.4f} and {F[k + 1]:.4f}" for k in changes)
+    first, last, once = int(numbers[0]), int(numbers[-1]), len(changes) == 1
+    ends = f"wave number {first} at F = {F[0]:.3f}, {last} at F = {F[-1]:.3f}"
+    yield _fact(ends, (first, last) == (row["from"], row["to"]))
+    yield _fact(f"changes: {places or 'none'}", once)
+    near = f"the change is within {row['within']} of {row['at']}"
+    yield _fact(near, once and abs(F[changes[0]] - row["at"]) < row["within"])
+
+
+def _velocity_term(results: Results, row: Row) -> Iterator[Part]:
+    """Whether the published errors of a method fit a training with the velocity term better."""
+    method = row["method"]
+    on, off = (tables.velocity_mismatch(results, method, weight) for weight in (1.0, 0.0))
+    if np.isnan(on) or np.isnan(off):
+        yield _missing(method)
+    else:
+        numbers = f"mean |ln(ours / published)| {on:.2f} with the term, {off:.2f} without"
+        yield _fact(f"{method}: {numbers}", on < off)
+
+
+def _best_tuned(results: Results, row: Row) -> Iterator[Part]:
+    system, metric = row["system"], row["metric"]
+    found = {method: results.find("tuned", system, method) for method in METHODS}
+    errors = {method: tables.errors_of(data, metric) for method, data in found.items() if data is not None}
+    rivals = [method for method in errors if method != "ncae"]
+    if not rivals:
+        yield _missing(f"{system}, {metric}")
+        return
+    rival = min(rivals, key=lambda method: np.mean(errors[method]))
+    label = f"{system}, {metric}, tuned ncae below the best tuned baseline, {rival}"
+    yield compare(label, errors.get("ncae"), errors[rival])
+
+
+TESTS: dict[str, Callable[[Results, Row], Iterator[Part]]] = {
+    "lower": _lower,
+    "not lower": _not_lower,
+    "varies": _varies,
+    "varies by its mean": _of_values(lambda values, row: bool(np.std(values) > np.mean(values))),
+    "above": _of_values(lambda values, row: bool(np.mean(values) > row["bound"])),
+    "below": _of_values(lambda values, row: bool(np.mean(values) < row["bound"])),
+    "monotone": _monotone,
+    "best": _best,
+    "wins": _wins,
+    "diverges": _diverges,
+    "idempotent": _idempotent,
+    "measured": _measured,
+    "switches": _switches,
+    "velocity term": _velocity_term,
+    "best tuned": _best_tuned,
+}

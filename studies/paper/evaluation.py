@@ -12,9 +12,10 @@ from romkit.engine.threads import one_thread
 from romkit.metrics import idempotency_error, latent_condition_number, latent_speed_variation
 from romkit.projections import Projection
 from romkit.projections.constrained import Constrained
-from studies.paper.config import NOISE_KINDS, OOD_DISTANCES, SIGMAS, STEPS
-from studies.paper.datasets import SIDES, ood_members
+from studies.paper.datasets import NOISE_KINDS, OOD_DISTANCES, SIDES, SIGMAS, ood_members
 
+STEPS = 15
+"""Successive projections of the idempotency table."""
 NOISE_UNITS = ("scale", "deviation", "physical")
 """What σ multiplies: the deviation of the states, and half the training range of the context ("scale") or the deviation
 of a context that is uniform over it ("deviation"); or the units of states and contexts ("physical")."""

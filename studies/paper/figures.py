@@ -11,12 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from romkit.projections.layers import inverse_pair
-from studies.paper.config import METHODS
-from studies.paper.results import Results
-from studies.paper.tables import NAME_OF, measure, reference, statistics
+from studies.paper.datasets import METHODS
+from studies.paper.tables import NAME_OF, SYSTEMS, Results, measure, reference, statistics
 from studies.report import COLOURS, TITLES, panels
 
-SYSTEMS = ("lorenz96", "pendulum")
 SLOPES = {"π/20": math.pi / 20, "π/8": math.pi / 8, "π/4.5": math.pi / 4.5, "π/4.05": math.pi / 4.05}
 CLIP = (1e-7, 1e8)
 """What the logarithmic axes of idempotency show; larger is marked at the upper end."""

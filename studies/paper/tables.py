@@ -1,9 +1,11 @@
-"""The published numbers beside ours: `summary` has one row for each of the 616."""
+"""Results of a preset, and the published numbers beside ours: `summary` has one row for each of the 616."""
 
 import csv
 import functools
 import io
+import json
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -12,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import xarray as xr
 
-from studies.paper.config import NOISE_UNIT
-from studies.paper.results import Results
+from studies.paper.datasets import NOISE_UNIT, VELOCITY_TERM
+from studies.runner import read
 
 REFERENCE = Path(__file__).parent / "reference.csv"
 METHOD_OF = {
@@ -35,6 +37,63 @@ COLUMNS = (
 )
 EXCLUDING = "ablation_modulation"
 """The table from which the paper leaves out seeds that diverged."""
+
+
+SYSTEMS = ("lorenz96", "pendulum")
+UNCONSTRAINED = tuple(VELOCITY_TERM)
+ERRORS = POSITION, VELOCITY = "position_rmse", "velocity_rmse"
+VELOCITY_WEIGHT = {**dict.fromkeys(("ncae", "ncae-bias", "ncae-slope", "cae", "context-cae"), 1.0), **VELOCITY_TERM}
+"""Weight of the velocity term in the tables, by method."""
+
+
+@dataclass(frozen=True, eq=False)  # what was measured from them is kept, and each is only equal to itself
+class Results:
+    """All results of a preset.
+
+    Attributes:
+        preset: by whose name the results were made.
+        trained: the results of training tasks.
+        bifurcation: that of the two regimes, None if it is missing.
+        records: what happened on the way, by task: seconds, host, commit.
+    """
+
+    preset: str
+    trained: tuple[xr.Dataset, ...]
+    bifurcation: xr.Dataset | None
+    records: dict[str, dict[str, object]]
+
+    def find(self, kind: str, system: str, method: str, condition: str = "clean", **facts: object) -> xr.Dataset | None:
+        """The one result of this kind, by default with the velocity term of the tables; None if it is missing."""
+        if kind != "tuned":
+            facts.setdefault("velocity_weight", VELOCITY_WEIGHT[method])
+        found = self._index[kind, system, method, condition]
+        return next((data for data in found if all(data.attrs[key] == value for key, value in facts.items())), None)
+
+    def select(self, **facts: object) -> Iterator[xr.Dataset]:
+        """All training results with these attributes."""
+        return (data for data in self.trained if all(data.attrs[key] == value for key, value in facts.items()))
+
+    @functools.cached_property
+    def _index(self) -> dict[tuple[str, ...], list[xr.Dataset]]:
+        index = defaultdict(list)
+        for data in self.trained:
+            index[tuple(data.attrs[key] for key in ("kind", "system", "method", "condition"))].append(data)
+        return index
+
+    def missing(self, names: Sequence[str]) -> list[str]:
+        """Tasks without a result."""
+        others = () if self.bifurcation is None else (self.bifurcation,)
+        there = {data.attrs["task"] for data in (*self.trained, *others)}
+        return [name for name in names if name not in there]
+
+
+def load(folder: Path) -> Results:
+    """Results in the folder of a preset and in its archive."""
+    data = read(folder)
+    records = {d.attrs["task"]: json.loads(d.attrs["record"]) for d in data if "record" in d.attrs}
+    bifurcation = [d for d in data if d.attrs["kind"] == "bifurcation"]
+    trained = tuple(d for d in data if d.attrs["kind"] != "bifurcation")
+    return Results(folder.name, trained, bifurcation[0] if bifurcation else None, records)
 
 
 class Entry(NamedTuple):
@@ -84,19 +143,16 @@ class Choices:
     training_unit: str = NOISE_UNIT
 
 
-def reference() -> list[Entry]:
-    """The published numbers."""
+@functools.cache
+def reference() -> tuple[Entry, ...]:
+    """Published numbers."""
     with REFERENCE.open(newline="") as file:
-        return [_entry(row) for row in csv.DictReader(file)]
-
-
-def measure(results: Results, entry: Entry, choices: Choices | None = None) -> Measured | None:
-    """Our values for an entry, None where its task has no result."""
-    return _measure(results, entry, choices or Choices())
+        return tuple(_entry(row) for row in csv.DictReader(file))
 
 
 @functools.cache  # the report asks for most of them some dozen times
-def _measure(results: Results, entry: Entry, choices: Choices) -> Measured | None:
+def measure(results: Results, entry: Entry, choices: Choices = Choices()) -> Measured | None:
+    """Our values for an entry, None where its task has no result."""
     condition, data = entry.condition, _training_of(results, entry, choices)
     if data is None:
         return None
@@ -144,13 +200,13 @@ def summary(results: Results) -> str:
     return text.getvalue()
 
 
-def mismatch(results: Results, entries: list[Entry], choices: Choices | None = None) -> float:
+def mismatch(results: Results, entries: list[Entry], choices: Choices = Choices()) -> float:
     """Mean of |ln(ours / published)| over the entries that are measured and finite; NaN if there are none."""
     ratios = _log_ratios(results, entries, choices)
     return float(np.mean(np.abs(list(ratios.values())))) if ratios else np.nan
 
 
-def pattern_mismatch(results: Results, entries: list[Entry], choices: Choices | None = None) -> float:
+def pattern_mismatch(results: Results, entries: list[Entry], choices: Choices = Choices()) -> float:
     """The same after the median over all entries of one system, method and metric is taken off each of them.
 
     How well a method is trained moves all of its errors; what the paper leaves open decides how they differ between
@@ -163,7 +219,23 @@ def pattern_mismatch(results: Results, entries: list[Entry], choices: Choices | 
     return float(np.mean(np.concatenate(rest))) if rest else np.nan
 
 
-def _log_ratios(results: Results, entries: list[Entry], choices: Choices | None) -> dict[Entry, float]:
+def errors_of(data: xr.Dataset, metric: str, condition: str = "clean") -> np.ndarray:
+    """Errors (S,) of a result that is evaluated under a condition, averaged as in the tables."""
+    return data[metric].sel(condition=condition, average=Choices().average).values.astype(np.float64)
+
+
+def velocity_mismatch(results: Results, method: str, weight: float) -> float:
+    """Mean of |ln(ours / published)| over the clean errors of a method trained with this weight; NaN if missing."""
+    published, logs = {entry[:5]: entry.mean for entry in reference()}, []
+    for system in SYSTEMS:
+        data = results.find("clean", system, method, velocity_weight=weight)
+        for metric in ERRORS if data is not None else ():
+            mean = published["reconstruction", system, NAME_OF[method], "clean", metric]
+            logs.append(abs(np.log(errors_of(data, metric).mean() / mean)))
+    return float(np.mean(logs)) if logs else np.nan
+
+
+def _log_ratios(results: Results, entries: list[Entry], choices: Choices) -> dict[Entry, float]:
     """ln(ours / published) of the entries where both are positive and finite."""
     found = {}
     for entry in entries:

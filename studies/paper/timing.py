@@ -18,18 +18,17 @@ from romkit.core.files import atomic
 from romkit.projections import Projection
 from romkit.verbs.presets import PRESETS
 from studies.paper import datasets
-from studies.paper.config import CONFIGS, Config, SystemPlan
-from studies.paper.tasks import tasks
+from studies.paper.tasks import Config, SystemPlan, config, tasks
 
 RESULTS = Path(__file__).parent / "results" / "timing.json"
 EPOCHS = {"lorenz96": 60, "pendulum": 6}
 
 
-def main(config: Config, results: Path = RESULTS) -> None:
+def main(plans: Config, results: Path = RESULTS) -> None:
     """Time a task of each system on the GPU if there is one, else on one core, and add it to the file."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    for plan in config.systems:
-        entry = {f"{config.name}/{plan.name}/{device}": measure(config, plan, EPOCHS[plan.name], device)}
+    for plan in plans.systems:
+        entry = {f"{plans.name}/{plan.name}/{device}": measure(plans, plan, EPOCHS[plan.name], device)}
         found = json.loads(results.read_text()) if results.exists() else {}
         with atomic(results) as temporary:
             temporary.write_text(json.dumps(found | entry, indent=1) + "\n")
@@ -37,7 +36,7 @@ def main(config: Config, results: Path = RESULTS) -> None:
 
 
 def measure(
-    config: Config, plan: SystemPlan, epochs: int, device: str, *, engine: str = "compiled"
+    plans: Config, plan: SystemPlan, epochs: int, device: str, *, engine: str = "compiled"
 ) -> dict[str, object]:
     """Seconds per epoch after compiling, and hours for the training and for all trainings of this system.
 
@@ -46,20 +45,18 @@ def measure(
     seconds = []
     for number in (1, 2, 2 + epochs):  # the first compiles
         started = _clock(device)
-        model = _fit(config, plan, number, engine)
+        model = _fit(plans, plan, number, engine)
         seconds.append(_clock(device) - started)
     per_epoch = (seconds[2] - seconds[1]) / epochs
-    settings = dict(config.settings)
-    whole = settings.get("epochs", PRESETS[config.recipe](plan.name, "ncae").snapshots.epochs)
+    settings = dict(plans.settings)
+    whole = settings.get("epochs", PRESETS[plans.recipe](plan.name, "ncae").snapshots.epochs)
     hours = per_epoch * whole / 3600
     recipe = model.report["seeds"][0]["recipe"]["snapshots"]
-    trainings = sum(
-        2 if t.kind == "tuned" else 1 for t in tasks(config.name) if getattr(t, "system", None) == plan.name
-    )
+    trainings = sum(2 if t.kind == "tuned" else 1 for t in tasks(plans.name) if getattr(t, "system", None) == plan.name)
     return {
         "seconds_per_epoch": per_epoch,
         "epochs": whole,
-        "seeds": len(config.seeds),
+        "seeds": len(plans.seeds),
         "hours_per_training": hours,
         "trainings": trainings,
         "hours_in_all": hours * trainings,
@@ -70,10 +67,10 @@ def measure(
     }
 
 
-def _fit(config: Config, plan: SystemPlan, epochs: int, engine: str) -> Projection:
+def _fit(plans: Config, plan: SystemPlan, epochs: int, engine: str) -> Projection:
     train = datasets.train_set(plan.name, plan.parameters, plan.data_seed)
-    settings = {**dict(config.settings), "epochs": epochs}
-    return romkit.fit("ncae", train, seeds=config.seeds, preset=config.recipe, engine=engine, **settings)
+    settings = {**dict(plans.settings), "epochs": epochs}
+    return romkit.fit("ncae", train, seeds=plans.seeds, preset=plans.recipe, engine=engine, **settings)
 
 
 def _clock(device: str) -> float:
@@ -82,4 +79,4 @@ def _clock(device: str) -> float:
 
 
 if __name__ == "__main__":
-    main(CONFIGS[sys.argv[1] if sys.argv[1:] else "paper"])
+    main(config(sys.argv[1] if sys.argv[1:] else "paper"))

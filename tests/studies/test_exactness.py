@@ -9,7 +9,7 @@ from romkit.projections import METHODS, Normalization, Signature
 from romkit.systems import SYSTEMS
 from romkit.verbs.presets import sized
 from studies.exactness.report import write
-from studies.exactness.tasks import SIZES
+from studies.exactness.tasks import sizes
 from studies.runner import Study
 
 RESULTS = Path(__file__).parents[2] / "studies" / "exactness" / "results"
@@ -27,7 +27,7 @@ def parameters(system, method, sizes):
 @pytest.mark.parametrize("system", ["lorenz96", "pendulum"])
 def test_no_method_of_size_equal_has_more_parameters_than_film_in_the_paper(system):
     most = parameters(system, "film-ae", ())
-    assert all(0.96 * most < parameters(system, *of) <= most for of in SIZES["equal"][system].items())
+    assert all(0.96 * most < parameters(system, *of) <= most for of in sizes("equal")[system].items())
 
 
 def test_every_preset_has_tasks_of_different_names():

@@ -13,28 +13,13 @@ import studies.paper
 from romkit.tasks import run
 from romkit.verbs.presets import PRESETS
 from studies.paper import datasets, tables
-from studies.paper.comparison import ratio
-from studies.paper.config import CONFIGS, QUICK, VELOCITY_TERM
+from studies.paper.claims import NO, OPEN, UNTESTABLE, YES, compare, judge, ratio
+from studies.paper.datasets import VELOCITY_TERM
 from studies.paper.figures import FIGURES
-from studies.paper.judging import CLAIMS, NO, OPEN, UNTESTABLE, YES, lower
 from studies.paper.report import TABLES, page
-from studies.paper.results import Results, load
-from studies.paper.tables import (
-    COLUMNS,
-    METHOD_OF,
-    Choices,
-    Measured,
-    measure,
-    mismatch,
-    pattern_mismatch,
-    reached,
-    reference,
-    statistics,
-    summary,
-)
-from studies.paper.tasks import tasks
+from studies.paper.tables import METHOD_OF, Choices, Measured, Results, load, measure, reference
+from studies.paper.tasks import Training, config, tasks
 from studies.paper.timing import measure as measure_time
-from studies.paper.training import Training
 from studies.runner import Study, archived_keys
 
 RESULTS = Path(studies.paper.__file__).parent / "results"
@@ -80,9 +65,9 @@ def test_smoke_runs_every_task_and_covers_tables_figures_and_claims(smoke):
     assert {entry.method for entry in measured} == set(METHOD_OF)
     for name in FIGURES:
         assert 5_000 < (folder / "figures" / f"{name}.png").stat().st_size < 150_000
-    assert UNTESTABLE not in {claim.judge(results).verdict for claim in CLAIMS}
-    report = (folder / "REPORT.md").read_text()
-    assert all(claim.statement in report for claim in CLAIMS)
+    verdicts, report = judge(results), (folder / "REPORT.md").read_text()
+    assert UNTESTABLE not in {verdict.verdict for verdict in verdicts}
+    assert all(verdict.statement in report for verdict in verdicts)
     assert all(f"### {title}" in report for title in TABLES.values())
 
 
@@ -93,11 +78,11 @@ def test_a_second_run_computes_nothing(smoke):
 
 def test_the_time_of_a_preset_is_that_of_its_epochs_and_tasks(smoke, monkeypatch):
     monkeypatch.setattr(datasets, "CACHE", smoke[0] / "datasets")
-    config = CONFIGS["smoke"]
-    found = measure_time(config, config.systems[0], 1, "cpu", engine="torch")
+    plans = config("smoke")
+    found = measure_time(plans, plans.systems[0], 1, "cpu", engine="torch")
     assert found["epochs"] == 2
     assert found["hours_per_training"] == pytest.approx(2 * found["seconds_per_epoch"] / 3600)
-    assert found["trainings"] == sum("lorenz96" in t.name for t in tasks("smoke")) - 1 + len(config.tuned)
+    assert found["trainings"] == sum("lorenz96" in t.name for t in tasks("smoke")) - 1 + len(plans.tuned)
 
 
 def test_every_published_number_has_a_task():
@@ -118,9 +103,9 @@ def test_every_published_number_has_a_task():
 
 def test_the_committed_report_is_that_of_the_committed_results():
     results = load(RESULTS / "quick")
-    assert (RESULTS / "summary.csv").read_text() == summary(results)
+    assert (RESULTS / "summary.csv").read_text() == tables.summary(results)
     pictures = [name for name in FIGURES if (RESULTS / "figures" / f"{name}.png").exists()]
-    assert (RESULTS / "REPORT.md").read_text() == page(QUICK, results, pictures)
+    assert (RESULTS / "REPORT.md").read_text() == page("quick", results, pictures)
 
 
 def test_the_committed_results_are_those_of_the_present_tasks():
@@ -139,8 +124,8 @@ def test_a_preset_that_changes_changes_the_keys_of_its_trainings(monkeypatch):
 
 
 def test_summary_has_a_row_for_each_published_number(one_result):
-    rows = list(csv.DictReader(io.StringIO(summary(one_result))))
-    assert tuple(rows[0]) == COLUMNS
+    rows = list(csv.DictReader(io.StringIO(tables.summary(one_result))))
+    assert tuple(rows[0]) == tables.COLUMNS
     assert len(rows) == 616
     filled = [row for row in rows if row["measured_mean"]]
     assert [row["metric"] for row in filled] == ["position_rmse", "velocity_rmse"]
@@ -150,8 +135,8 @@ def test_summary_has_a_row_for_each_published_number(one_result):
 def test_diverged_seeds_count_except_where_the_paper_leaves_them_out():
     entries = {e.table: e for e in reference() if e[1:5] == ("lorenz96", "NcAE", "clean", "position_rmse")}
     measured = Measured(np.array([0.1, 0.3, np.inf]), np.array([False, False, True]))
-    assert statistics(entries["reconstruction"], measured)[::2] == (np.inf, 3)
-    assert statistics(entries["ablation_modulation"], measured) == pytest.approx((0.2, 0.1, 2))
+    assert tables.statistics(entries["reconstruction"], measured)[::2] == (np.inf, 3)
+    assert tables.statistics(entries["ablation_modulation"], measured) == pytest.approx((0.2, 0.1, 2))
 
 
 def test_mismatch_in_pattern_does_not_see_the_level_of_a_method(monkeypatch):
@@ -166,10 +151,10 @@ def test_mismatch_in_pattern_does_not_see_the_level_of_a_method(monkeypatch):
 
     monkeypatch.setattr(tables, "measure", measured)
     nothing = Results("quick", (), None, {})
-    assert mismatch(nothing, entries) > 1
-    assert pattern_mismatch(nothing, entries) == pytest.approx(0, abs=1e-12)
+    assert tables.mismatch(nothing, entries) > 1
+    assert tables.pattern_mismatch(nothing, entries) == pytest.approx(0, abs=1e-12)
     monkeypatch.setattr(tables, "measure", partial(measured, factors=odd))
-    assert pattern_mismatch(nothing, entries) == pytest.approx(np.log(3) / 3)
+    assert tables.pattern_mismatch(nothing, entries) == pytest.approx(np.log(3) / 3)
 
 
 def test_a_published_mean_is_reached_in_the_digits_that_it_is_given_with():
@@ -177,17 +162,17 @@ def test_a_published_mean_is_reached_in_the_digits_that_it_is_given_with():
     entry = next(e for e in reference() if e[:5] == where)
     assert (entry.mean, entry.precision) == pytest.approx((0.012, 0.001))
     finite = np.zeros(2, dtype=bool)
-    assert reached(entry, Measured(np.array([0.0119, 0.0129]), finite))
-    assert not reached(entry, Measured(np.array([0.0119, 0.0133]), finite))
-    assert not reached(entry, Measured(np.array([0.0119, np.inf]), finite))
+    assert tables.reached(entry, Measured(np.array([0.0119, 0.0129]), finite))
+    assert not tables.reached(entry, Measured(np.array([0.0119, 0.0133]), finite))
+    assert not tables.reached(entry, Measured(np.array([0.0119, np.inf]), finite))
 
 
 def test_a_comparison_is_decided_by_its_interval():
     a, b = np.linspace(0.9, 1.1, 10), np.linspace(1.9, 2.1, 10)
     assert ratio(a, b).value == pytest.approx(0.5)
     assert ratio(a, b).p < 0.01
-    assert lower("", a, b).outcome == YES
-    assert lower("", b, a).outcome == NO
-    assert lower("", a, a[::-1]).outcome == OPEN
-    assert lower("", a, b, below=0.4).outcome == NO
-    assert lower("", a, np.where(b > 2, np.inf, b)).outcome == YES
+    assert compare("", a, b).outcome == YES
+    assert compare("", b, a).outcome == NO
+    assert compare("", a, a[::-1]).outcome == OPEN
+    assert compare("", a, b, factor=0.4).outcome == NO
+    assert compare("", a, np.where(b > 2, np.inf, b)).outcome == YES
