@@ -21,7 +21,7 @@ from romkit.core.errors import FileError, InputError, one_line
 
 @contextlib.contextmanager
 def atomic(path: str | os.PathLike) -> Iterator[Path]:
-    """A temporary name in the folder of `path`; what the block writes there becomes `path` when the block ends.
+    """Temporary name in the folder of `path`; the content written there becomes `path` when the block ends.
 
     If the block raises, the temporary file is removed and an earlier `path` stays. A process that is killed
     leaves `path` as it was, and perhaps a file `<name>.<8 digits>.tmp` beside it, which can be deleted.
@@ -38,7 +38,8 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         yield temporary
-        _flush(temporary)
+        with temporary.open("r+b") as file:  # a rename may else reach the disk ahead of the content
+            os.fsync(file.fileno())
         temporary.replace(target)
     except FileError:
         raise
@@ -48,19 +49,6 @@ def atomic(path: str | os.PathLike) -> Iterator[Path]:
     finally:
         with contextlib.suppress(OSError):  # a file system that became read-only must not hide what went wrong
             temporary.unlink(missing_ok=True)
-    if os.name == "posix":  # Windows cannot open a folder and does not need it
-        with contextlib.suppress(OSError):  # some network file systems refuse; the file is complete all the same
-            _flush(target.parent)
-
-
-def reserve(file: Path, size: int) -> None:
-    """Make `file` with `size` bytes of disk, which raises OSError at once where disk or quota lack them.
-
-    For libraries that do not survive a full disk: HDF5 leaves a file it can neither write nor close, and crashes later.
-    """
-    with file.open("wb") as stream:
-        if size > 0 and hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(stream.fileno(), 0, size)
 
 
 def make_folder(folder: Path) -> None:
@@ -94,42 +82,22 @@ def existing(path: str | os.PathLike) -> Path:
     raise FileError(path, problem=problem, fix="check the path")
 
 
-def there(path: str | os.PathLike) -> bool:
-    """Whether something is at this path, which may be no path at all."""
-    try:
-        return os.path.exists(expanded(path))
-    except ValueError:
-        return False
-
-
 def reason(error: BaseException) -> str:
-    """What an exception of another library says, on one line of bearable length."""
+    """Message of an exception of another library, on one line of at most 200 characters."""
     text = one_line(getattr(error, "strerror", None) or str(error))
     return text if len(text) <= 200 else f"{text[:197]}..."
 
 
 def expanded(path: str | os.PathLike) -> Path:
-    """With ~ expanded, where there is such a home."""
+    """Path with `~` expanded; unchanged if there is no home folder."""
     try:
         return Path(path).expanduser()
     except RuntimeError:
         return Path(path)
 
 
-def _flush(path: Path) -> None:
-    """Before a rename, which else may reach the disk ahead of the content; and of the folder, so that it lasts."""
-    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 FORMAT = 2
 """Version of the header; a reader refuses every other."""
-
-DTYPES = {torch.float16, torch.bfloat16, torch.float32, torch.float64}
-DTYPES |= {torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
 
 Header = dict[str, object]
 Tensors = dict[str, Tensor]
@@ -139,7 +107,7 @@ def plain(what: str, header: Header) -> Header:
     """The header as it is read back: lists for tuples, nothing but JSON.
 
     Raises:
-        InputError: an entry of what is saved holds something else.
+        InputError: an entry of the object called `what` is something else.
     """
     for key, value in header.items():
         try:
@@ -155,20 +123,20 @@ def write(path: str | os.PathLike, what: str, header: Header, tensors: Tensors) 
 
     Args:
         path: the file.
-        what: is saved, for errors.
+        what: name of the object, for errors.
         header: JSON.
         tensors: on any device, finite.
 
     Raises:
-        InputError: what `read` would refuse.
+        InputError: content that `read` would refuse.
         FileError: the file cannot be written.
     """
-    sealed = {"format": FORMAT, "romkit": importlib.metadata.version("romkit")} | plain(what, header)
+    header = {"format": FORMAT, "romkit": importlib.metadata.version("romkit")} | plain(what, header)
     content = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    if fault := _fault(sealed, content):
+    if fault := _fault(header, content):
         raise InputError(what, expected="finite numbers and plain text", got=fault, fix="mend it before saving")
-    sealed["sha256"] = _sha256(sealed, content)
-    data = safetensors.torch.save(content, {"romkit": json.dumps(sealed)})
+    header["sha256"] = _sha256(header, content)
+    data = safetensors.torch.save(content, {"romkit": json.dumps(header)})
     with atomic(path) as temporary:
         temporary.write_bytes(data)
     return expanded(path)
@@ -189,10 +157,9 @@ def read(file: Path) -> tuple[Header, Tensors]:
         raise FileError(file, problem=problem, fix="restore it from a copy, or save it again") from error
     try:
         header = json.loads(metadata["romkit"])
-        digest = header.pop("sha256")
-        changed = digest != _sha256(header, tensors)
+        changed = header.pop("sha256") != _sha256(header, tensors)
         fault = _fault(header, tensors)
-    except (KeyError, ValueError, AttributeError, TypeError, RecursionError) as error:
+    except (KeyError, ValueError, AttributeError, TypeError, RuntimeError) as error:
         fix = "give a file by romkit.save, restored from a copy if this is one"
         raise FileError(file, problem="has no romkit header, or a damaged one", fix=fix) from error
     if header.get("format") != FORMAT:
@@ -207,13 +174,13 @@ def read(file: Path) -> tuple[Header, Tensors]:
 
 
 def _fault(header: Header, tensors: Tensors) -> str:
-    """What must not be used, in words; nothing where all is well."""
+    """Description of content that must not be used; empty if there is none."""
     for text in _texts([header, list(tensors)]):
         # A terminal obeys control characters, and text in files of others ends up on terminals.
         if any(unicodedata.category(c) == "Cc" and c not in "\n\t" for c in text):
             return f"control characters in {text!a:.40}"
     for name, tensor in tensors.items():
-        if tensor.dtype not in DTYPES:
+        if tensor.is_complex():
             return f"a tensor {name} of {tensor.dtype}"
         if not bool(tensor.isfinite().all()):
             return f"NaN or infinity in {name}"
@@ -221,7 +188,7 @@ def _fault(header: Header, tensors: Tensors) -> str:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every string in plain values, those that are keys too."""
+    """Every string in plain values, also the keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
