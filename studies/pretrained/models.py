@@ -1,41 +1,160 @@
-"""How the models that ship are made: methods, data and sizes, and on what they are chosen and measured."""
+"""Recipes of the models that ship: methods, data and sizes, and the errors by which they are chosen and measured."""
 
-from collections.abc import Callable, Iterator
+import copy
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 import xarray as xr
+from torch import Tensor
 
 import romkit
 from romkit.bases import Basis
+from romkit.integrators import Galerkin
+from romkit.metrics import nrmse
 from romkit.projections import Projection
 from romkit.systems import Burgers2D, CylinderWake, KuramotoSivashinsky, Lorenz96, Pendulum, System
-from studies.pretrained import large
-from studies.pretrained.judging import shedding, shedding_error, snapshots_error
-from studies.wake.data import BASIS
+from studies.wake import data as wake
+from studies.wake.reduced import LAST, LENGTH, DragLift, Reduced, behind, cycle, follow, linear
 
 Parts = Callable[[System], Iterator[xr.Dataset]]
 """Datasets of which one is in memory at a time."""
+EVERY = 2
+"""Distance of the samples that the study of the wake takes of a run."""
+LONGEST, SHORTEST = 22.0, 10.0
+"""Lengths of rings: on shorter ones reduced models are stiff, so that RK4 with the system's interval diverges."""
+HELD_OUT = ((4.5, 0.026), (5.2, 0.018))
+"""Contexts of Burgers' equation by which a seed is chosen, neither of training nor of test."""
+HELD_OUT_RE, UNSEEN_RE = wake.UNSEEN[1::3], tuple(re for re in wake.UNSEEN if re not in wake.UNSEEN[1::3])
+"""Reynolds numbers at which the study of the wake does not train: those by which a seed is chosen, and the others."""
+
+
+def projection_nrmse(projection: Projection, data: xr.Dataset) -> Tensor:
+    """(trajectories,) NRMSE of P(x) over each trajectory."""
+    double = copy.deepcopy(projection).double()
+    x = torch.from_numpy(data["state"].values)
+    with torch.no_grad():
+        return nrmse(x, double(data)(x), double.normalization.state_std).square().mean(-1).sqrt()
+
+
+def snapshots_error(projection: Projection, data: xr.Dataset) -> float:
+    """NRMSE of P(x) over all trajectories."""
+    return projection_nrmse(projection, data).square().mean().sqrt().item()
+
+
+def shedding_error(projection: Projection, data: xr.Dataset) -> float:
+    """Mean of the relative errors of Strouhal number and largest lift; infinite where a run does not shed."""
+    errors = _errors(_network(projection), projection.basis, data)
+    return float(np.nan_to_num(errors, nan=np.inf).mean())
+
+
+def shedding(projection: Projection, truths: Iterator[xr.Dataset]) -> dict[str, object]:
+    """Both errors at each Reynolds number, of a model and of its modes alone."""
+    thin = (run.isel(time=slice(None, None, EVERY)) for run in truths)
+    data = xr.concat([run.isel(time=slice(-LAST, None)) for run in thin], "trajectory")
+    found: dict[str, object] = {"Re": data["Re"].values.tolist()}
+    for name, reduced in (("model", _network(projection)), ("modes", linear(_through(projection.basis)[0]))):
+        strouhal, lift = _errors(reduced, projection.basis, data).T.tolist()
+        found[name] = {"Strouhal": strouhal, "lift": lift}
+    return {"shedding": found}
+
+
+@functools.lru_cache(maxsize=1)
+def _through(basis: Basis) -> tuple[System, DragLift]:
+    return CylinderWake().through(basis), DragLift.of(basis)
+
+
+def _network(projection: Projection) -> Reduced:
+    inner = copy.deepcopy(projection.of_coordinates()).double()
+    return behind(_through(projection.basis)[0], inner, Galerkin())
+
+
+def _errors(reduced: Reduced, basis: Basis, data: xr.Dataset) -> np.ndarray:
+    """(C, 2) relative errors of Strouhal number and largest lift, from the first of `LAST` samples on the orbit."""
+    forces, c = _through(basis)[1], torch.from_numpy(data["Re"].values).unsqueeze(-1)
+    with torch.no_grad():
+        bound = reduced(c)
+        orbit = follow(bound, basis.encode(torch.from_numpy(data["state"].values[:, 0])), LENGTH)
+        lift = forces(bound.decode(orbit.states[:, -LAST:]), c.unsqueeze(1))[..., 1].numpy()
+    found, true = (np.array([cycle(each) for each in lifts]) for lifts in (lift, data["lift"].values))
+    return np.abs(found / true - 1)
+
+
+def front_runs(system: System, contexts: Sequence[Sequence[float]], every: int = 2) -> xr.Dataset:
+    """Every `every`-th state of runs."""
+    runs = (system.dataset(mu1=[a], mu2=[b]) for a, b in contexts)
+    return xr.concat([run.isel(time=slice(None, None, every)).astype(np.float32) for run in runs], "trajectory")
+
+
+def fronts(system: System) -> xr.Dataset:
+    """The published training contexts."""
+    runs = front_runs(system, system.train_contexts(np.random.default_rng(0)))
+    return runs.assign_attrs(split="train, each second state")
+
+
+def unseen_fronts(system: System) -> Iterator[xr.Dataset]:
+    """The published unseen contexts."""
+    return (romkit.simulate(system, mu1=a, mu2=b) for a, b in system.test_contexts())
+
+
+def wakes(system: System) -> xr.Dataset:
+    """States and rates of the training runs of studies/wake, from their 64 coordinates."""
+    basis, coordinates = romkit.load(wake.BASIS), romkit.data.open_dataset(wake.COORDINATES)
+    runs = coordinates.isel(trajectory=np.isin(coordinates["Re"].values, wake.TRAIN))
+    state = basis.decode(torch.from_numpy(runs["state"].values).double()).numpy()
+    velocity = basis.decode_tangent(torch.from_numpy(runs["velocity"].values).double()).numpy()
+    data = romkit.data.make_dataset(
+        {"state": state, "velocity": velocity},
+        times=runs["time"].values,
+        time_units=system.time_units,
+        state_names=system.state_names,
+        state_units=system.state_units,
+        contexts=runs["Re"].values[:, None],
+        context=system.context,
+        attrs=system.provenance() | {"split": "training runs of studies/wake"},
+    )
+    data["Re"].attrs["training_range"] = [min(wake.TRAIN), max(wake.TRAIN)]
+    return data
+
+
+def held_out_wakes(system: System) -> xr.Dataset:
+    """Runs at the Reynolds numbers by which a seed is chosen, on their orbits."""
+    runs = (wake_run(re).isel(time=slice(None, None, EVERY)) for re in HELD_OUT_RE)
+    return xr.concat([run.isel(time=slice(-LAST, None)) for run in runs], "trajectory")
+
+
+def unseen_wakes(system: System) -> Iterator[xr.Dataset]:
+    """Runs at the rest of them."""
+    return (wake_run(re) for re in UNSEEN_RE)
+
+
+def wake_run(reynolds: float) -> xr.Dataset:
+    """States of a run, made and kept in runs/wake by the study of the wake."""
+    if not wake.stored(reynolds).exists():
+        wake.FOLDER.mkdir(parents=True, exist_ok=True)
+        wake.compute(reynolds)
+    return wake.opened(reynolds).load().astype(np.float64)
 
 
 @dataclass(frozen=True)
 class Model:
-    """How one shipped model is made.
+    """Recipe of one shipped model.
 
     Attributes:
         method: by name.
-        system: what it reduces.
-        data: its training set.
-        validation: by which one of the seeds is chosen.
+        system: full model.
+        data: training set.
+        validation: set by which one of the seeds is chosen.
         seeds: candidates.
         settings: of `romkit.fit`, on top of the quick preset.
         horizons: times at which the error of the rollout is reported.
         snapshots: the test set, for errors of single states.
         truths: runs of the full model, for errors of rollouts.
-        modes: in front, from the training set, and the precision of their numbers in the file; none by default.
-        judged_by: the error on the validation set.
-        more: further things to measure.
+        modes: basis in front, from the training set, and precision of its numbers in the file; none by default.
+        judged_by: error on the validation set.
+        more: further measurements.
     """
 
     method: str
@@ -69,11 +188,6 @@ def _runs(duration: float, dt: float) -> Parts:
         yield romkit.simulate(system, duration=duration, dt=dt, **contexts)
 
     return truths
-
-
-LONGEST = 22.0
-SHORTEST = 10.0
-"""Of rings: on shorter ones reduced models are stiff, so that RK4 with the system's interval diverges."""
 
 
 def _rings(system: System, seeds: range) -> xr.Dataset:
@@ -141,28 +255,41 @@ _FLOW_RINGS = Model(
 _FLOW_BURGERS = Model(
     "flow",
     Burgers2D(),
-    large.fronts,
-    lambda system: large.front_runs(system, large.HELD_OUT),
+    fronts,
+    lambda system: front_runs(system, HELD_OUT),
     range(3),
     {"latent_dim": 10, "units": (64, 64, 64), "epochs": 500, "learning_rate": 0.003},
     (5.0, 10.0, 25.0),
-    large.unseen_fronts,
-    large.unseen_fronts,
+    unseen_fronts,
+    unseen_fronts,
     (lambda data: romkit.basis(data, rank=64), torch.float16),
 )
 _NCAE_WAKE = Model(
     "ncae",
     CylinderWake(),
-    large.wakes,
-    large.held_out_wakes,
+    wakes,
+    held_out_wakes,
     range(6),
     {"layers": (3, 12, 24, 64), "embedding": (1, 8, 8, 8), "epochs": 600, "batch_size": 256},
     (1.0, 2.0, 5.0, 10.0),
-    large.unseen_wakes,
-    large.unseen_wakes,
-    (lambda data: romkit.load(BASIS), torch.float16),  # with modes that no run has much of, see studies/wake
+    unseen_wakes,
+    unseen_wakes,
+    (lambda data: romkit.load(wake.BASIS), torch.float16),  # with modes that no run has much of, see studies/wake
     shedding_error,
     shedding,
 )
 _ALL = (_NCAE_LORENZ, _NCAE_PENDULUM, _FLOW_LORENZ, _FLOW_PENDULUM, _FLOW_RINGS, _FLOW_BURGERS, _NCAE_WAKE)
 MODELS = {f"{model.method}-{model.system.name}": model for model in _ALL}
+
+_SHORT = replace(
+    _NCAE_LORENZ,
+    system=Lorenz96(transient=5.0),
+    data=lambda system: system.dataset(F=[3.14, 3.15, 3.16], duration=2.0),
+    validation=lambda system: system.dataset(F=[3.145], duration=2.0),
+    seeds=range(2),
+    settings={"epochs": 2},
+    horizons=(1.0,),
+    truths=_runs(1.0, 0.01),
+)
+SMOKE = {f"{method}-lorenz96": replace(_SHORT, method=method) for method in ("ncae", "flow")}
+"""Recipes of the preset "smoke"."""

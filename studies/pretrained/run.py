@@ -1,12 +1,14 @@
 """Make the models that ship with romkit, and measure them: `python -m studies.pretrained.run [ncae-lorenz96 ...]`.
 
 Each model is the member of a stack of seeds that is best on a validation set; the test set has no part in the choice.
-The file goes to romkit/pretrained, its numbers to results.json beside this script.
+The file goes to romkit/pretrained, its numbers to results.json beside this script. With `--preset smoke` two models are
+hardly trained, and both go to runs/pretrained/smoke.
 """
 
+import argparse
 import copy
 import json
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,30 +18,38 @@ import xarray as xr
 import romkit
 from romkit.bases import storage as bases
 from romkit.core import files
-from romkit.core.files import Tensors, atomic
+from romkit.core.files import Tensors
 from romkit.metrics import reconstruction_rmse
 from romkit.projections import POD, Projection, storage, unstack
-from studies.pretrained.judging import projection_nrmse
-from studies.pretrained.models import MODELS, Model
+from studies.pieces import stored
+from studies.pretrained.models import MODELS, SMOKE, Model, projection_nrmse
+from studies.report import write_text
 
-HERE = Path(__file__).parent
-RESULTS = HERE / "results.json"
-SHIPPED = Path(romkit.__file__).parent / "pretrained"
+HERE, SHIPPED, TRIED = Path(__file__).parent, Path(romkit.__file__).parent / "pretrained", Path("runs/pretrained/smoke")
+PRESETS = {"full": (MODELS, SHIPPED, HERE), "smoke": (SMOKE, TRIED, TRIED)}
+"""Models, folder of their files, and folder of their numbers."""
 
 
-def main(names: list[str]) -> None:
-    for name in names or list(MODELS):
-        model = MODELS[name]
-        best, errors, front = train(model)
-        path = ship(best, name, front)
-        record(name, {"validation": errors, **measure(model, romkit.load(path))})
-        print(f"{path.name}: {json.dumps(json.loads(RESULTS.read_text())[name], indent=1)}")
+def main(names: Sequence[str], preset: str) -> None:
+    """Make and measure models by name, all by default."""
+    models, shipped, here = PRESETS[preset]
+    shipped.mkdir(parents=True, exist_ok=True)
+    for name in names or models:
+        best, errors, front = train(models[name])
+        path = ship(best, shipped / f"{name}.safetensors", front)
+        found = {name: {"validation": errors, **measure(models[name], romkit.load(path))}}
+        text = json.dumps(stored(here / "results.json") | found, indent=1, default=float)
+        write_text(here / "results.json", text + "\n")
+        print(path.name, json.dumps(found, default=float), flush=True)
 
 
 def train(model: Model) -> tuple[Projection, list[float], Tensors]:
-    """The candidate with the lowest error on the validation set, the errors of all, and the modes as stored."""
+    """Candidate with the lowest error on the validation set, the errors of all, and the modes as stored."""
     data = model.data(model.system)
-    front = {} if model.modes is None else _modes(model, data)
+    front = {}
+    if model.modes is not None:
+        made, precision = model.modes
+        front = bases.compact(made(data), model.system.weight, precision)
     basis = bases.rebuilt(front) if front else None
     candidates = unstack(romkit.fit(model.method, data, basis=basis, seeds=model.seeds, **model.settings))
     validation = model.validation(model.system)
@@ -49,16 +59,11 @@ def train(model: Model) -> tuple[Projection, list[float], Tensors]:
     return best, errors, front
 
 
-def _modes(model: Model, data: xr.Dataset) -> Tensors:
-    made, precision = model.modes
-    return bases.compact(made(data), model.system.weight, precision)
-
-
-def ship(projection: Projection, name: str, front: Tensors) -> Path:
-    """Write what `romkit.save` does, with the modes in few bits, since these are nearly all of the file."""
+def ship(projection: Projection, path: Path, front: Tensors) -> Path:
+    """Write a model as `romkit.save` does, but with the modes in few bits, since these are nearly all of the file."""
     header, tensors = storage.packed(projection)
     tensors |= {f"{storage.BASIS}{key}": tensor for key, tensor in front.items()}
-    return files.write(SHIPPED / f"{name}.safetensors", "projection", header, tensors)
+    return files.write(path, "projection", header, tensors)
 
 
 def measure(model: Model, projection: Projection) -> dict[str, object]:
@@ -72,7 +77,7 @@ def measure(model: Model, projection: Projection) -> dict[str, object]:
 
 
 def modes_alone(projection: Projection) -> Projection:
-    """The linear projection onto the basis of another one; with Galerkin's field, POD-Galerkin."""
+    """Linear projection onto the basis of another one; with Galerkin's field, POD-Galerkin."""
     rank = projection.basis.rank
     inner = POD(projection.normalization, torch.Generator(), latent_dim=rank)
     inner.modes.data = torch.eye(rank)
@@ -132,12 +137,8 @@ def _spread(values: np.ndarray) -> dict[str, float]:
     }
 
 
-def record(name: str, result: dict[str, object]) -> None:
-    """Put the result of one model into results.json, leaving the others."""
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
-    with atomic(RESULTS) as temporary:
-        temporary.write_text(json.dumps(results | {name: result}, indent=1, default=float) + "\n")
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*", metavar="MODEL", help="name of a model; all by default")
+    parser.add_argument("--preset", default="full", choices=PRESETS)
+    main(**vars(parser.parse_args()))

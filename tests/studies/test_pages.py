@@ -18,6 +18,7 @@ PAGES = [
     ("studies.large.report", "sampled.json", "SAMPLED.md"),
     ("studies.own_data.intervals", "intervals.json", "INTERVALS.md"),
     ("studies.own_data.report", "results.json", "RESULTS.md"),
+    ("studies.pretrained.report", "results.json", "RESULTS.md"),
     ("studies.wake.report", "results.json", "RESULTS.md"),
 ]
 
