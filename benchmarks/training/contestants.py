@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from benchmarks.harness import timed
 from benchmarks.ncae import Problem, make_problem
-from romkit.engine.fast_path import accelerate
+from romkit.engine.captured import accelerate
 from romkit.engine.threads import one_thread
 from romkit.projections import NcAE
 from romkit.projections.layers import layer_pairs

@@ -18,7 +18,8 @@ import torch
 from benchmarks.ncae import make_problem
 from benchmarks.training.contestants import SHORT
 from romkit.core import runtime
-from romkit.engine.fast_path import Captured, Traced
+from romkit.engine.captured import Captured
+from romkit.engine.inductor import Traced
 from romkit.engine.threads import one_thread
 from romkit.training.optimizers import Adam, Step
 from studies.report import write_text

@@ -1,29 +1,69 @@
-"""Steps on a GPU: one of them is captured as a CUDA graph and launched again and again, with nothing copied between."""
+"""CUDA graphs: a step of training or of integration as one launch, instead of one per kernel."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from romkit.core.types import Field
 from romkit.engine.compiled import Unsupported
-from romkit.engine.fast_path import Traced, captured
+from romkit.engine.inductor import Traced
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 
 Step = Callable[[Field, Tensor, Tensor, Tensor], Tensor]
 """(field, t, y, h) -> the state one step of length h later."""
+
+WARM_UP = 3
+"""Runs before the capture, in which torch compiles the step and its libraries allocate their workspaces."""
 
 TOLERANCE = 1e3
 """Units of rounding, of the largest component, by which a captured step may differ from torch's own."""
 
 
+def accelerate(step: F, device: torch.device, *, compiled: bool = True) -> F:
+    """Compile `step`, a pure function of tensors on `device`, and on a GPU capture it in one graph.
+
+    All arguments and results are tensors or nested tuples of tensors, and all calls have the shapes of the first.
+    """
+    step = Traced(step) if compiled else step
+    return Captured(step) if device.type == "cuda" else step
+
+
+class Captured:
+    """A function of tensors as one CUDA graph.
+
+    A graph reads and writes fixed memory, so arguments are copied in and results out; all calls need the shapes of
+    the first. Arguments and results are nested tuples of tensors, on the GPU.
+    """
+
+    def __init__(self, function: Callable[..., object]):
+        self.function = function
+        self.graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self, *arguments: object) -> object:
+        if self.graph is None:
+            fixed = pytree.tree_map(Tensor.clone, arguments)
+            self.inputs = pytree.tree_leaves(fixed)
+            self.graph, self.results = captured(self.function, fixed)
+        for fixed, given in zip(self.inputs, pytree.tree_leaves(arguments), strict=True):
+            fixed.copy_(given)
+        self.graph.replay()
+        return pytree.tree_map(Tensor.clone, self.results)
+
+
 class CapturedSteps:
-    """The counterpart of `RungeKutta` for states on a GPU: what is launched is a step, whatever it consists of.
+    """Steps of an integrator on a GPU, captured once and launched again and again, with nothing copied between.
 
     Args:
         step: of the method.
         field: f(t, y).
-        t: time to try it at, a scalar as y is.
-        y: (..., d) state to try it at.
+        t: time to try the step at, a scalar of the dtype and device of y.
+        y: (..., d) state to try the step at.
         h: length of the step to try.
         fused: whether torch compiles the step before it is captured, into a few kernels in place of hundreds.
 
@@ -54,6 +94,12 @@ class CapturedSteps:
         if not bool(close.all()):
             raise Unsupported("its captured step disagrees with torch")
 
+    def integrate(self, t: Tensor, h: Tensor, steps: Tensor, threshold: float, y: Tensor, states: Tensor) -> None:
+        """As `RungeKutta.integrate`, for tensors on the GPU; `steps` (K,) on the CPU."""
+        for k, number in enumerate(steps.tolist()):
+            states[k] = self._after(t[k], y, h[k], number)
+            y.copy_(torch.where((states[k].abs() <= threshold).all(-1, keepdim=True), states[k], 0.0))
+
     def _after(self, t: Tensor, y: Tensor, h: Tensor, steps: int) -> Tensor:
         for own, given in ((self.t, t), (self.y, y), (self.h, h)):
             own.copy_(given)
@@ -61,8 +107,31 @@ class CapturedSteps:
             self.graph.replay()
         return self.y
 
-    def integrate(self, t: Tensor, h: Tensor, steps: Tensor, threshold: float, y: Tensor, states: Tensor) -> None:
-        """As `RungeKutta.integrate`, for tensors on the GPU; `steps` (K,) on the CPU."""
-        for k, number in enumerate(steps.tolist()):
-            states[k] = self._after(t[k], y, h[k], number)
-            y.copy_(torch.where((states[k].abs() <= threshold).all(-1, keepdim=True), states[k], 0.0))
+
+def captured(function: Callable[..., T], arguments: tuple[object, ...]) -> tuple[torch.cuda.CUDAGraph, T]:
+    """A graph that runs function(*arguments) again on the same memory, and the results that it writes.
+
+    Raises:
+        RuntimeError: the function cannot be compiled, or needs values on the CPU.
+    """
+    aside, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    aside.wait_stream(torch.cuda.current_stream())
+    with _capturable_algebra():
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UP):
+                function(*arguments)
+        torch.cuda.current_stream().wait_stream(aside)
+        with torch.cuda.graph(graph):
+            results = function(*arguments)
+    return graph, results
+
+
+@contextlib.contextmanager
+def _capturable_algebra() -> Iterator[None]:
+    """Send solves through NVIDIA's library: the other that torch chooses from waits for the GPU and ends a capture."""
+    before = torch.backends.cuda.preferred_linalg_library()
+    torch.backends.cuda.preferred_linalg_library("cusolver")
+    try:
+        yield
+    finally:
+        torch.backends.cuda.preferred_linalg_library(before)

@@ -1,9 +1,4 @@
-"""What a process shares, and romkit changes: threads of torch while it computes.
-
-Beside that one setting of MKL, in `romkit/__init__.py`, and while a step of training is compiled the collector of
-garbage and three functions of torch's compiler, in `fast_path.py`. Nothing else: default dtypes, random generators and
-compiled code of others stay as they are.
-"""
+"""One thread of torch while romkit computes; with MKL's setting in `romkit/__init__.py` all that a process shares."""
 
 import contextlib
 import threading

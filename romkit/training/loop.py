@@ -22,7 +22,8 @@ from romkit.core.errors import DivergenceWarning, FileError, warn
 from romkit.core.files import expanded, make_folder, reason
 from romkit.core.runtime import track
 from romkit.data import times_of
-from romkit.engine.fast_path import accelerate, fast_or_eager
+from romkit.engine.captured import accelerate
+from romkit.engine.inductor import fast_or_eager
 from romkit.engine.threads import one_thread
 from romkit.projections import Projection, stack, unstack
 from romkit.systems import System
@@ -173,7 +174,7 @@ def train(
         rows: all snapshots; each seed draws its own batches from them.
         plan: settings.
         seeds: seed s determines the order of its data, whatever its neighbours are.
-        accelerated: what makes an optimizer step faster, of `romkit.engine.fast_path`.
+        accelerated: what makes an optimizer step faster, of `romkit.engine.captured`.
         checkpoint: where the run is saved, and resumed from if it was interrupted.
         watch: who is told, and when training ends early.
         held_out: snapshots for validation.

@@ -22,7 +22,7 @@ from romkit.core.boundary import Count, Positive, Share, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.data import even_step, whole_trajectories
-from romkit.engine.fast_path import compile_anew
+from romkit.engine.inductor import compile_anew
 from romkit.integrators import DYNAMICS, LatentField
 from romkit.projections import Path, Projection
 from romkit.solvers.fixed import step as rk4_step

@@ -1,12 +1,10 @@
 """The CUDA graph of a training step, where there is a GPU, and what happens where compiling fails."""
 
-import gc
-
 import pytest
 import torch
 
 import romkit
-from romkit.engine.fast_path import Traced, compile_anew
+from romkit.engine.inductor import Traced, compile_anew
 
 CPU = torch.device("cpu")
 
@@ -57,37 +55,12 @@ def test_where_the_compiler_fails_training_goes_on_without(lorenz_data, monkeypa
     eager = romkit.fit("cae", lorenz_data, **settings, engine="torch")
     torch_compile = torch.compile
     monkeypatch.setattr(torch, "compile", lambda step, **more: torch_compile(step, **more, backend=broken))
-    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx_inner", broken)
+    monkeypatch.setattr("torch._inductor.compile", broken)
     with pytest.warns(RuntimeWarning, match="without compiling.*no compiler"):
         fallen = romkit.fit("cae", lorenz_data, **settings, engine="compiled")
     assert not fallen.report["seeds"][0]["compiled"]
     for one, other in zip(eager.parameters(), fallen.parameters(), strict=True):
         assert torch.equal(one, other)
-
-
-def test_a_torch_that_is_another_inside_compiles_too(monkeypatch):
-    monkeypatch.delattr("torch._inductor.cpu_vec_isa.VecAVX512")
-    x = torch.linspace(-1, 1, 5)
-    step = Traced(lambda x: (x.sin() + 1,))
-    assert torch.allclose(step(x)[0], x.sin() + 1, atol=1e-6)
-    assert step.compiled
-
-
-def test_what_a_step_computes_twice_is_compiled_once(monkeypatch):
-    graphs = []
-
-    def keep(graph, inputs, **options):
-        graphs.append(graph)
-        return lambda leaves: graph(*leaves)
-
-    def step(x, *right):
-        return tuple(torch.linalg.solve_ex(x @ x.mT + 1, b).result for b in right)
-
-    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx_inner", keep)
-    arguments = torch.eye(3), torch.ones(3, 1), torch.arange(3.0)[:, None]
-    for one, other in zip(Traced(step)(*arguments), step(*arguments), strict=True):
-        assert torch.allclose(one, other)
-    assert sum("mm" in str(node.target) for node in graphs[0].graph.nodes) == 1
 
 
 def test_operations_that_write_are_compiled_in_order():
@@ -108,7 +81,6 @@ def test_operations_that_write_are_compiled_in_order():
         assert torch.allclose(y, expected[0][0])
         assert torch.allclose(first, expected[0][1])
         assert torch.equal(passed, x + 1)
-    assert gc.isenabled()
 
 
 @pytest.mark.gpu

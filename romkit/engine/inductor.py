@@ -1,0 +1,109 @@
+"""Training steps compiled by torch's compiler, Inductor."""
+
+import logging
+import sys
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from romkit.core.errors import warn
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
+
+QUICK_START = {
+    "cpp_wrapper": True,  # all kernels and their calls are one library, not one call of g++ for each kernel
+    "cpp_wrapper_build_separate": True,  # of two files: what only calls the kernels needs no optimisation
+    "aot_inductor.compile_wrapper_opt_level": "Og",  # half the time of -O1, into steps that are as fast
+    "cpp_cache_precompile_headers": False,  # takes longer than it saves where so few files include them
+    "cpp.vec_isa_ok": True,  # what the CPU says that it can do, without building a program to try each set
+    "realize_opcount_threshold": 5,  # stores what takes more operations, for they are else repeated at every use
+}
+"""Options of Inductor on a CPU: compilation takes 40 % of the time, and the code is as fast or faster."""
+
+
+class Traced:
+    """A pure function of tensors, compiled from the operations of its first call at each shape.
+
+    Tracing the operations instead of the Python code (Dynamo) saves seconds; in return no gradient goes through the
+    result. Arguments and results are nested tuples of tensors.
+
+    Raises:
+        RuntimeError: the compiler fails, whatever it raised itself.
+    """
+
+    def __init__(self, function: Callable[..., object]):
+        self.function = function
+        self.compiled: dict[tuple[torch.Size, ...], Callable[..., Sequence[Tensor]]] = {}
+
+    def __call__(self, *arguments: object) -> object:
+        leaves, structure = pytree.tree_flatten(arguments)
+        leaves = [leaf.contiguous() for leaf in leaves]  # compiled code checks neither strides
+        shapes = tuple(leaf.shape for leaf in leaves)  # nor shapes
+        if shapes not in self.compiled:
+            self.compiled[shapes] = self._compile(leaves, structure)
+        return pytree.tree_unflatten(self.compiled[shapes](*leaves), self.results)
+
+    def _compile(self, leaves: list[Tensor], structure: pytree.TreeSpec) -> Callable[..., Sequence[Tensor]]:
+        def flat(*leaves: Tensor) -> list[Tensor]:
+            results, self.results = pytree.tree_flatten(self.function(*pytree.tree_unflatten(leaves, structure)))
+            return results
+
+        _hush()
+        try:
+            graph = make_fx(flat)(*leaves)
+            for node in graph.graph.nodes:
+                node.meta.clear()  # the compiler works out shapes itself, and refuses those of another tracer
+            return torch._inductor.compile(graph, leaves, options=_options(leaves[0].device))
+        except Exception as failure:
+            raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
+
+
+def compile_anew(function: F, device: torch.device) -> F:
+    """Compile `function`, through which gradients go, for `device` on its first call.
+
+    torch counts how often it has compiled a code object, whatever a function closes over, and from the ninth model of
+    a process on would silently leave the function uncompiled. So it gets a code object of its own, which also leaves
+    alone what others have compiled.
+    """
+
+    def own(*arguments: object) -> object:
+        return function(*arguments)
+
+    own.__code__ = own.__code__.replace()
+    _hush()
+    return torch.compile(own, dynamic=False, options=_options(device))
+
+
+def fast_or_eager(run: Callable[[bool], T], fast: bool) -> tuple[T, bool]:
+    """Result of run(fast) and whether it was fast; of run(False), after a warning, if the fast run fails.
+
+    A run must change nothing before it ends. Compilers and drivers differ from machine to machine, and training is the
+    same without, only slower. An error that has another cause comes again from run(False).
+    """
+    if fast:
+        try:
+            return run(True), True
+        except RuntimeError as failure:  # of Inductor, or of the capture of a CUDA graph
+            why = str(failure).strip().splitlines()[:2]
+            warn(f"training goes on without compiling, and slower: {' '.join(why)}", RuntimeWarning)
+    return run(False), False
+
+
+def _options(device: torch.device) -> dict[str, object]:
+    return dict(QUICK_START) if device.type == "cpu" and sys.platform == "linux" else {}
+
+
+def _hush() -> None:
+    """Silence Inductor's warning for each operation that its library calls through Python, as is intended here."""
+    logger = logging.getLogger("torch._inductor.ir")
+    if _worth_reading not in logger.filters:
+        logger.addFilter(_worth_reading)
+
+
+def _worth_reading(record: logging.LogRecord) -> bool:
+    return "using proxy executor as fallback" not in str(record.msg)
