@@ -12,7 +12,7 @@ from torch import Tensor
 import romkit
 from benchmarks.harness import Disagreement, close
 from romkit.core.types import Field
-from romkit.engine.compiled import RungeKutta
+from romkit.engine import RungeKutta
 from romkit.integrators import Galerkin
 from romkit.projections import NcAE, Normalization, Path, Projection
 from romkit.projections.operator import Operator

@@ -1,7 +1,7 @@
-"""The one room for speed: what batches, compiles, and chooses devices and threads.
+"""The room for speed: compiled fields and training steps, devices and threads.
 
 Two engines run the same mathematics: `torch`, one call after the other on any device, and `compiled`: on a CPU the
-recorded field and the loop around it as native code, on a GPU the step as one launch. "auto" compiles where that pays
+traced field and the loop around it as native code, on a GPU the step as one launch. "auto" compiles where that pays
 and is possible.
 """
 
@@ -12,10 +12,17 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.types import Field
+from romkit.engine.build import Unavailable, Unsupported, warn_once
 from romkit.engine.captured import CapturedSteps, Step
-from romkit.engine.compiled import Kernel, Recording, Unavailable, Unsupported, record, warn_once
+from romkit.engine.kernel import Kernel, Newton, RungeKutta
+from romkit.engine.trace import Trace, trace, trace_field
 
 K = TypeVar("K", bound=Kernel)
+
+__all__ = [
+    "ENGINES", "Engine", "Newton", "RungeKutta", "Trace", "Unavailable", "Unsupported", "captured_if", "compiled_if",
+    "pays", "trace", "trace_field",
+]  # fmt: skip
 
 ENGINES = ("auto", "torch", "compiled")
 
@@ -23,7 +30,7 @@ Engine = Annotated[str, checks.choice(ENGINES)]
 """The name of an engine, checked where it is an argument."""
 
 FEW = 400
-"""Evaluations of a field below which it is not even recorded, which takes as long as 40 to 400 (0.3 ms a call)."""
+"""Evaluations of a field below which it is not even traced, which takes as long as 40 to 400 (0.3 ms a call)."""
 
 CALL, NUMBER = 5e-6, 1e-9
 """Seconds in torch: of a call (2 to 8 µs on a free core), and of a number it computes (batches of 100 members)."""
@@ -56,10 +63,10 @@ def compiled_if(
     if engine == "torch":
         return None, "torch"
     try:
-        recording = record(field, y) if engine == "compiled" or evaluations >= FEW else None
-        if recording is None or (engine == "auto" and not pays(recording, evaluations)):
+        found = trace_field(field, y) if engine == "compiled" or evaluations >= FEW else None
+        if found is None or (engine == "auto" and not pays(found, evaluations)):
             return None, "torch (too short a run to compile)"
-        return kernel(field, times, y, recording), "compiled"
+        return kernel(field, times, y, found), "compiled"
     except Unsupported as verdict:
         if engine == "compiled":
             raise InputError("engine", expected="a field to compile", got=str(verdict), fix="take 'auto'") from verdict
@@ -71,7 +78,7 @@ def compiled_if(
 def captured_if(
     engine: str, step: Step, field: Field, times: Tensor, y: Tensor, h: Tensor, evaluations: float
 ) -> tuple[CapturedSteps | None, str]:
-    """The same of a state on a GPU: the step, of length h, that is launched there; None where torch makes its calls."""
+    """`compiled_if` for a state on a GPU: the captured step of length h, or None where torch makes its calls."""
     if engine == "torch":
         return None, "torch"
     if engine == "auto" and evaluations < FEW:
@@ -85,11 +92,11 @@ def captured_if(
         return None, f"torch ({verdict})"
 
 
-def pays(recording: Recording, evaluations: float) -> bool:
+def pays(found: Trace, evaluations: float) -> bool:
     """Whether torch would take longer for these evaluations than a compiler for the field.
 
-    So compiled are runs of RK4 from 5800 steps on for 10 calls on a few numbers, 1500 for 64, 860 for 436. No clock is
+    Compiled are runs of RK4 from 5800 steps on for 10 calls on a few numbers, 1500 for 64, 860 for 436. No clock is
     asked, since engines differ by rounding and a run has to be the same every time.
     """
-    calls, numbers = len(recording.calls), sum(out.numel() for call in recording.calls for out in call.outputs)
+    calls, numbers = len(found.calls), sum(out.numel() for call in found.calls for out in call.outputs)
     return evaluations * (CALL * calls + NUMBER * numbers) > COMPILER + COMPILER_PER_CALL * calls

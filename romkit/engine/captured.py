@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils import _pytree as pytree
 
 from romkit.core.types import Field
-from romkit.engine.compiled import Unsupported
+from romkit.engine.build import Unsupported
 from romkit.engine.inductor import Traced
 
 T = TypeVar("T")

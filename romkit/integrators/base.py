@@ -10,14 +10,13 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from romkit.core import checks, tensors
 from romkit.core.boundary import Times
 from romkit.core.display import Display
 from romkit.core.errors import InputError
 from romkit.core.types import Field, Metric
-from romkit.engine import Engine
+from romkit.engine import Engine, Unsupported, trace
 from romkit.integrators.region import Domain
 from romkit.projections import Operator
 from romkit.solvers import RK4, Solution, Solver
@@ -242,9 +241,6 @@ def traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[...,
     if torch.is_grad_enabled():
         return function
     try:
-        graph = make_fx(lambda *given: function(*given))(*arguments)
-    except RuntimeError:
+        return trace(function, *arguments).module()
+    except Unsupported:
         return function
-    graph.graph.eliminate_dead_code()
-    graph.recompile()
-    return graph

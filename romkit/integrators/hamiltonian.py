@@ -56,7 +56,7 @@ class Hamiltonian(LatentDynamics):
         step = float(times[1] - times[0]) if len(times) > 1 else 1.0
         solver = ImplicitMidpoint(step) if solver is None else solver
         field, y0 = self.field(problem), self.momentum(problem, times[0], start)
-        if len(times) >= TRACING_PAYS or engine == "compiled":  # as it is, it cannot be recorded
+        if len(times) >= TRACING_PAYS or engine == "compiled":  # forward differentiation is slow, call by call
             field = traced(field, times[0], y0)
         solution = solver(field, y0, times, engine=engine, label="reduced model")
         return solution._replace(states=self.velocity(problem, times[0], solution.states))

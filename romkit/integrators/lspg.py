@@ -14,8 +14,7 @@ from romkit.core.boundary import Count, Limit, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.core.types import Field
-from romkit.engine import compiled_if
-from romkit.engine.compiled import Newton
+from romkit.engine import Newton, compiled_if
 from romkit.integrators.base import TRACING_PAYS, LatentDynamics, least_squares, traced
 from romkit.integrators.galerkin import Galerkin
 from romkit.integrators.region import TrustRegion
@@ -235,7 +234,7 @@ class _Steps(Solver):
         if not grid.count:  # a single time
             return lambda y, times: y.unsqueeze(0), "torch"
         example = self.rule.begin(times[0], y0, self.rate, grid.h[0].to(times))
-        if count >= TRACING_PAYS or engine == "compiled":  # as it is, it cannot be recorded
+        if count >= TRACING_PAYS or engine == "compiled":  # forward differentiation is slow, call by call
             correction = traced(correction, times[0], *example)
         sizes = [part.shape[-1] for part in example]
 

@@ -11,9 +11,8 @@ from torch import Tensor
 from romkit.core.boundary import Count, Positive, validated
 from romkit.core.runtime import pieces, track
 from romkit.core.types import Field
-from romkit.engine import captured_if, compiled_if
+from romkit.engine import Newton, RungeKutta, captured_if, compiled_if
 from romkit.engine.captured import CapturedSteps
-from romkit.engine.compiled import Newton, RungeKutta
 from romkit.solvers.base import Run, Solver, check_field, inside
 
 ROUNDING = 1e-3

@@ -10,8 +10,7 @@ from torch import Tensor
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.core.types import Field
-from romkit.engine.compiled import Unavailable
-from romkit.engine.compiled.build import library
+from romkit.engine.build import Unavailable, library
 from romkit.solvers import Solver
 from romkit.solvers.base import Run, inside
 from romkit.solvers.fixed import Grid

@@ -1,4 +1,4 @@
-"""From recorded ATen calls to the C++ body of a function that evaluates the field for one block of members."""
+"""Translation of a trace into the C++ body of a function that evaluates the field for one block of members."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,19 +8,17 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves
 
-from romkit.engine.compiled.composites import axes_of
-from romkit.engine.compiled.constants import Constants
-from romkit.engine.compiled.emit import Emitter, inverse, nest
-from romkit.engine.compiled.formulas import FORMULAS
-from romkit.engine.compiled.index import UNOWNED, Located, by_owner, members_first
-from romkit.engine.compiled.record import Call, Recording, Unsupported, is_symbol
+from romkit.engine.build import Unsupported
+from romkit.engine.emit import UNOWNED, Constants, Emitter, Located, by_owner, inverse, members_first, nest
+from romkit.engine.formulas import FORMULAS
+from romkit.engine.trace import Call, Trace, axes_of, is_symbol
 
 VIEWS = {
     "alias", "clone", "detach", "diagonal", "expand", "flip", "index", "index_select", "permute",
     "repeat", "roll", "select", "slice", "split", "split_with_sizes", "squeeze", "t", "transpose", "unbind",
     "unsqueeze", "view", "_unsafe_view",
 }  # fmt: skip
-"""Calls that only move elements: torch does them on indices."""
+"""Operations that only move elements; torch applies them to indices."""
 
 
 class Body(NamedTuple):
@@ -31,30 +29,29 @@ class Body(NamedTuple):
     constants: Constants
 
 
-def lower(recording: Recording) -> Body:
-    """The recorded field for one block of members; the leading axes of the state are the members.
+def lower(trace: Trace) -> Body:
+    """The traced field for one block of members; the leading axes of the state are the members.
 
     Raises:
         Unsupported: a call that is not known here, or one that mixes members.
     """
-    emitter = Emitter(recording)
-    for call in recording.calls:
+    emitter = Emitter(trace)
+    for call in trace.calls:
         _lower(emitter, call)
-    result = recording.result
-    elements = torch.arange(result.numel()).reshape(result.shape).expand(recording.y.shape)
+    result = trace.result
+    elements = torch.arange(result.numel()).reshape(result.shape).expand(trace.inputs[1].shape)
     array, places = emitter.place(result, elements, emitter.members)
     emitter.copy("out", [(array, place) for place in places.tolist()])
     return Body(emitter.source(), emitter.scratch, emitter.constants)
 
 
 def _lower(emitter: Emitter, call: Call) -> None:
-    name = call.op.overloadpacket.__name__
-    if name in VIEWS:
-        _view(emitter, call, name)
-    elif name in FORMULAS:
-        emitter.elementwise(call, FORMULAS[name])
-    elif name in OTHERS:
-        OTHERS[name](emitter, call)
+    if call.name in VIEWS:
+        _view(emitter, call)
+    elif call.name in FORMULAS:
+        emitter.elementwise(call, FORMULAS[call.name])
+    elif call.name in OTHERS:
+        OTHERS[call.name](emitter, call)
     else:
         raise Unsupported(f"{call.op} has no compiled form")
     for output in call.outputs:
@@ -62,15 +59,15 @@ def _lower(emitter: Emitter, call: Call) -> None:
             raise Unsupported(f"{call.op} gives {output.dtype} where the state is {emitter.dtype}")
 
 
-def _view(emitter: Emitter, call: Call, name: str) -> None:
+def _view(emitter: Emitter, call: Call) -> None:
     source, *rest = call.args
     if not is_symbol(source) or any(map(is_symbol, tree_leaves((rest, call.kwargs)))):
         raise Unsupported(f"{call.op} with indices that depend on the state has no compiled form")
     buffer, ids = emitter.value(source).buffer, emitter.value(source).ids
-    if name in ("view", "_unsafe_view"):  # indices have strides of their own
+    if call.name in ("view", "_unsafe_view"):  # indices have strides of their own
         moved = [ids.reshape(call.outputs[0].shape)]
     else:
-        moved = [ids] if name == "clone" else tree_flatten(call.op(ids, *rest, **call.kwargs))[0]
+        moved = [ids] if call.name == "clone" else tree_flatten(call.op(ids, *rest, **call.kwargs))[0]
     for output, outcome in zip(call.outputs, moved, strict=True):
         emitter.assign(output, Located(buffer, outcome))
 
@@ -169,7 +166,7 @@ def _solve(emitter: Emitter, call: Call) -> None:
 
 
 def _solve_again(emitter: Emitter, call: Call) -> None:
-    """With the factors of a matrix that was met before: the derivative of a linear solve."""
+    """Solve with the factors of a matrix that was met before, as derivatives of linear solves do."""
     factors, _, right = call.args
     if call.kwargs.get("adjoint"):
         raise Unsupported("a linear solve with the transposed matrix has no compiled form")
@@ -201,8 +198,16 @@ def _pad(emitter: Emitter, call: Call) -> None:
     _gather(emitter, call, [source, constant], numbers, torch.constant_pad_nd(_numbered(source), widths, 0))
 
 
+def _scatter(emitter: Emitter, call: Call) -> None:
+    """A tensor with a part replaced: the form of `result[..., 0] = part` once nothing works in place."""
+    source, part, *rest = call.args
+    numbers = call.op(torch.zeros_like(_numbered(source)), torch.ones_like(_numbered(part)), *rest, **call.kwargs)
+    elements = call.op(_numbered(source), _numbered(part), *rest, **call.kwargs)
+    _gather(emitter, call, [source, part], numbers, elements)
+
+
 def _gather(emitter: Emitter, call: Call, parts: Sequence[Tensor], numbers: Tensor, elements: Tensor) -> None:
-    """A result put together from several tensors: the number of the part, and which of its elements."""
+    """Put a result together from several tensors, by (part, element) of each of its entries."""
     out = call.outputs[0]
     order = _order_of_parts(emitter, parts, numbers, elements)
     shape = [out.shape[axis] for axis in order]
@@ -252,5 +257,7 @@ OTHERS: dict[str, Callable[[Emitter, Call], None]] = {
     "linalg_lu_solve": _solve_again,
     "cat": _join,
     "stack": _join,
+    "select_scatter": _scatter,
+    "slice_scatter": _scatter,
     "constant_pad_nd": _pad,
 }

@@ -1,6 +1,6 @@
 """A field compiled together with a loop around it: one call takes all members through many evaluations.
 
-The field is recorded once (`record`), each call is translated for one block of members (`lower`), and the system's C++
+The field is traced once (`trace`), each call is translated for one block of members (`lower`), and the system's C++
 compiler does the rest (`build`). A block of members lies side by side in the processor's vector registers and goes
 through the loop by itself, so a member's result does not depend on its neighbours, bit for bit.
 """
@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from romkit.core.types import Field
-from romkit.engine.compiled.build import library
-from romkit.engine.compiled.lower import Body, lower
-from romkit.engine.compiled.record import Recording, Unsupported, record
+from romkit.engine.build import Unsupported, library
+from romkit.engine.lower import Body, lower
+from romkit.engine.trace import Trace, trace_field
 
 TYPES = {torch.float64: ("double", ctypes.c_double, 8), torch.float32: ("float", ctypes.c_float, 16)}
 """C++ type, ctypes type, and members per block: as many as fill 64 bytes."""
@@ -27,13 +27,13 @@ SCRATCH_LIMIT = 2**22
 """Bytes of intermediate results of one block, which live on the stack and should stay in the cache."""
 
 TOLERANCE = 64
-"""Times torch's own rounding error by which the compiled field may differ: in twelve fields it was 10 times at most."""
+"""Largest error of the compiled field, in units of torch's own rounding error; in twelve fields it was 10 at most."""
 
 SENSITIVITY = 100
-"""And how many times what torch's own result changes when the state is rounded, which is much for a singular member."""
+"""Further error allowed, in units of the change of torch's result when the state is rounded: large if singular."""
 
 TRIALS = (0.0, 0.01, 0.3)
-"""How far the states of the comparison are from the given one, relative to a member's largest component."""
+"""Distances of the states of the comparison from the given one, relative to a member's largest component."""
 
 
 class Kernel:
@@ -43,7 +43,7 @@ class Kernel:
         field: f(t, y), of the shape of y.
         times: (K,) at which it will be evaluated; it is compared with torch at the first, the middle and the last.
         y: (..., d) state to try it at; each entry of the leading axes is a member.
-        recording: of the field at y, whose constants are read now and not again.
+        trace: of the field at y, whose constants are read now and not again.
 
     Raises:
         Unsupported: the field cannot be compiled (the message says why), or its compiled form disagrees with it.
@@ -56,19 +56,19 @@ class Kernel:
     loop: ClassVar[str]
     arrays: ClassVar[int]
 
-    def __init__(self, field: Field, times: Tensor, y: Tensor, recording: Recording | None = None):
-        recording = recording or record(field, y)
+    def __init__(self, field: Field, times: Tensor, y: Tensor, trace: Trace | None = None):
+        trace = trace or trace_field(field, y)
         self._members, self._size = math.prod(y.shape[:-1]), y.shape[-1]
         name, self._real, block = TYPES[y.dtype]
         lanes = block if self._members > 1 else 1
-        body = lower(recording)
+        body = lower(trace)
         if (body.scratch + self.arrays * self._size) * lanes * y.element_size() > min(SCRATCH_LIMIT, _stack() // 2):
             raise Unsupported("its intermediate results do not fit the cache, or the stack")
         self._shared, self._own = body.constants.pack(lanes)
         self._library = library(_source(body, name, lanes, self._size, self.loop))
         with torch.no_grad():
             for t, state in _trials(times, y):
-                self._check(field, recording, t, state)
+                self._check(field, trace, t, state)
 
     def evaluate(self, t: float, y: Tensor) -> Tensor:
         """f(t, y) for y (..., d), by the compiled code."""
@@ -80,16 +80,18 @@ class Kernel:
     def _constants(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]:
         return at(self._shared), at(self._own), ctypes.c_int64(self._members)
 
-    def _check(self, field: Field, recording: Recording, t: Tensor, y: Tensor) -> None:
+    def _check(self, field: Field, trace: Trace, t: Tensor, y: Tensor) -> None:
         """Compare with torch, so that a mistranslation can never pass for a result.
 
-        What rounding does to a member is the difference of the same calls in single and in double precision, in units
-        of single precision; in double precision it is as many units of that.
+        The effect of rounding on a member is the difference of the same calls in single and in double precision, in
+        units of single precision; in double precision it is as many units of that.
         """
         unit, expected, found = torch.finfo(y.dtype).eps, field(t, y).expand_as(y), self.evaluate(t.item(), y)
         if _equal(found, expected, TOLERANCE * unit * _largest(expected)):  # most are; what follows takes longer
             return
-        single, double = (recording.replay(t.to(x), y.to(x)).double() for x in (torch.float32, torch.float64))
+        single, double = (
+            trace.module(x)(t.to(x), y.to(x)).expand_as(y).double() for x in (torch.float32, torch.float64)
+        )
         rounding = _largest(single - double).to(y.dtype) / torch.finfo(torch.float32).eps + _largest(expected)
         allowed = TOLERANCE * unit * rounding
         if not _equal(found, expected, allowed):
@@ -111,7 +113,7 @@ def _largest(x: Tensor) -> Tensor:
 
 
 def _equal(a: Tensor, b: Tensor, allowed: Tensor) -> bool:
-    """Whether they differ by no more than `allowed`; infinities and NaN have to be the same."""
+    """Whether a and b differ by no more than `allowed`; infinities and NaN have to be the same."""
     return bool((((a - b).abs() <= allowed) | (a == b) | (a.isnan() & b.isnan())).all())
 
 
@@ -136,5 +138,46 @@ def _read(name: str) -> str:
 
 
 def at(tensor: Tensor) -> ctypes.c_void_p:
-    """Where the numbers of a contiguous tensor are."""
+    """Address of the numbers of a contiguous tensor."""
     return ctypes.c_void_p(tensor.data_ptr())
+
+
+class RungeKutta(Kernel):
+    """RK4 for ẏ = f(t, y)."""
+
+    loop = "rk4.hpp"
+    arrays = 7
+
+    def integrate(self, t: Tensor, h: Tensor, steps: Tensor, threshold: float, y: Tensor, states: Tensor) -> None:
+        """Integrate over K intervals; interval k starts at t[k] and takes steps[k] steps of length h[k].
+
+        Args:
+            t: (K,) of the dtype of y.
+            h: (K,) of the dtype of y.
+            steps: (K,) int64.
+            threshold: members that exceed it start again from zero after the output.
+            y: (..., d), contiguous; left at the last state.
+            states: (K, ..., d), contiguous; filled with the state at the end of each interval.
+        """
+        arguments = [at(t), at(h), at(steps), ctypes.c_int64(len(t)), self._real(threshold), at(y), at(states)]
+        self._library.integrate(*arguments, *self._constants())
+
+
+class Newton(Kernel):
+    """Newton's method whose step is f(t, y)."""
+
+    loop = "newton.hpp"
+    arrays = 2
+
+    def settle(self, t: float, y: Tensor, *, start: int, iterations: int, tolerance: float) -> None:
+        """Add f(t, y) to y until that is a small step.
+
+        Args:
+            t: time, the same for all steps.
+            y: (..., d), contiguous; left where the steps end.
+            start: a step is as long as its components from this one on.
+            iterations: largest number of steps.
+            tolerance: length of the last step of a member, relative to 1 + the norm of those components.
+        """
+        limits = [ctypes.c_int64(start), ctypes.c_int64(iterations), self._real(tolerance)]
+        self._library.settle(self._real(t), *limits, at(y), *self._constants())

@@ -1,0 +1,154 @@
+"""Compilation of C++ source by the system's compiler, with a cache of libraries on disk."""
+
+import ctypes
+import functools
+import hashlib
+import os
+import shlex
+import stat
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+from romkit.core import files, runtime
+from romkit.core.errors import warn
+
+FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
+"""Options of the compiler. No -ffast-math: NaN and infinity mean the same as in torch."""
+
+TIME_LIMIT = 120
+"""Seconds after which a compilation is given up."""
+
+
+class Unsupported(Exception):
+    """Verdict that a field cannot be compiled; the message says why."""
+
+
+class Unavailable(Unsupported):
+    """Verdict that nothing can be compiled or loaded on this machine; the message says why."""
+
+
+def library(source: str) -> ctypes.CDLL:
+    """Compile and load C++ source that defines `evaluate`, or load what this user compiled on this machine before.
+
+    Libraries are kept in $XDG_CACHE_HOME/romkit or ~/.cache/romkit, which can be deleted at any time. The folder and
+    its files must belong to the user, and nobody else may write to them: a library of a stranger is never loaded. Where
+    the folder cannot be used, a temporary one of the process replaces it.
+
+    Raises:
+        Unavailable: no compiler, or it fails, or its library cannot be kept and loaded anywhere.
+    """
+    found = _library(source, *map(os.environ.get, ("CXX", "PATH", "XDG_CACHE_HOME", "HOME")))
+    if isinstance(found, str):
+        raise Unavailable(found)
+    return found
+
+
+@functools.cache
+def warn_once(message: str) -> None:
+    """Warn unless this process has seen the same message."""
+    warn(message, RuntimeWarning)
+
+
+@functools.cache
+def _library(source: str, *environment: str | None) -> ctypes.CDLL | str:
+    """The library, or the reason why there is none; both are found out once in a process."""
+    trouble = []
+    try:
+        command = shlex.split(os.environ.get("CXX", "")) or ["c++"]
+        # The processor is part of the name, since home folders are shared between machines.
+        machine = (runtime.device_name("cpu"), torch.backends.cpu.get_cpu_capability(), sys.platform)
+        parts = (source, *command, *FLAGS, *machine, _run([*command, "--version"]))
+        name = f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}.so"
+        for folder in (_kept, _temporary):
+            try:
+                found = _loaded(folder() / name, command, source)
+            except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
+                trouble.append(files.reason(error))
+                continue
+            if trouble:
+                warn_once(f"compiled code is not kept, so each process compiles it anew: {trouble[0]}")
+            return found
+    except Unavailable as verdict:
+        return str(verdict)
+    except ValueError as error:
+        return f"CXX is not a command ({error})"
+    return f"compiled code cannot be kept or loaded: {'; '.join(trouble)}"
+
+
+def _kept() -> Path:
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "romkit"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not _ours(folder.stat()):
+        raise PermissionError(f"{folder} belongs to another user, or others may write to it (chmod go-w)")
+    return folder
+
+
+def _temporary() -> Path:
+    return Path(_folder_of(os.getpid()).name)
+
+
+@functools.cache
+def _folder_of(process: int) -> tempfile.TemporaryDirectory:
+    return tempfile.TemporaryDirectory(prefix="romkit-", ignore_cleanup_errors=True)
+
+
+def _ours(status: os.stat_result) -> bool:
+    """Whether a file or folder is the user's own, and nobody else may write to it."""
+    own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()  # Windows keeps profiles apart by itself
+    return own and (os.name == "nt" or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+def _loaded(file: Path, command: list[str], source: str) -> ctypes.CDLL:
+    if not _intact(file):
+        with tempfile.TemporaryDirectory(dir=file.parent, ignore_cleanup_errors=True) as folder:
+            (Path(folder) / "kernel.cpp").write_text(source, encoding="utf-8")
+            _run([*command, *FLAGS, "-shared", "-fPIC", "kernel.cpp", "-o", "kernel.so"], folder)
+            made = Path(folder) / "kernel.so"
+            if not made.is_file():
+                raise Unavailable("the C++ compiler left no library")
+            made.write_bytes(made.read_bytes() + _digest(made.read_bytes()))
+            made.chmod(0o600)
+            os.replace(made, file)
+    try:
+        found = ctypes.CDLL(str(file))
+        found.evaluate  # noqa: B018
+    except (OSError, AttributeError) as error:
+        file.unlink()
+        if isinstance(error, OSError):
+            raise
+        raise Unavailable("the C++ compiler made a library without the compiled field") from error
+    return found
+
+
+def _intact(file: Path) -> bool:
+    """Whether the file is the user's own and undamaged: the system's loader crashes on a library that is cut short."""
+    try:
+        status = file.lstat()
+        content = file.read_bytes() if stat.S_ISREG(status.st_mode) and _ours(status) else b""
+    except OSError:
+        return False
+    return content[-32:] == _digest(content[:-32])
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.sha256(content).digest()
+
+
+def _run(command: list[str], folder: str | None = None) -> str:
+    """Output of a command that succeeds, in printable characters."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    try:
+        done = subprocess.run(command, cwd=folder, timeout=TIME_LIMIT, errors="replace", check=False, **streams)
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"the C++ compiler takes longer than {TIME_LIMIT} s") from error
+    except OSError as error:
+        reason = files.reason(error)
+        raise Unavailable(f"no C++ compiler starts ({reason}); set CXX, or install g++ or clang++") from error
+    output = "".join(c if c.isprintable() or c == "\n" else "?" for c in done.stdout)
+    if done.returncode:
+        raise Unavailable(f"the C++ compiler failed: {(output.splitlines() or ['no message'])[0]}")
+    return output
