@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from romkit.core import checks
+from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.projections import Normalization
@@ -20,21 +20,20 @@ VALUES = 2**23
 """Numbers in the trajectories that are kept at a time, which bounds the memory."""
 
 
+@validated
 @dataclass(frozen=True)
 class Invariance(Term):
     """`weight` times the mean of ‖f(Py) - DP(Py) f(Py)‖², the part of the field that points out of the manifold."""
 
-    weight: float
+    weight: NotNegative
     needs_field = True
-
-    def __post_init__(self):
-        checks.not_negative("weight", self.weight)
 
     def value(self, batch: Evaluated) -> Tensor:
         f = batch.field()
         return batch.mean(self.weight * (f - batch.carried(f)).square())
 
 
+@validated
 @dataclass(frozen=True)
 class Fibre(Term):
     """`weight` times the mean of ‖Dφ(z) (Dρ(y) - Dρ(Py)) ẏ‖², z = ρ(y).
@@ -42,16 +41,14 @@ class Fibre(Term):
     How the encoder's derivative changes along the fibre from y to Py. It needs no system.
     """
 
-    weight: float
-
-    def __post_init__(self):
-        checks.not_negative("weight", self.weight)
+    weight: NotNegative
 
     def value(self, batch: Evaluated) -> Tensor:
         change = batch.encoded.tangent - batch.maps.encode_jvp(batch.decoded.value, batch.dy).tangent
         return self.weight * batch.mean(batch.maps.decode_jvp(batch.encoded.value, change).tangent.square())
 
 
+@validated
 @dataclass(frozen=True)
 class FutureGradient(Term):
     """`weight` times the mean of |gᵀ (y - Py)|², g = DF_τ(y)ᵀ η the gradient of a random future value.
@@ -64,13 +61,9 @@ class FutureGradient(Term):
         horizon: longest time τ of that future, in the time unit of the system.
     """
 
-    weight: float
-    horizon: float = 1.0
+    weight: NotNegative
+    horizon: Positive = 1.0
     needs_field = True
-
-    def __post_init__(self):
-        checks.not_negative("weight", self.weight)
-        checks.positive("horizon", self.horizon)
 
     def attach(self, rows: Batch, normalization: Normalization, weights: Tensor, system: System) -> Tensor:
         return future_gradients(rows, normalization, system, self.horizon, weights, seed=0)
