@@ -44,8 +44,13 @@ class OneLineErrors(TyperGroup):
             except UsageError as error:
                 command = error.ctx.command_path if error.ctx else "romkit"
                 reason = f"{error.format_message().rstrip('.')}; see {command} --help"
-            except errors.RomkitError as error:
+            except (errors.RomkitError, OSError) as error:
                 reason = str(error)
+            except (MemoryError, OverflowError, RuntimeError) as error:
+                # torch has no class of its own for memory that it cannot allocate
+                if isinstance(error, RuntimeError) and "memory" not in str(error):
+                    raise
+                reason = f"a number is too large for the memory of this machine ({error})"
             print(f"romkit: {' '.join(reason.split())}", file=sys.stderr)
             sys.exit(BAD_INPUT)
 

@@ -102,7 +102,7 @@ def law(
         Option(help="Choose a setting by rollouts of held-out trajectories.", metavar="NAME=VALUE,VALUE,..."),
     ] = None,
     members: Annotated[
-        int | None, Option(help="Fit an ensemble of so many bootstraps; --out is its folder then.")
+        int | None, Option(max=10_000, help="Fit an ensemble of so many bootstraps; --out is its folder then.")
     ] = None,
     out: Annotated[Path | None, Option(help="File, or folder for law.safetensors; runs/KIND-DATA by default.")] = None,
     force: options.Force = False,

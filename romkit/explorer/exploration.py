@@ -13,6 +13,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
 from romkit.data import trajectories
 from romkit.integrators import LatentField
@@ -103,6 +104,7 @@ class View(NamedTuple):
     valid_time: float
 
 
+@validated
 @dataclass
 class Exploration:
     """Full and reduced model of a system, evaluated at one context after the other.
@@ -131,7 +133,7 @@ class Exploration:
 
     projection: Projection
     system: System | None = None
-    duration: float | None = None
+    duration: Positive | None = None
 
     def __post_init__(self):
         if self.projection.seeds is not None:

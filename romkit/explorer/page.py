@@ -11,6 +11,7 @@ from bokeh.models import ColumnDataSource, LinearColorMapper, Slider
 from bokeh.plotting import figure
 
 from romkit.certificates import certify
+from romkit.core.boundary import validated
 from romkit.core.errors import RomkitError
 from romkit.data import describe, split
 from romkit.explorer.exploration import Exploration, Orbit, View, stride
@@ -247,6 +248,7 @@ def application(projection: Projection, system: System | None = None) -> Callabl
     return page
 
 
+@validated
 def explore(
     projection: Projection, system: System | None = None, *, port: int = 0, show: bool = True, threaded: bool = False
 ) -> object:

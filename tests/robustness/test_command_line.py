@@ -1,4 +1,4 @@
-"""What is typed wrong: one line on stderr and exit code 2, before anything is computed, and never a traceback."""
+"""Wrong words on the command line: one line on stderr and exit code 2 before anything is computed, no traceback."""
 
 from pathlib import Path
 
@@ -26,9 +26,9 @@ FAULTS = {
     "fit cae data.nc --set device=cpu": "--set: expected a setting",
     "fit cae data.nc --set system=lorenz96 --set latent_weight=1": "--set: expected a setting",
     "fit cae data.nc --set seeds=3": "seeds: expected",
-    "fit cae data.nc --set seeds=[]": "seeds: expected one or more",
-    "fit cae data.nc --seed 99999999999999999999999": "seed: expected an integer from 0",
-    "fit cae data.nc --seed -1": "seed: expected an integer from 0",
+    "fit cae data.nc --set seeds=[]": "seeds: expected a list",
+    "fit cae data.nc --seed 99999999999999999999999": "seed: expected an integer",
+    "fit cae data.nc --seed -1": "seed: expected an integer",
     "fit cae data.nc --set layers=2,4 --checkpoint data.nc": "data.nc: cannot be written to",
     "fit cae data.nc --set engine=maybe": "engine: expected one of auto",
     "fit cae data.nc --set compile=maybe": "compile: expected a setting",
@@ -37,25 +37,25 @@ FAULTS = {
     "fit cae data.nc --set basis=many": "basis: expected an integer",
     "fit cae data.nc --out folder.nc": "folder.nc: is a folder",
     "fit cae lorenz96 --out data.nc/a": "cannot be written to",
-    "dataset lorenz96 --seed -1": "seed: expected an integer from 0",
-    "dataset lorenz96 --duration 1e13": "duration: expected at most 1e+08 output times",
+    "dataset lorenz96 --seed -1": "seed: expected an integer",
+    "dataset lorenz96 --duration 1e13": "memory",
     "dataset lorenz96 --out folder.nc": "folder.nc: is a folder",
     "dataset lorenz96 --F 3.1 --out data.nc": "data.nc: is there, from an earlier run",
     "rollout lorenz96 --F 3.15 --model m.safetensors --dynamics RK4": "dynamics: expected one of",
     "rollout lorenz96 --F 3.15 --model m.safetensors --out data.nc/a": "cannot be written to",
-    "rollout lorenz96 --F 3.15 --model m.safetensors --duration 1e13": "duration: expected at most",
+    "rollout lorenz96 --F 3.15 --model m.safetensors --duration 1e13": "memory",
     "law sindy m.safetensors data.nc --set degree=60": "at least 3782 samples, one per candidate term",
     "law sindy m.safetensors data.nc --set degree=600": "degree: expected at most 10000 terms",
     "law sindy m.safetensors data.nc --set threshold=nan": "threshold: expected",
     "law sindy m.safetensors data.nc --members 1": "members: expected",
-    "forecast m.safetensors --dynamics law.safetensors --from data.nc --duration 1e13": "duration: expected at most",
+    "forecast m.safetensors --dynamics law.safetensors --from data.nc --duration 1e13": "memory",
     "info data.nc.safetensors": "no such file",
     "compare data.nc --workers -1": "workers: expected an integer >= 1",
     "explore nowhere.safetensors": "no such file",
     "explore data.nc": "is not a complete safetensors file",
     "explore m.safetensors --port 99999999": "less than or equal to 65535",
 }  # fmt: skip
-"""What is typed, and what the line says."""
+"""Command lines, and a part of the line that refuses each."""
 
 
 @pytest.fixture(scope="module")
@@ -74,16 +74,11 @@ def files(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _here(files, monkeypatch):
     monkeypatch.chdir(files)
-    monkeypatch.setattr(romkit.plotting, "plot_rollout", lambda run: Figure())  # slow, and tested elsewhere
+    for name in ("plot_rollout", "plot_latent"):  # slow, and tested elsewhere
+        monkeypatch.setattr(romkit.plotting, name, lambda run: Figure())
     monkeypatch.setitem(
         SYSTEMS, "lorenz96", lambda **given: Lorenz96(n=4, transient=0.0, duration=0.2, horizon=0.1, **given)
     )
-
-
-def ended(words):
-    """Exit code and lines on stderr of a command; anything else than a refusal raises."""
-    result = romkit_command(*words, split=False)
-    return result.exit_code, result.stderr.splitlines()
 
 
 @pytest.mark.parametrize("typed", FAULTS)
@@ -101,8 +96,8 @@ VALID = {
     "info": "m.safetensors",
     "check": "data.nc",
     "forecast": "m.safetensors --from data.nc --duration 0.05 --dynamics law.safetensors --force",
-    "compare": "data.nc --methods pod --laws dmd --set latent_dim=2",
-    "report": "run.nc --force",
+    "compare": "lorenz96 --methods pod --laws dmd --set latent_dim=2",
+    "report": "run.nc",
     "explore": "m.safetensors",
     "study": "nothing",
 }
@@ -119,22 +114,24 @@ def attempts(command):
         yield from ([*valid, option, text] for option in options)
 
 
+def fault(words):
+    """Whatever a command does that is neither its job nor a refusal in one line."""
+    try:
+        result = romkit_command(*words, split=False)
+    except Exception as error:
+        return f"{type(error).__name__}: {error!s:.200}"
+    lines = result.stderr.splitlines()
+    refused = len(lines) == 1 and lines[0].startswith("romkit: ") and lines[0].isprintable()
+    return "" if result.exit_code == 0 or (result.exit_code == 2 and refused) else f"{result.exit_code} {lines}"
+
+
 def test_every_command_has_a_valid_call():
     assert set(VALID) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("command", [name for name in VALID if name not in ("explore", "study")])
 def test_nothing_that_is_typed_ends_in_a_traceback(command):
-    wrong = []
-    for words in [VALID[command].split(), *attempts(command)]:
-        try:
-            code, lines = ended([command, *words])
-            fine = code == 0 or (
-                code == 2 and len(lines) == 1 and lines[0].startswith("romkit: ") and lines[0].isprintable()
-            )
-            found = "" if fine else f"{code} {lines}"
-        except Exception as error:
-            found = f"{type(error).__name__}: {error!s:.200}"
-        if found:
-            wrong.append(f"{' '.join(words)[:200]!r}: {found:.300}")
-    assert not wrong, "\n".join(wrong)
+    result = romkit_command(command, VALID[command])
+    assert result.exit_code == 0, result.stderr
+    found = {" ".join(words)[:200]: fault([command, *words]) for words in attempts(command)}
+    assert not {words: wrong[:300] for words, wrong in found.items() if wrong}

@@ -1,4 +1,4 @@
-"""What notebooks show of projections, laws and bases: facts, escaped, and a curve."""
+"""Facts, escaped, and a curve: the HTML of projections, laws and bases in notebooks."""
 
 import re
 from xml.etree import ElementTree

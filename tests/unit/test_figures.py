@@ -1,5 +1,7 @@
 """Figures of data, latents, trainings and spectra show what is in them. How they look was judged by eye."""
 
+import itertools
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -40,9 +42,8 @@ def test_a_training_is_a_curve_for_each_seed_and_set(model):
         plotting.plot_training(romkit.fit("pod", waves(), latent_dim=2))
 
 
-@pytest.mark.parametrize("colour", ["time", "speed"])
-def test_a_latent_portrait_has_a_plane_for_each_pair(model, run, colour, tmp_path):
-    for latent in (run, model(waves()).encode(waves())):
+def test_a_latent_portrait_has_a_plane_for_each_pair(model, run, tmp_path):
+    for latent, colour in itertools.product((run, model(waves()).encode(waves())), ("time", "speed")):
         (axes,) = panels(plotting.plot_latent(latent, colour=colour))
         assert len(axes.collections) == 4
     pod = romkit.fit("pod", waves(), latent_dim=3)

@@ -141,7 +141,7 @@ def test_curves_of_one_component_share_a_range_that_holds_them_all():
 def test_figures_are_saved_by_their_ending(tmp_path):
     figure = plot_rollout(long_run(duration=1.0).isel(component=[0]))
     assert save_figure(figure, tmp_path / "run.pdf").read_bytes().startswith(b"%PDF")
-    with pytest.raises(InputError, match=r"did you mean \.png"):
+    with pytest.raises(InputError, match="did you mean 'png'"):
         save_figure(figure, tmp_path / "run.pnk")
 
 

@@ -55,6 +55,8 @@ def test_what_cannot_be_explored_is_refused():
         Exploration(stack([model, model]))
     with pytest.raises(InputError, match="projection: expected one of 'pendulum'"):
         Exploration(model, romkit.systems.Pendulum())
+    with pytest.raises(InputError, match="duration: expected a positive number"):
+        Exploration(model, duration=-1.0)
 
 
 def test_one_component_has_an_orbit_and_no_context_none(monkeypatch):
@@ -168,7 +170,7 @@ def test_the_page_follows_its_sliders_as_fast_as_the_models_are(exploration, mon
     assert page.branch.data["value"].min() == exploration.system.context[0].low
     found = xr.Dataset({name: ("k", [value]) for name, value in {"map": "encoder", "lower": 1.0, "upper": 2.5}.items()})
     monkeypatch.setattr("romkit.explorer.page.certify", lambda projection, context, *, radius: found)
-    page.certify()
+    page.button.clicks += 1
     assert "| encoder | 1 | 2.5 |" in page.certificate.object
 
 
