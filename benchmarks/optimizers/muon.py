@@ -9,7 +9,7 @@ from romkit.training.batches import FlatParameters
 from romkit.training.optimizers import Adam, Optimizer, State, clipped
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
-"""Of the odd quintic a x + b x³ + c x⁵, whose iterates bring singular values near one fastest (Jordan et al. 2024)."""
+"""Odd quintic a x + b x³ + c x⁵, whose iterates bring singular values near one fastest (Jordan et al. 2024)."""
 RMS = 0.2
 """Root mean square of the entries of a step at learning rate 1, about that of Adam's steps (Liu et al. 2025)."""
 

@@ -75,7 +75,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "Adam, cosine, no clipping": Contestant(Adam(clip=math.inf), ADAM_RATES),
     "Adam, cosine, no penalty": Contestant(ADAM, ADAM_RATES, penalty_weight=0.0),
 }
-"""By the name in the report. L-BFGS and Levenberg-Marquardt, also there, last stood at commit 5370ed9."""
+"""Contestants by their name in the report. L-BFGS and Levenberg-Marquardt, also there, last stood at commit 5370ed9."""
 
 
 @dataclass(frozen=True)

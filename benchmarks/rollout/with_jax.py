@@ -98,7 +98,7 @@ Run = Callable[[Constants, Array, Array], Array]
 
 
 class RK4(diffrax.AbstractERK):
-    """The classical method, which diffrax does not have."""
+    """Classical Runge-Kutta method of order four, which diffrax does not have."""
 
     tableau: ClassVar[diffrax.ButcherTableau] = diffrax.ButcherTableau(
         a_lower=(np.array([1 / 2]), np.array([0.0, 1 / 2]), np.array([0.0, 0.0, 1.0])),

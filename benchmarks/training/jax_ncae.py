@@ -28,7 +28,7 @@ Gradient = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
 
 
 class Layout(NamedTuple):
-    """Where the parameters lie in theta: names and shapes without seeds, number of layer pairs and of embeddings."""
+    """Places of the parameters in theta: names and shapes without seeds, number of layer pairs and of embeddings."""
 
     names: Sequence[str]
     shapes: Sequence[tuple[int, ...]]
@@ -37,7 +37,7 @@ class Layout(NamedTuple):
     embeddings: int
 
     def cut(self, theta: Array) -> dict[str, Array]:
-        """The parameters by name, each (S, ...)."""
+        """Parameters by name, each (S, ...)."""
         bounds = pairwise(accumulate(self.sizes, initial=0))
         return {
             name: theta[:, low:high].reshape(-1, *shape)
@@ -123,7 +123,7 @@ def _products(x: Array, v: Array, weight: Array) -> tuple[Array, Array]:
 
 
 def riemannian_adam(gradient: Callable[..., tuple[Array, Array]], layout: Layout) -> Callable[..., tuple]:
-    """The body of a scan: (carry, rate, batch) -> (carry, losses (S,)), without clipping and weight decay."""
+    """Body of a scan: (carry, rate, batch) -> (carry, losses (S,)), without clipping and weight decay."""
 
     def step(carry: tuple[Array, ...], rate: Array, batch: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
         theta, first, second, count = carry
@@ -172,14 +172,14 @@ def _restore(x: Array) -> Array:
 
 
 def _project(x: Array, u: Array) -> Array:
-    """The tangent vector at x nearest to u: see `romkit.projections.geometry.EuclideanMetric`."""
+    """Tangent vector at x nearest to u: see `romkit.projections.geometry.EuclideanMetric`."""
     a = _sylvester(_swap(x.mT @ x), _constraint(x, u)[:, 0])
     u = u - _swap(x) @ jnp.stack([a, a.mT], 1)
     return u - 0.5 * (x @ _constraint(x, u))
 
 
 def _sylvester(grams: Array, c: Array) -> Array:
-    """The solution S of A S + S B = C by doubling: see `romkit.projections.geometry.sylvester`."""
+    """Solution S of A S + S B = C by doubling: see `romkit.projections.geometry.sylvester`."""
     eye = jnp.eye(c.shape[-1], dtype=c.dtype)
     inverted = inverse(grams + eye)
     factors = eye - 2 * inverted

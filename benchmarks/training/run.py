@@ -53,7 +53,7 @@ def measure(config: Config, device: str, found: Result) -> Parts:
 
 
 def measure_system(problem: Problem, config: Config) -> Result:
-    """All that the report says of one system."""
+    """Times, agreement and floor of one system."""
     check_geoopt(problem)
     rivals = [name for name in config.contestants if name.startswith("JAX")]
     if rivals:

@@ -128,7 +128,7 @@ def _explicit(system: Burgers2D, device: torch.device) -> Seconds:
 
 
 def _timed(device: torch.device, work: Callable[[], object]) -> tuple[object, float]:
-    """What the work gives, and seconds until the device has finished."""
+    """Result of the work, and seconds until the device has finished."""
     _finish(device)
     began = time.perf_counter()
     result = work()

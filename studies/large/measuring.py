@@ -24,7 +24,7 @@ MU = torch.tensor([[4.56, 0.019]], dtype=torch.float64)
 
 
 def grid(system: Burgers2D) -> Tensor:
-    """The 501 times of a run."""
+    """Times of a run, 501 of them."""
     return torch.arange(round(system.duration / system.dt) + 1, dtype=torch.float64) * system.dt
 
 

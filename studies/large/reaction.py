@@ -34,7 +34,7 @@ class Reaction(System):
 
     @property
     def step(self) -> float:
-        """Of RK4, which is stable to 2.78 / (8 / h² + s')."""
+        """Step of RK4, which is stable to 2.78 / (8 / h² + s')."""
         return 2.5 / (8 * (self.cells + 1) ** 2 + 1500)
 
     @functools.cached_property
@@ -55,7 +55,7 @@ class Reaction(System):
         return (around.flatten(-2) - 4 * x) * (self.cells + 1) ** 2 + self._source(x, c, self._all(x))
 
     def stencil(self, rows: Tensor) -> Tensor:
-        """The point, then those left, right, below and above of it; at the edge the point for what is outside."""
+        """Indices of the point and of those left, right, below and above of it; of the point itself beyond the edge."""
         inner = self._inner(rows)
         return rows.unsqueeze(-1) + inner * torch.tensor([0, -1, 1, -self.cells, self.cells])
 
@@ -78,7 +78,7 @@ class Reaction(System):
         return np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
 
     def _source(self, u: Tensor, c: Tensor, rows: Tensor) -> Tensor:
-        """What is left without diffusion, at points with u (..., s)."""
+        """Right-hand side without diffusion, at points with u (..., s)."""
         along = (torch.stack([rows % self.cells, rows // self.cells]) + 1).to(u) / (self.cells + 1)
         waves = torch.sin(2 * torch.pi * along).prod(0)
         return 100 * waves - c[..., :1] / c[..., 1:] * (torch.exp(c[..., 1:] * u) - 1)

@@ -1,4 +1,4 @@
-"""What a user writes: from a data set of `studies.own_data.sets` to a forecast of held-out runs."""
+"""Code of a user: from a data set of `studies.own_data.sets` to a forecast of held-out runs."""
 
 import warnings
 
@@ -59,4 +59,4 @@ PATHS = {
     "spirals": spirals,
     "noisy-pulses": pulses,
 }
-"""By the name of the set."""
+"""Paths by the name of the set."""

@@ -138,4 +138,4 @@ SETS: dict[str, Callable[..., object]] = {
     "spirals": spirals,
     "noisy-pulses": noisy_pulses,
 }
-"""By name."""
+"""Sets by name."""

@@ -89,13 +89,13 @@ def front_runs(system: System, contexts: Sequence[Sequence[float]], every: int =
 
 
 def fronts(system: System) -> xr.Dataset:
-    """The published training contexts."""
+    """Runs at the published training contexts."""
     runs = front_runs(system, system.train_contexts(np.random.default_rng(0)))
     return runs.assign_attrs(split="train, each second state")
 
 
 def unseen_fronts(system: System) -> Iterator[xr.Dataset]:
-    """The published unseen contexts."""
+    """Runs at the published unseen contexts."""
     return (romkit.simulate(system, mu1=a, mu2=b) for a, b in system.test_contexts())
 
 
@@ -172,7 +172,7 @@ class Model:
 
 
 def thin(data: xr.Dataset, every: int) -> xr.Dataset:
-    """Each `every`-th time."""
+    """Every `every`-th time."""
     return data.isel(time=slice(None, None, every))
 
 

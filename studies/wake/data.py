@@ -23,17 +23,17 @@ BASIS, COORDINATES = HERE / "basis.safetensors", HERE / "coordinates.nc"
 
 TRAIN = (45.0, 52.0, 60.0, 70.0, 80.0, 90.0, 100.0, 115.0, 130.0, 150.0)
 UNSEEN = (63.0, 66.0, 75.0, 85.0, 95.0, 105.0, 110.0, 122.0, 137.0, 143.0)
-"""Chosen before anything was trained."""
+"""Reynolds numbers of training and test, chosen before anything was trained."""
 
 RANK, EVERY = 64, 2
-"""Modes that are kept, and samples of which one is."""
+"""Number of modes, and distance of the samples that are kept."""
 
 COPIES = 20, 6
-"""Of steady flows and of disturbances: of 6, 9, 12, 18 the number that errs least at the training Reynolds numbers."""
+"""Copies of steady flows and of disturbances: numbers of 6, 9, 12, 18 that err least at the training contexts."""
 
 
 def stored(reynolds: float) -> Path:
-    """The file of a run."""
+    """File of a run."""
     return FOLDER / f"Re{reynolds:g}.nc"
 
 
@@ -51,12 +51,12 @@ def compute(reynolds: float) -> None:
 
 
 def opened(reynolds: float) -> xr.Dataset:
-    """A run, read lazily."""
+    """Run, read lazily."""
     return xr.open_dataset(stored(reynolds), engine="h5netcdf")
 
 
 def snapshots() -> np.ndarray:
-    """What the basis is made of (N, n): training runs, their steady flows, and what grows from these.
+    """Snapshots of the basis (N, n): training runs, their steady flows, and disturbances that grow from these.
 
     A state near the steady flow is no large part of any run. So steady flows, and both parts of the disturbance that
     grows fastest, as large as the runs' deviation from their mean, are there several times (`COPIES`).
@@ -72,7 +72,7 @@ def snapshots() -> np.ndarray:
 
 
 def gather() -> None:
-    """The basis, and the coordinates of all runs in it."""
+    """Basis, and coordinates of all runs in it."""
     basis = romkit.basis(snapshots(), RANK, CylinderWake().weight)
     romkit.save(basis, BASIS)
     runs = []
@@ -87,7 +87,7 @@ def gather() -> None:
 
 
 def main(processes: int = 1) -> None:
-    """Computes what is missing."""
+    """Compute missing runs, then basis and coordinates."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     missing = [reynolds for reynolds in (*TRAIN, *UNSEEN) if not stored(reynolds).exists()]
     with multiprocessing.get_context("spawn").Pool(processes) as pool:

@@ -1,4 +1,4 @@
-"""The study of large states: the system without polynomial terms, and its fastest full model."""
+"""Study of large states: the system without polynomial terms, and its fastest full model."""
 
 import torch
 

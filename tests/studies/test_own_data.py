@@ -1,4 +1,4 @@
-"""The five foreign data sets, small, each through the whole path in at most 12 lines."""
+"""Five foreign data sets, small, each through the whole path in at most 12 lines."""
 
 import inspect
 
