@@ -30,14 +30,21 @@ class Disagreement(AssertionError):
     """Contestants that do not compute the same."""
 
 
-def command(folder: Path, presets: Mapping[str, object], measure: Callable, page: Callable, *packages: str) -> Path:
+def command(
+    folder: Path,
+    presets: Mapping[str, object],
+    measure: Callable,
+    page: Callable,
+    packages: Sequence[str] = (),
+    devices: Sequence[str] = ("cpu",),
+) -> Path:
     """Command line of a benchmark: `python -m benchmarks.NAME [full|smoke] [--device cpu|cuda]`.
 
     The preset "full" writes into the benchmark's folder, any other into runs/benchmarks/NAME. Returns that folder.
     """
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{folder.name}")
     parser.add_argument("preset", nargs="?", default="full", choices=presets)
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
+    parser.add_argument("--device", default="cpu", choices=devices)
     given = parser.parse_args()
     target = folder if given.preset == "full" else Path("runs", "benchmarks", folder.name)
     target.mkdir(parents=True, exist_ok=True)

@@ -3,4 +3,5 @@
 from benchmarks.harness import command
 from benchmarks.rollout import report, run
 
-command(report.FOLDER, run.PRESETS, run.measure, report.page, "torchode", "jax", "diffrax")
+packages = ("torchode", "jax", "diffrax")
+command(report.FOLDER, run.PRESETS, run.measure, report.page, packages, ("cpu", "cuda"))

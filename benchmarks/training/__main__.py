@@ -3,4 +3,4 @@
 from benchmarks.harness import command
 from benchmarks.training import report, run
 
-command(report.FOLDER, run.PRESETS, run.measure, report.page, "jax")
+command(report.FOLDER, run.PRESETS, run.measure, report.page, ("jax",))
