@@ -36,7 +36,7 @@ class Dual(NamedTuple):
 
 
 class Jet(NamedTuple):
-    """A value that moves along a curve, with its velocity and its acceleration.
+    """A value that moves along a curve, with its velocity and its acceleration; sums and products carry all three.
 
     Example:
         >>> import torch
@@ -49,6 +49,19 @@ class Jet(NamedTuple):
     value: Tensor
     velocity: Tensor
     acceleration: Tensor
+
+    def __add__(self, other: "Jet") -> "Jet":
+        return Jet(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def __sub__(self, other: "Jet") -> "Jet":
+        return Jet(*(a - b for a, b in zip(self, other, strict=True)))
+
+    def __rmul__(self, constant: Tensor | float) -> "Jet":
+        return Jet(*(constant * part for part in self))
+
+    def __mul__(self, other: "Jet") -> "Jet":
+        (x, v, a), (y, w, b) = self, other
+        return Jet(x * y, v * y + x * w, a * y + 2 * v * w + x * b)
 
     def through(self, value: Tensor, slope: Tensor, bend: Tensor) -> "Jet":
         """σ along the curve, component by component, from σ, σ' and σ'' at its value."""

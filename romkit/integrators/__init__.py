@@ -1,14 +1,15 @@
 """Latent dynamics on any projection: Galerkin (orthogonal, the default), Petrov-Galerkin (oblique), LSPG (implicit)."""
 
-from romkit.integrators.base import LatentDynamics, LatentField, LearnedField
+from romkit.core.errors import renamed
+from romkit.integrators.base import LatentDynamics, LatentField, LearnedField, Reencoded
 from romkit.integrators.galerkin import Galerkin, PetrovGalerkin
 from romkit.integrators.hamiltonian import Hamiltonian
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.equations import Equation, SINDyModel
 from romkit.integrators.laws.equations import Fourier as Fourier
+from romkit.integrators.laws.equations import Functions as Functions
 from romkit.integrators.laws.equations import Library as Library
 from romkit.integrators.laws.equations import Polynomial as Polynomial
-from romkit.integrators.laws.equations import Terms as Terms
 from romkit.integrators.laws.neural_ode import NeuralODE, NeuralODEModel
 from romkit.integrators.laws.operators import DMD, LinearModel, OperatorInference, OperatorModel
 from romkit.integrators.laws.samples import (
@@ -21,8 +22,7 @@ from romkit.integrators.laws.samples import (
 from romkit.integrators.laws.sindy import SINDy, WeakSINDy
 from romkit.integrators.laws.sindy import SINDyEnsemble as SINDyEnsemble
 from romkit.integrators.lspg import LSPG
-from romkit.integrators.mesh import reduced_mesh as reduced_mesh
-from romkit.integrators.reencoded import Reencoded
+from romkit.integrators.lspg import reduced_mesh as reduced_mesh
 
 DYNAMICS: dict[str, type[LatentDynamics]] = {
     "galerkin": Galerkin,
@@ -69,3 +69,5 @@ __all__ = [
     "encoded_samples",
     "galerkin_samples",
 ]
+
+__getattr__ = renamed(__name__, Terms="romkit.integrators:Functions")

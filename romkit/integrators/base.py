@@ -6,20 +6,22 @@ of a first-order problem, and (z, ż) (..., 2m) of a mechanical one (see `romkit
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from romkit.core import checks, tensors
-from romkit.core.boundary import Times
+from romkit.core.boundary import Count, Times, validated
 from romkit.core.display import Display
-from romkit.core.errors import InputError
+from romkit.core.errors import InputError, warn
 from romkit.core.types import Field, Metric
 from romkit.engine import Engine, Unsupported, trace
-from romkit.integrators.region import Domain
+from romkit.integrators.region import Region
 from romkit.projections import Operator
-from romkit.solvers import RK4, Solution, Solver
+from romkit.solvers import RK4, Restarted, Solution, Solver
 from romkit.systems.problem import Parts, Problem
 
 T0 = torch.zeros((), dtype=torch.float64)
@@ -27,19 +29,41 @@ T0 = torch.zeros((), dtype=torch.float64)
 TRACING_PAYS = 50
 """Time steps from which tracing pays: it takes as long as some tens of them."""
 
+Needs = Literal["nothing", "decoder", "tangent", "full"]
+
+OLD_FLAGS = {"tangential": True, "sees_field": True, "decodes_only": False}
+"""Flags of romkit 0.1 that `needs` replaces, with their defaults; to be removed in 0.3."""
+
 LatentRate = Callable[[Tensor, Tensor], Tensor]
 """(t, w) -> the highest latent rate (..., m): ż, or z̈ of a mechanical problem."""
+
+
+class Default:
+    """Default of an instance attribute that a dataclass may still declare as a field without one."""
+
+    def __init__(self, value: object):
+        self.value = value
+
+    def __get__(self, instance: object, owner: type) -> object:
+        if instance is None:  # asked by `dataclass`, which would take a value for the field's default
+            raise AttributeError("no value on the class")
+        return self.value
 
 
 class LatentDynamics(abc.ABC):
     """A way to move in the latent space.
 
     Attributes:
-        tangential: whether it sees of the field no more than its projection onto a subspace that holds the manifold, so
-            that it is the same on a system seen through a basis (see `System.through`).
-        sees_field: whether it looks at the full-order field of the problem; a law does not.
-        decodes_only: whether it sees decoder and metric alone once it has started, and never encodes.
+        needs: how much of the full model enters after the start, from less to more. "nothing": neither its field nor
+            its metric (a law, or rows that have their own). "decoder": the field projected onto the tangents, decoder
+            and metric (Galerkin). "tangent": the encoder too; the field may still be projected onto any subspace that
+            holds the manifold, so that a system seen through a basis is as good (see `System.through`). "full": the
+            whole residual (LSPG).
         orders: of the problems that it solves.
+        order: 2 of a law that gives z̈, else 1.
+        context_names, control_names: parameters and inputs that a law depends on; none of dynamics that are no law.
+        domain: latent states to which its field is fitted; None where that is not known or not limited.
+        mesh: rows of the full model that it runs on; None for all.
 
     Example:
         >>> from romkit.integrators import DYNAMICS, LatentDynamics
@@ -49,10 +73,26 @@ class LatentDynamics(abc.ABC):
         (2,)
     """
 
-    tangential: ClassVar[bool] = True
-    sees_field: ClassVar[bool] = True
-    decodes_only: ClassVar[bool] = False
+    needs: Needs = "tangent"
     orders: ClassVar[tuple[int, ...]] = (1, 2)
+    order = Default(1)
+    context_names = Default(())
+    control_names: tuple[str, ...] = ()
+    domain: Region | None = None
+    mesh = None
+
+    def __init_subclass__(cls, **keywords: object):
+        super().__init_subclass__(**keywords)
+        if OLD_FLAGS.keys() & vars(cls).keys() and "needs" not in vars(cls):
+            warn(f"{cls.__name__}: tangential, sees_field and decodes_only are now one, needs", DeprecationWarning)
+            cls.needs = property(_needs_by_flags)
+
+    def __getattr__(self, name: str) -> object:
+        if name not in OLD_FLAGS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        warn(f"{name} of latent dynamics is now part of needs", DeprecationWarning)
+        known = {"tangential": self.needs != "full", "sees_field": self.needs != "nothing"}
+        return known.get(name, self.needs == "decoder")
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         """The latent state that a trajectory from a full state starts at: the encoded one, unless overridden.
@@ -80,6 +120,18 @@ class LatentDynamics(abc.ABC):
                 by themselves take none.
             engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         """
+
+
+def _needs_by_flags(dynamics: LatentDynamics) -> Needs:
+    flags = {}
+    for name, default in OLD_FLAGS.items():
+        try:
+            flags[name] = object.__getattribute__(dynamics, name)
+        except AttributeError:
+            flags[name] = default
+    if not flags["sees_field"]:
+        return "nothing"
+    return "full" if not flags["tangential"] else "decoder" if flags["decodes_only"] else "tangent"
 
 
 class LatentField(LatentDynamics):
@@ -138,15 +190,13 @@ class LearnedField(LatentField, Display):
         [0, 0, 0]
     """
 
-    sees_field = False
+    needs = "nothing"
 
     order: int
     latent_dim: int
     context_names: tuple[str, ...]
-    control_names: tuple[str, ...] = ()
     source: str
     samples: int
-    domain: Domain | None = None
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -244,3 +294,57 @@ def traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[...,
         return trace(function, *arguments).module()
     except Unsupported:
         return function
+
+
+@validated
+@dataclass(frozen=True)
+class Reencoded(LatentDynamics):
+    """Dynamics that decode their latent state every `every` output times, and start again from what they decoded.
+
+    With dynamics that start at the encoded state a restart replaces z by ρ(φ(z)): nothing where the encoder is an
+    exact left inverse of the decoder, a small jump elsewhere, and jumps add up. `Galerkin` starts at the point of the
+    manifold nearest to x, which is φ(z) itself, whatever the encoder is. States at the times of the restarts are those
+    before the jump.
+
+    Args:
+        dynamics: what moves in between.
+        every: output times from one restart to the next.
+
+    Raises:
+        InputError: `every` is below 1, or the dynamics have no latent field.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import PetrovGalerkin, Reencoded
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> ncae = romkit.load("ncae-lorenz96")
+        >>> once = romkit.follow(ncae, data, dynamics=PetrovGalerkin())
+        >>> often = romkit.follow(ncae, data, dynamics=Reencoded(PetrovGalerkin(), every=5))
+        >>> bool(abs(once.latent - often.latent).max() < 1e-6)  # an exact encoder does not jump
+        True
+    """
+
+    dynamics: LatentField
+    every: Count
+
+    order = property(attrgetter("dynamics.order"))
+    context_names = property(attrgetter("dynamics.context_names"))
+    control_names = property(attrgetter("dynamics.control_names"))
+    domain = property(attrgetter("dynamics.domain"))
+
+    @property
+    def needs(self) -> Needs:
+        """As the dynamics, and the encoder at each restart."""
+        return "tangent" if self.dynamics.needs == "decoder" else self.dynamics.needs
+
+    def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
+        return self.dynamics.start(problem, t, parts)
+
+    def solve(
+        self, problem: Problem, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto"
+    ) -> Solution:
+        def jump(t: Tensor, w: Tensor) -> Tensor:
+            return self.start(problem, t, problem.decode(problem.path.at(t), w))
+
+        between = solver or default_solver(times)
+        return self.dynamics.solve(problem, start, times, solver=Restarted(between, self.every, jump), engine=engine)

@@ -34,7 +34,7 @@ class Galerkin(LatentField):
         ('Galerkin', 0)
     """
 
-    decodes_only = True
+    needs = "decoder"
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
         P = problem.path.at(t)

@@ -1,12 +1,17 @@
 """Systems: full-order models over a range of their context. One file each; `SYSTEMS` lists them by name."""
 
-from romkit.systems.base import Motion, System
+import json
+
+import xarray as xr
+
+from romkit.core import checks
+from romkit.core.boundary import validated
+from romkit.core.errors import InputError
+from romkit.systems.base import MechanicalSystem, Motion, System
 from romkit.systems.burgers2d import Burgers2D
-from romkit.systems.catalog import SYSTEMS, system_of
 from romkit.systems.cylinder_wake import CylinderWake
 from romkit.systems.kuramoto_sivashinsky import KuramotoSivashinsky
 from romkit.systems.lorenz96 import Lorenz96
-from romkit.systems.mechanical import MechanicalSystem
 from romkit.systems.mujoco.model import ModelParameter
 from romkit.systems.mujoco.system import MuJoCo
 from romkit.systems.pendulum import Pendulum
@@ -26,3 +31,33 @@ __all__ = [
     "System",
     "system_of",
 ]
+
+SYSTEMS: dict[str, type[System]] = {
+    system.name: system for system in (Lorenz96, Pendulum, KuramotoSivashinsky, Burgers2D, CylinderWake)
+}
+"""By the name that the command line takes and that files record."""
+
+
+@validated
+def system_of(data: xr.Dataset) -> System | None:
+    """The system that the attributes of a dataset name, with its parameters; None where they name none of `SYSTEMS`.
+
+    Raises:
+        InputError: parameters that the system does not take.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(n=8, transient=0.0).dataset(F=3.15, duration=0.1)
+        >>> romkit.systems.system_of(data) == romkit.systems.Lorenz96(n=8, transient=0.0)
+        True
+    """
+    name, parameters = data.attrs.get("system"), data.attrs.get("parameters", "{}")
+    if not isinstance(name, str) or name not in SYSTEMS:
+        return None
+    try:
+        return SYSTEMS[name](**json.loads(parameters))
+    except (TypeError, ValueError, RecursionError) as error:
+        fix = "pass system=..., an instance of romkit.systems.System"
+        raise InputError(
+            "parameters", expected=f"those of {name}, as JSON", got=checks.shown(parameters), fix=fix
+        ) from error

@@ -15,42 +15,17 @@ from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
 from romkit.core.tensors import align
+from romkit.core.types import Jet
 from romkit.data import ContextParameter
 from romkit.solvers import Status
 from romkit.solvers.base import cost_of
-from romkit.systems.base import Motion
-from romkit.systems.mechanical import MechanicalSystem
+from romkit.systems.base import MechanicalSystem, Motion
 from romkit.systems.mujoco import chain
 from romkit.systems.mujoco.engine import simulate_chains
 from romkit.systems.problem import Parts
 
 DRIVING = 4
 """How many angles drive the others."""
-
-
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A quantity x(t) with ẋ and ẍ, stacked as (3, ...). Sums, products and functions carry all three along."""
-
-    parts: Tensor
-
-    def __add__(self, other: "Quantity") -> "Quantity":
-        return Quantity(self.parts + other.parts)
-
-    def __sub__(self, other: "Quantity") -> "Quantity":
-        return Quantity(self.parts - other.parts)
-
-    def __rmul__(self, constant: Tensor | float) -> "Quantity":
-        return Quantity(constant * self.parts)
-
-    def __mul__(self, other: "Quantity") -> "Quantity":
-        (x, v, a), (y, w, b) = self.parts, other.parts
-        return Quantity(torch.stack([x * y, v * y + x * w, a * y + 2 * v * w + x * b]))
-
-    def through(self, value: Tensor, slope: Tensor, curvature: Tensor) -> "Quantity":
-        """f(x), given f, f′ and f″ at x."""
-        _, v, a = self.parts
-        return Quantity(torch.stack([value, slope * v, slope * a + curvature * v.square()]))
 
 
 def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -65,14 +40,13 @@ def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> tuple[Tensor, Te
     Returns:
         q, q̇ and q̈, each (..., 16): the given ones, then h(q), Dh q̇ and Dh q̈ + D²h(q̇, q̇).
     """
-    driving = torch.stack([q, v, a] if a.shape == q.shape else torch.broadcast_tensors(q, v, a))
-    coupled = _table(*map(Quantity, driving.unbind(-1)), *lengths.unbind(-1))
-    return torch.cat([driving, torch.stack([jet.parts for jet in coupled], dim=-1)], dim=-1).unbind()
+    driving = (q, v, a) if a.shape == q.shape else torch.broadcast_tensors(q, v, a)
+    coupled = _table(*map(Jet, *(part.unbind(-1) for part in driving)), *lengths.unbind(-1))
+    parts = zip(driving, zip(*coupled, strict=True), strict=True)
+    return tuple(torch.cat([own, torch.stack(others, dim=-1)], dim=-1) for own, others in parts)
 
 
-def _table(
-    q1: Quantity, q2: Quantity, q3: Quantity, q4: Quantity, l1: Tensor, l2: Tensor, l3: Tensor, l4: Tensor
-) -> tuple[Quantity, ...]:
+def _table(q1: Jet, q2: Jet, q3: Jet, q4: Jet, l1: Tensor, l2: Tensor, l3: Tensor, l4: Tensor) -> tuple[Jet, ...]:
     wave = 2 * l2 * q2
     q1_power, q3_power, q4_power = _power(q1, 4 * l1), _power(q3, 4 * l3), _power(q4, 4 * l4)
     return (
@@ -91,23 +65,23 @@ def _table(
     )
 
 
-def _sin(q: Quantity) -> Quantity:
-    sine, cosine = q.parts[0].sin(), q.parts[0].cos()
+def _sin(q: Jet) -> Jet:
+    sine, cosine = q.value.sin(), q.value.cos()
     return q.through(sine, cosine, -sine)
 
 
-def _cos(q: Quantity) -> Quantity:
-    sine, cosine = q.parts[0].sin(), q.parts[0].cos()
+def _cos(q: Jet) -> Jet:
+    sine, cosine = q.value.sin(), q.value.cos()
     return q.through(cosine, -sine, -cosine)
 
 
-def _power(q: Quantity, p: Tensor) -> Quantity:
+def _power(q: Jet, p: Tensor) -> Jet:
     """|q|ᵖ.
 
     For p < 2 (l < 0.5 m) the second derivative p(p-1)|q|ᵖ⁻² is unbounded at q = 0, so accelerations peak where an
     angle changes sign; at exactly 0 it is set to 0, and so is the first derivative for p < 1.
     """
-    x = q.parts[0]
+    x = q.value
     zero = x == 0
     size = torch.where(zero, 1.0, x.abs())  # not 0, so that gradients through the branch not taken are finite
     value = torch.where(zero, 0.0, size**p)

@@ -242,7 +242,7 @@ def check_dynamics(
         >>> from romkit.integrators import PetrovGalerkin
         >>> romkit.testing.check_dynamics(PetrovGalerkin(), romkit.load("ncae-lorenz96"))  # silent
     """
-    learned, p = hasattr(dynamics, "order"), probe(projection, batch=2)
+    learned, p = dynamics.needs == "nothing", probe(projection, batch=2)
     if consistent and not learned and not projection.idempotent:
         fix = "give one that is, or consistent=False"
         raise InputError("projection", expected="an idempotent one", got=projection.name, fix=fix)

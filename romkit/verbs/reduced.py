@@ -139,9 +139,9 @@ class ReducedModel:
         _check_mesh(self.dynamics, projection)
         self.contexts, self.control = contexts, control
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
-        if projection.basis is not None and not self.dynamics.sees_field:
+        if projection.basis is not None and self.dynamics.needs == "nothing":
             system = None  # its image in the basis would cost much, for nothing
-        if self.dynamics.tangential:
+        if self.dynamics.needs != "full":
             system = seen_through(projection.basis, system)
         self.image = getattr(system, "image", None)
         self.basis = projection.basis if system is None or system.basis is not None else None
@@ -162,7 +162,7 @@ class ReducedModel:
     def follow(self, start: Tensor, times: Tensor, *, solver: Solver | None, engine: str) -> xr.Dataset:
         """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes."""
         with torch.no_grad(), one_thread():
-            problem = folded(self.problem, self.quadratic) if self.dynamics.decodes_only else self.problem
+            problem = folded(self.problem, self.quadratic) if self.dynamics.needs == "decoder" else self.problem
             solution = self.dynamics.solve(problem, start.to(self.device), times, solver=solver, engine=engine)
             P = self.operator(self.there, self.contexts.over_time.to(self.device))
             decoded = tuple(part.cpu() for part in self.problem.decode(P, solution.states))
@@ -176,7 +176,7 @@ class ReducedModel:
 
     def _distance(self, times: Tensor) -> Callable[[Tensor], Tensor] | None:
         """How far (..., T) latent states (..., T, m) are from what their field is made of, 1 where that ends."""
-        domain = getattr(self.dynamics, "domain", None)
+        domain = self.dynamics.domain
         if domain is not None or not isinstance(self.image, Sampled):
             return None if domain is None else domain.distance
         c = self.contexts.over_time
@@ -200,12 +200,12 @@ class ReducedModel:
             # contiguous, because derivatives along the path need numbers with memory of their own
             c = lambda t: self.contexts.path(t).to(self.device).expand(*self.lead, -1).contiguous()  # noqa: E731
             path = Path(solved, c, self.contexts.times)
-            if getattr(self.dynamics, "order", 1) == 2:
+            if self.dynamics.order == 2:
                 expected, fix = "a law of order 1 for a context that moves", "fit it to data without acceleration"
                 raise InputError("dynamics", expected=expected, got="one of order 2", fix=fix)
         if system is not None:
             return replace(system.problem(path, c), control=self.control)
-        return PROBLEMS[getattr(self.dynamics, "order", 1)](path, control=self.control)
+        return PROBLEMS[self.dynamics.order](path, control=self.control)
 
     def _dataset(self, solution: Solution, decoded: Parts) -> xr.Dataset:
         signature = self.projection.normalization.signature
@@ -294,7 +294,7 @@ def _checked(argument: str, dynamics: object) -> LatentDynamics:
 
 def _check_order(dynamics: LatentDynamics, projection: Projection) -> None:
     """Raise where a law knows the context of the projection in another order."""
-    own, given = getattr(dynamics, "context_names", ()), projection.normalization.signature.context_names
+    own, given = dynamics.context_names, projection.normalization.signature.context_names
     if own != given and sorted(own) == sorted(given):
         fix = "fit it to data in this order: romkit.data.describe(data, context=[...])"
         expected, got = f"a law with the context {', '.join(given)}", f"one with {', '.join(own)}"
@@ -303,7 +303,7 @@ def _check_order(dynamics: LatentDynamics, projection: Projection) -> None:
 
 def _check_mesh(dynamics: LatentDynamics, projection: Projection) -> None:
     """Raise where rows were chosen behind another basis than that of the projection."""
-    mesh, basis = getattr(dynamics, "mesh", None), projection.basis
+    mesh, basis = dynamics.mesh, projection.basis
     if mesh is None or basis is None or torch.equal(basis.modes, mesh.basis.modes):
         return
     got, fix = f"one behind the {basis}", "use the projection, or the basis, that the mesh was chosen with"

@@ -168,7 +168,7 @@ def follow(
         system = system_of(data)
     if system is not None:
         check_match(system, projection)
-    control = control_of(by_name(data, getattr(dynamics, "control_names", ())))
+    control = control_of(by_name(data, dynamics.control_names if dynamics else ()))
     model = ReducedModel(projection, dynamics, contexts or Contexts.of_dataset(data), system, control, device)
     names = ("state", "velocity")[: model.problem.order]
     fix = "record it, or follow a law of first order"
@@ -255,7 +255,7 @@ def forecast(
     several = [np.shape(control)[0]] if np.ndim(control) == 3 else []
     number = max(len(np.atleast_2d(initial_state)), len(contexts.initial), *several)
     _check_number(contexts, signature.context_names, number)
-    inputs = given_control(control, times, number, getattr(dynamics, "control_names", ()))
+    inputs = given_control(control, times, number, dynamics.control_names if dynamics else ())
     model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
     run = model.follow(_starting_state(model, given, times[0], number), times, solver=solver, engine=engine)
     return run.squeeze("trajectory") if number == 1 else run

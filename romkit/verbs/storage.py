@@ -25,7 +25,7 @@ def save(model: Projection | LearnedField | Basis, path: FilePath) -> Path:
         The path. `load` gives back the same: outputs are equal bit by bit.
 
     Raises:
-        InputError: `config` does not rebuild the projection, or a law with functions of your own (`Terms`).
+        InputError: `config` does not rebuild the projection, or a law with functions of your own (`Functions`).
         FileError: the file cannot be written.
 
     Example:

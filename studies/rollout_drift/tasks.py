@@ -12,7 +12,7 @@ from torch import Tensor
 from romkit import integrators
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics
-from romkit.integrators.laws.equations import Library, Terms
+from romkit.integrators.laws.equations import Functions, Library
 from romkit.metrics import reconstruction_rmse
 from romkit.projections import Path, Projection, stack, unstack
 from romkit.solvers import RK4
@@ -247,7 +247,7 @@ def _either_side(switch: float, parameters: integrators.Scaling) -> Library:
     """Context terms that let an equation change where the one parameter passes a value; polynomials cannot jump."""
     shift, scale = parameters.shift.item(), parameters.scale.item()
     after = lambda c: (shift + scale * c[..., 0] > switch).to(c)  # noqa: E731
-    return Terms({"1": lambda c: torch.ones_like(c[..., 0]), f"[{parameters.names[0]} > {switch:g}]": after})
+    return Functions({"1": lambda c: torch.ones_like(c[..., 0]), f"[{parameters.names[0]} > {switch:g}]": after})
 
 
 KINDS: dict[str, Callable[[Drift, Projection, xr.Dataset], LatentDynamics]] = {

@@ -95,7 +95,7 @@ def behind(through: System, model: Projection, dynamics: LatentField) -> Reduced
     def at(c: Tensor) -> Bound:
         P = model(c)
         problem = through.problem(Path.constant(P), c)
-        small = folded(problem, through.quadratic(c)) if dynamics.decodes_only else problem
+        small = folded(problem, through.quadratic(c)) if dynamics.needs == "decoder" else problem
         return Bound(dynamics.field(small), lambda y: dynamics.start(problem, T0, (y,)), P.decode)
 
     return at

@@ -140,7 +140,7 @@ FAULTS = {
         ("complex samples", lambda: SINDy().fit_samples(torch.ones(5, 2) * 1j, torch.ones(5, 2)), "z"),
         ("names twice", lambda: integrators.LatentSamples.first_order(Z, Z, names=("a", "a")), "names"),
         ("a latent called like the context", lambda: integrators.LatentSamples.first_order(Z, Z, torch.ones(5, 1), names=("F", "b"), parameters=("F",)), "names"),
-        ("a term that cannot be evaluated", lambda: SINDy(library=sindy.Terms({"a": lambda z: z[..., 7]})).fit_samples(Z, Z), "term"),
+        ("a term that cannot be evaluated", lambda: SINDy(library=sindy.Functions({"a": lambda z: z[..., 7]})).fit_samples(Z, Z), "term"),
         *of(lambda seed: SINDy(degree=1).fit_ensemble(world()["samples"], models=2, blocks=3, seed=seed), "seed", -1, "a"),
         *of(integrators.NeuralODE, "hidden", 3, (), "a"),
         ("a law of a stack that there is not", lambda: laws()[5], "index"),

@@ -1,5 +1,7 @@
 """Reduced meshes: LSPG on few rows is LSPG on all of them, sees nothing else, and stays near its training data."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,8 +10,8 @@ import romkit
 from romkit.bases import Basis
 from romkit.core.errors import ExtrapolationWarning, InputError
 from romkit.integrators import LSPG
-from romkit.integrators.mesh import ReducedMesh, cubature
-from romkit.integrators.region import FARTHEST, TrustRegion
+from romkit.integrators.lspg import ReducedMesh, cubature
+from romkit.integrators.region import FARTHEST, Region
 from romkit.systems import Burgers2D, Lorenz96
 
 T64 = torch.float64
@@ -56,7 +58,7 @@ def test_cubature_finds_few_rows_whose_weighted_sums_are_those_of_all():
 
 def test_all_rows_with_weights_of_one_are_the_full_problem(burgers, model, truth):
     every = torch.arange(burgers.state_size)
-    region = TrustRegion(torch.zeros(3), torch.full((3,), 1e9))
+    region = Region(torch.zeros(1, 3), torch.full((3,), 1e9), torch.ones(()))
     whole = ReducedMesh(burgers, model.basis, every, torch.ones(len(every), dtype=T64), region)
     full, rows = (romkit.follow(model, truth, dynamics=LSPG(dt=0.1, mesh=given)) for given in (None, whole))
     assert apart(rows, full) < 1e-9
@@ -110,7 +112,7 @@ def test_weights_hold_those_of_the_metric(model, data):
 
 
 def test_states_are_held_at_the_edge_of_the_trust_region_and_reported(model, truth, mesh):
-    small = TrustRegion(mesh.region.center, mesh.region.scale / 4)
+    small = replace(mesh.region, scale=mesh.region.scale / 4)
     held = ReducedMesh(mesh.system, mesh.basis, mesh.rows, mesh.weights, small)
     with pytest.warns(ExtrapolationWarning, match="the state of 2 trajectories"):
         run = romkit.follow(model, truth, dynamics=LSPG(dt=0.1, mesh=held))
@@ -121,10 +123,10 @@ def test_states_are_held_at_the_edge_of_the_trust_region_and_reported(model, tru
 
 def test_states_inside_are_left_alone():
     z = torch.randn(50, 3, generator=torch.Generator().manual_seed(0), dtype=T64)
-    region = TrustRegion.of(z)
-    assert torch.allclose(region.held(z), z, rtol=1e-14, atol=1e-14)
+    region = Region.ellipsoid(z)
+    assert torch.allclose(region.clamp(z), z, rtol=1e-14, atol=1e-14)
     assert float(region.distance(z).max()) == pytest.approx(1.0)
-    assert torch.allclose(region.distance(region.held(10 * z)).max(), torch.tensor(FARTHEST, dtype=T64))
+    assert torch.allclose(region.distance(region.clamp(10 * z)).max(), torch.tensor(FARTHEST, dtype=T64))
 
 
 def test_what_cannot_be_sampled_is_said(burgers, model, data, mesh):
@@ -142,7 +144,7 @@ def test_what_cannot_be_sampled_is_said(burgers, model, data, mesh):
     of_others = romkit.fit("pod", data.isel(trajectory=[0]), basis=12, latent_dim=2)
     with pytest.raises(InputError, match=r"projection: expected one behind the Basis\(12 modes"):
         romkit.follow(of_others, data, dynamics=LSPG(mesh=mesh))
-    with pytest.raises(InputError, match=r"tolerance: expected a share between 0 and 1"):
+    with pytest.raises(InputError, match=r"tolerance: expected a number below 1"):
         romkit.reduced_mesh(burgers, model, data, tolerance=1.0)
     with pytest.raises(InputError, match=r"dt: expected a step, got none, and data of a single time"):
         romkit.reduced_mesh(burgers, model, data.isel(time=[0]))

@@ -23,7 +23,7 @@ from romkit.integrators.laws.samples import (
     encoded_samples,
     trajectory_times,
 )
-from romkit.integrators.region import Domain
+from romkit.integrators.region import Region
 
 HELD_OUT = 0.25
 """Share of the trajectories by which settings are chosen, where none is given."""
@@ -252,7 +252,7 @@ class Estimator(abc.ABC):
             own = hasattr(self, "validation")  # by which it chooses what no select names
             fix = f"give it to {type(self).__name__}" if own else "name what to choose by it, or drop it"
             raise InputError("validation", expected="select beside it", got=validation, fix=fix)
-        return replace(self._fit(samples, seed), domain=Domain.of(samples.latents))
+        return replace(self._fit(samples, seed), domain=Region.of(samples.latents))
 
     @abc.abstractmethod
     def _fit(self, samples: LatentSamples, seed: int) -> LearnedField: ...

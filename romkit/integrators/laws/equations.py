@@ -19,7 +19,7 @@ from romkit.core.files import reason
 from romkit.core.tensors import align
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.samples import Scaling
-from romkit.integrators.region import Domain
+from romkit.integrators.region import Region
 
 if TYPE_CHECKING:
     import sympy
@@ -102,8 +102,8 @@ class Fourier(Library):
 
 
 @validated
-class Terms(Library):
-    """Terms of your own: `Terms({"|z0|": lambda z: z[..., 0].abs()})`.
+class Functions(Library):
+    """Terms of your own: `Functions({"|z0|": lambda z: z[..., 0].abs()})`.
 
     Args:
         functions: for each name a function of torch tensors from (..., d) to (...).
@@ -121,7 +121,7 @@ class Terms(Library):
         return [self._evaluate(name, function, x) for name, function in self.functions.items()]
 
     def __repr__(self) -> str:
-        return f"Terms({', '.join(self.functions)})"
+        return f"Functions({', '.join(self.functions)})"
 
     @staticmethod
     def _evaluate(name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -169,7 +169,7 @@ class Product(Library):
 
 @validated
 @dataclass(frozen=True)
-class Some(Library):
+class Subset(Library):
     """Terms of a library by their index."""
 
     library: Library
@@ -188,7 +188,7 @@ def distinct(library: Library, variables: Sequence[str]) -> Library:
     """The library, or where names repeat its first term of each name."""
     names = library.names(variables)
     keep = tuple(k for k, name in enumerate(names) if name not in names[:k])
-    return library if len(keep) == len(names) else Some(library, keep)
+    return library if len(keep) == len(names) else Subset(library, keep)
 
 
 def product_names(first: Sequence[str], second: Sequence[str]) -> list[str]:
@@ -214,7 +214,7 @@ def _monomial_name(factors: list[str]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Basis:
+class Features:
     """θ(z, c): each latent term times each context term, the context term running faster.
 
     Attributes:
@@ -268,7 +268,7 @@ class Basis:
         """ż or z̈ (..., m) in physical units, from those of the scaled variables that the equation gives."""
         return values * self._rate_scale(values)
 
-    def __getitem__(self, problem: int) -> "Basis":
+    def __getitem__(self, problem: int) -> "Features":
         """That of one problem of a stack."""
         return replace(self, variables=self.variables[problem])
 
@@ -307,7 +307,7 @@ ROUNDING = 1e-12
 are multiplied out."""
 
 
-def equations(basis: Basis, coefficients: Tensor, order: int) -> "list[sympy.Eq]":
+def equations(basis: Features, coefficients: Tensor, order: int) -> "list[sympy.Eq]":
     """żᵢ or z̈ᵢ = Σₖ ξₖᵢ θₖ with every scaled variable written out.
 
     Args:
@@ -348,7 +348,7 @@ def terms(library: Library, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
             return terms(first, x) + terms(second, x)
         case Product(first, second):
             return [a * b for a, b in itertools.product(terms(first, x), terms(second, x))]
-        case Some(inner, keep):
+        case Subset(inner, keep):
             found = terms(inner, x)
             return [found[k] for k in keep]
     fix = "build them from Polynomial and Fourier, or use equations()"
@@ -407,7 +407,7 @@ def _rounded(expression: "sympy.Expr", digits: int) -> "sympy.Expr":
     return expression.xreplace({x: sympy.Float(float(x), digits) for x in expression.atoms(sympy.Float)})
 
 
-def to_pysindy(basis: Basis, coefficients: Tensor, order: int) -> object:
+def to_pysindy(basis: Features, coefficients: Tensor, order: int) -> object:
     """A fitted `pysindy.SINDy` for one equation, with the context (physical units) as control input.
 
     Args:
@@ -435,7 +435,7 @@ def to_pysindy(basis: Basis, coefficients: Tensor, order: int) -> object:
     return model
 
 
-def _features(basis: Basis, rates: int) -> Callable[[np.ndarray], np.ndarray]:
+def _features(basis: Features, rates: int) -> Callable[[np.ndarray], np.ndarray]:
     """(N, d + p) -> (N, rates + K): the rates ż and the terms at (z, ż) and c."""
     d = len(basis.variables)
 
@@ -504,7 +504,7 @@ class Equation(LearnedField):
         tensor([0., 2.], dtype=torch.float64)
     """
 
-    basis: Basis
+    basis: Features
     coefficients: Tensor
     order: Order
     source: str
@@ -513,7 +513,7 @@ class Equation(LearnedField):
     converged: Mask
     residual: Tensor
     control_names: tuple[str, ...] = ()
-    domain: Domain | None = None
+    domain: Region | None = None
 
     @property
     def latent_dim(self) -> int:

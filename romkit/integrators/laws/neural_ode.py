@@ -19,7 +19,7 @@ from romkit.engine.threads import one_thread
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.samples import LatentSamples, Scaling, interval
-from romkit.integrators.region import Domain
+from romkit.integrators.region import Region
 from romkit.solvers import odeint
 
 Layers = tuple[tuple[Tensor, Tensor], ...]
@@ -64,7 +64,7 @@ class NeuralODEModel(LearnedField):
     velocity_error: Tensor
     trajectory_error: Tensor
     control_names: tuple[str, ...] = ()
-    domain: Domain | None = None
+    domain: Region | None = None
 
     @property
     def latent_dim(self) -> int:

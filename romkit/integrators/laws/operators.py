@@ -13,10 +13,9 @@ from torch import Tensor
 from romkit.core.boundary import Count, Natural, NotNegative, Part, Positive, validated
 from romkit.core.errors import InputError
 from romkit.integrators.laws.base import HELD_OUT, Estimator, choose
-from romkit.integrators.laws.equations import Basis, Equation, Polynomial
-from romkit.integrators.laws.regression import joined, triangular
+from romkit.integrators.laws.equations import Equation, Features, Polynomial
 from romkit.integrators.laws.samples import LatentSamples, interval
-from romkit.integrators.laws.sindy import design_of, equation
+from romkit.integrators.laws.sindy import design_of, equation, joined, triangular
 
 
 class OperatorModel(Equation):
@@ -84,12 +83,12 @@ class OperatorInference(Estimator):
             pairs = [(a * root, b * root) for a, b in itertools.product(low, high)]
             return choose(self, samples, {"regularization": pairs}, self.validation, seed)
         library, context = Polynomial(self.degree), Polynomial(self.context_degree)
-        design = design_of(samples, Basis(library, context, samples.variables, samples.parameters))
+        design = design_of(samples, Features(library, context, samples.variables, samples.parameters))
         penalty = self._penalty(design.basis)
         found = [_ridge(triangular(design, k), penalty) for k in range(len(design.targets))]
         return equation(OperatorModel, samples, design.basis, joined(found))
 
-    def _penalty(self, basis: Basis) -> Tensor:
+    def _penalty(self, basis: Features) -> Tensor:
         """(K,) λ of each term."""
         pair = self.regularization if isinstance(self.regularization, tuple) else (self.regularization,) * 2
         simple = len(Polynomial(1).names(basis.variables.names))  # 1, z0, z1, ... come first
@@ -179,7 +178,7 @@ class DMD(Estimator):
 
     def _fit(self, samples: LatentSamples, seed: int) -> LinearModel:
         step = interval(samples)
-        basis = Basis(Polynomial(1), Polynomial(1), samples.variables, samples.parameters)
+        basis = Features(Polynomial(1), Polynomial(1), samples.variables, samples.parameters)
         lead, m = samples.targets.shape[:-2], samples.targets.shape[-1]
         w, drift = basis.scaled(samples.inputs, samples.drift)
         half = torch.nn.functional.pad(step / 2 * drift, (0, w.shape[-1] - m))

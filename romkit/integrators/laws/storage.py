@@ -16,22 +16,23 @@ from romkit.core.errors import FileError, InputError
 from romkit.core.files import Header, Tensors, reason
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.equations import (
-    Basis,
     Equation,
+    Features,
     Fourier,
     Library,
     Polynomial,
     Product,
     SINDyModel,
-    Some,
+    Subset,
     Sum,
 )
 from romkit.integrators.laws.neural_ode import NeuralODEModel
 from romkit.integrators.laws.operators import LinearModel, OperatorModel
 from romkit.integrators.laws.samples import Scaling
-from romkit.integrators.region import Domain
+from romkit.integrators.region import Region
 
-LIBRARIES: dict[str, type[Library]] = {kind.__name__: kind for kind in (Polynomial, Fourier, Sum, Product, Some)}
+LIBRARIES: dict[str, type[Library]] = {kind.__name__: kind for kind in (Polynomial, Fourier, Sum, Product, Subset)}
+LIBRARIES["Some"] = Subset  # in files of romkit 0.1
 """Libraries that a file can name."""
 
 EQUATIONS: dict[str, type[Equation]] = {"sindy": SINDyModel, "operator-inference": OperatorModel, "dmd": LinearModel}
@@ -104,7 +105,7 @@ def _equation(header: Header, tensors: Tensors, common: dict[str, object]) -> Eq
     _check(terms * context_terms == K, "terms")
     kind = header["law"]
     facts = _facts(kind, header, ((lead, torch.float64), (lead, torch.bool), ([*lead, m], torch.float64)))
-    basis = Basis(library, context_library, variables, context)
+    basis = Features(library, context_library, variables, context)
     return EQUATIONS[kind](basis=basis, coefficients=coefficients, **common, **facts)
 
 
@@ -138,7 +139,7 @@ FACTS = {
 DOMAIN = ("points", "scale", "reach")
 
 
-def _domain(tensors: Tensors, law: LearnedField) -> Domain | None:
+def _domain(tensors: Tensors, law: LearnedField) -> Region | None:
     """None where a file does not have it."""
     if "domain.points" not in tensors:
         return None
@@ -148,7 +149,7 @@ def _domain(tensors: Tensors, law: LearnedField) -> Domain | None:
     _check(fits and scale.shape == (*lead, law.latent_dim) and reach.shape == lead, "domain")
     _check(all(part.dtype == torch.float64 for part in parts) and points.shape[-2] > 0, "domain")
     _check(bool((scale > 0).all() and (reach > 0).all()), "domain")
-    return Domain(points, scale, reach)
+    return Region(points, scale, reach)
 
 
 def _facts(kind: str, header: Header, wanted: tuple[tuple[Sequence[int], torch.dtype], ...]) -> dict[str, Tensor]:
@@ -185,7 +186,7 @@ def _library(spec: list, variables: int) -> tuple[Library, int]:
         _check(type(first) is int and 0 <= first <= MAX_TERMS and not second, name)
         terms = 2 * first * variables if kind is Fourier else math.comb(first + variables, variables)
         parts = (first,)
-    elif kind is Some:
+    elif kind is Subset:
         (keep,), (inner, size) = second, _library(first, variables)
         _check(all(type(k) is int and 0 <= k < size for k in keep), name)
         parts, terms = (inner, tuple(keep)), len(keep)

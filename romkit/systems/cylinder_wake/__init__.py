@@ -1,5 +1,240 @@
-"""The flow past a cylinder in a channel, by finite elements."""
+"""The channel flow past a cylinder, from the steady flow to vortex shedding, over the Reynolds number."""
 
-from romkit.systems.cylinder_wake.system import CylinderWake
+import functools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated
 
-__all__ = ["CylinderWake"]
+import numpy as np
+import torch
+import xarray as xr
+from annotated_types import Ge, Le
+from scipy import sparse
+from torch import Tensor
+
+from romkit.core import checks, tensors
+from romkit.core.boundary import NotNegative, Positive, validated
+from romkit.core.runtime import track
+from romkit.core.tensors import align
+from romkit.core.types import ContextFunction, Field
+from romkit.data import ContextParameter, context_matrix, trajectories
+from romkit.solvers import Solution, Status
+from romkit.solvers.base import cost_of
+from romkit.systems.base import System
+from romkit.systems.cylinder_wake.discretisation import MESHES, Discretisation, discretisation, integrate, steady
+from romkit.systems.problem import Parts
+from romkit.systems.terms import Term
+
+Map = Callable[[np.ndarray], np.ndarray]
+"""A linear map of rows: (B, n) to (B, k), float64."""
+
+
+class LinearMap(torch.autograd.Function):
+    """x (..., n) -> (..., k) by a linear map of rows in NumPy, with its transpose for gradients.
+
+    It computes in float64 on the CPU, and gives back the precision of x.
+    """
+
+    @classmethod
+    def of(cls, matrix: sparse.csr_array) -> Callable[[Tensor], Tensor]:
+        """x -> A x along the last axis."""
+        return lambda x: cls.apply(x, lambda rows: (matrix @ rows.T).T, lambda rows: (matrix.T @ rows.T).T)
+
+    @classmethod
+    def symmetric(cls, function: Map) -> Callable[[Tensor], Tensor]:
+        """A map that is its own transpose."""
+        return lambda x: cls.apply(x, function, function)
+
+    @staticmethod
+    def forward(x: Tensor, function: Map, transposed: Map) -> Tensor:
+        rows = x.detach().reshape(-1, x.shape[-1]).to("cpu", torch.float64).numpy()
+        found = torch.from_numpy(np.ascontiguousarray(function(rows))).to(x)
+        return found.reshape(*x.shape[:-1], -1)
+
+    @staticmethod
+    def setup_context(ctx, inputs: tuple, output: Tensor) -> None:
+        ctx.function, ctx.transposed = inputs[1:]
+
+    @staticmethod
+    def jvp(ctx, tangent: Tensor, *_: object) -> Tensor:
+        return LinearMap.apply(tangent, ctx.function, ctx.transposed)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return LinearMap.apply(gradient, ctx.transposed, ctx.function), None, None
+
+    @staticmethod
+    def vmap(info, in_dims: tuple, x: Tensor, function: Map, transposed: Map) -> tuple[Tensor, int]:
+        return LinearMap.apply(x.movedim(in_dims[0], 0), function, transposed), 0
+
+
+DIAMETER = 0.1
+"""Of the cylinder in m; with the mean inflow of 1 m/s, Re = 0.1 / ν."""
+
+FORCE = 2 / DIAMETER
+"""From a force per density to a coefficient, 2 F / (ρ U² D)."""
+
+Reynolds = Annotated[float, Ge(1), Le(10_000)]
+
+PLACE, SIZE = (0.35, 0.25), 0.002
+"""Middle in m and square of the width in m² of the whirl that trajectories start with."""
+
+
+@validated
+@dataclass(frozen=True)
+class CylinderWake(System):
+    """u_t + (u · ∇) u = -∇p + ν ∇²u,  ∇ · u = 0,  in a channel of 2.2 m x 0.41 m with a cylinder, Re = 0.1 / ν.
+
+    The flow of Schäfer and Turek (1996), 2D-2, at any Reynolds number: parabolic inflow of mean 1 m/s, no slip on
+    walls and cylinder, no stress at the outlet. Taylor-Hood finite elements; the state is the velocity at all nodes,
+    boundaries included, and its metric the mass matrix. Pressure is no part of it: differences of states are free of
+    divergence, and such modes do not see it. Trajectories start from the steady flow with a whirl behind the cylinder,
+    and lead through the transient to the shedding of vortices. Time steps are of second order, implicit but for
+    convection.
+
+    Needs scikit-fem: pip install "romkit[flow]".
+
+    Args:
+        mesh: one of `MESHES`: "coarse" (n = 2460), "standard" (7142), "fine" (16 934 or so).
+        disturbance: velocity of the whirl in m/s.
+        step: of the full model in s; convection limits it, to 0.0005 on the standard mesh.
+        dt: sampling interval in s.
+        transient: in which the whirl leaves through the outlet.
+        duration: length of the recorded trajectories.
+
+    What you should see: a steady wake up to Re of about 50, above it a street of vortices with a Strouhal number that
+    rises from 0.27 to 0.31. Drag, lift and Strouhal number at Re = 100 on each mesh are in studies/wake/RESULTS.md.
+    Source: Schäfer, Turek (1996), Benchmark computations of laminar flow around a cylinder.
+
+    Example:
+        >>> import romkit
+        >>> wake = romkit.systems.CylinderWake(mesh="coarse")
+        >>> wake.state_size, wake.context_names, wake.time_units
+        (2460, ('Re',), 's')
+    """
+
+    mesh: Annotated[str, checks.choice(MESHES)] = "standard"
+    disturbance: NotNegative = 0.3
+    step: Positive = 0.0005
+    dt: Positive = 0.008
+    transient: NotNegative = 2.0
+    duration: Positive = 10.0
+    horizon: Positive = 10.0
+
+    name = "cylinder-wake"
+    simulator = "BDF2, convection extrapolated"
+    context = (ContextParameter("Re", "1", 30.0, 150.0, "Reynolds number of the mean inflow"),)
+    context_may_move = False
+    time_units = "s"
+
+    @property
+    def flow(self) -> Discretisation:
+        """The finite elements."""
+        return discretisation(self.mesh)
+
+    @functools.cached_property
+    def state_names(self) -> list[str]:
+        """u0, v1, ...: velocity along the channel or across, and number."""
+        return [f"{'uv'[along]}{k}" for k, along in enumerate(self.flow.along)]
+
+    @property
+    def state_units(self) -> list[str]:
+        """Velocities."""
+        return ["m/s"] * self.flow.n
+
+    @property
+    def state_size(self) -> int:
+        """n."""
+        return self.flow.n
+
+    @property
+    def weight(self) -> sparse.csr_array:
+        """The mass matrix in m²: uᵀ W u is twice the kinetic energy per density and depth."""
+        return self.flow.mass
+
+    def weigh(self, x: Tensor, u: Tensor, c: Tensor) -> Tensor:
+        return self._linear("mass")(u.mT).mT
+
+    def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
+        return self._free(-self._convection(x, x) - DIAMETER / c * self._linear("stiffness")(x))
+
+    def terms(self) -> tuple[Term, ...]:
+        def convection(x: Tensor, y: Tensor) -> Tensor:
+            return -self._free(self._convection(x, y) + self._convection(y, x)) / 2
+
+        friction = Term(1, lambda x: -self._free(self._linear("stiffness")(x)), lambda c: DIAMETER / c)
+        return (Term(2, convection), friction)
+
+    @validated
+    def forces(self, x: Tensor, c: Tensor) -> Tensor:
+        """Coefficients of drag and lift (..., 2) of states (..., n) at contexts (..., p)."""
+        checks.last_axis("x", x.shape, self.state_size, "the components of the state")
+        checks.last_axis("c", c.shape, 1, "the Reynolds number")
+        tensors.broadcast(x=x[..., 0], c=align(c, x)[..., 0])
+        load = self._convection(x, x) + DIAMETER / align(c, x) * self._linear("stiffness")(x)
+        return -FORCE * load @ torch.from_numpy(self.flow.force_functionals).to(x)
+
+    def annotate(self, data: xr.Dataset) -> xr.Dataset:
+        found = self.forces(trajectories(data, "state"), torch.from_numpy(context_matrix(data))).numpy()
+        for k, name in enumerate(("drag", "lift")):
+            data[name] = (("trajectory", "time"), found[..., k], {"units": "1", "long_name": f"{name} coefficient"})
+        return data
+
+    def train_contexts(self, rng: np.random.Generator) -> np.ndarray:
+        """Denser where shedding sets in."""
+        return np.array([[30.0], [40.0], [45.0], [52.0], [60.0], [70.0], [85.0], [100.0], [120.0], [150.0]])
+
+    def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
+        flow = self.flow
+        whirl = self.disturbance * np.exp(-((flow.places - PLACE) ** 2).sum(-1) / SIZE)
+        whirl[np.setdiff1d(np.arange(flow.n), flow.free)] = 0
+        whirl -= flow.solve(flow.leray, np.zeros(flow.n), flow.divergence @ whirl)
+        return torch.from_numpy(np.stack([self.steady(reynolds) + whirl for reynolds in contexts[:, 0].tolist()]))
+
+    @validated
+    def steady(self, reynolds: Reynolds) -> np.ndarray:
+        """(n,) the steady flow, stable or not.
+
+        Raises:
+            InputError: Newton's method does not find it: at Reynolds numbers far beyond those of training.
+        """
+        return _steady(self.mesh, reynolds).copy()
+
+    def _solve(
+        self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
+    ) -> Solution:
+        (x,), began = parts, time.perf_counter()
+        contexts = context.expand(*x.shape[:-1], -1).reshape(-1, 1)
+        states = np.full((len(contexts), len(times), self.flow.n), np.nan)
+        for k, reynolds in enumerate(contexts[:, 0].tolist()):
+            start = x.reshape(-1, self.flow.n)[k].numpy()
+            samples = integrate(self.flow, start, DIAMETER / reynolds, times.numpy(), self.step)
+            for i in track(range(len(times)), f"{label}, Re = {reynolds:g}"):
+                sample = next(samples)
+                if not np.abs(sample).max() < 1e3:
+                    break
+                states[k, i] = sample
+        status = np.where(np.isfinite(states[:, -1, 0]), Status.COMPLETED, Status.DIVERGED).astype(np.int8)
+        lead = x.shape[:-1]
+        cost = cost_of(f"BDF2(step={self.step})", "SciPy", 0.0, time.perf_counter() - began)
+        found = torch.from_numpy(states).reshape(*lead, *states.shape[1:])
+        return Solution(times, found, torch.from_numpy(status).reshape(lead), cost)
+
+    def _linear(self, name: str) -> Callable[[Tensor], Tensor]:
+        return LinearMap.of(getattr(self.flow, name))
+
+    def _free(self, tested: Tensor) -> Tensor:
+        """The divergence-free velocities whose products with all others are these."""
+        return LinearMap.symmetric(lambda rows: self.flow.solve(self.flow.leray, rows.T).T)(tested)
+
+    def _convection(self, x: Tensor, y: Tensor) -> Tensor:
+        """∫ (x · ∇) y · test."""
+        u, v, *_ = self._linear("sampled")(x).unflatten(-1, (6, -1)).unbind(-2)
+        _, _, ux, uy, vx, vy = self._linear("sampled")(y).unflatten(-1, (6, -1)).unbind(-2)
+        return self._linear("tested")(torch.cat([u * ux + v * uy, u * vx + v * vy], dim=-1))
+
+
+@functools.lru_cache(maxsize=64)
+def _steady(mesh: str, reynolds: float) -> np.ndarray:
+    return steady(discretisation(mesh), DIAMETER / reynolds)

@@ -16,8 +16,7 @@ from romkit.core.types import Metric, SecondOrderField
 from romkit.data import ContextParameter
 from romkit.solvers import Status
 from romkit.solvers.base import cost_of
-from romkit.systems.base import Motion
-from romkit.systems.mechanical import MechanicalSystem
+from romkit.systems.base import MechanicalSystem, Motion
 from romkit.systems.mujoco import multibody
 from romkit.systems.mujoco.engine import accelerations, affine_forces, roll, substeps_of
 from romkit.systems.mujoco.model import SLIDE, Joints, ModelFile, ModelParameter, unsmooth

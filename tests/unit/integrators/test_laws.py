@@ -21,7 +21,7 @@ from romkit.integrators import (
     WeakSINDy,
     encoded_samples,
 )
-from romkit.integrators.laws.equations import Fourier, Polynomial, Some, Terms
+from romkit.integrators.laws.equations import Fourier, Functions, Polynomial, Subset
 
 QUICK = NeuralODE(hidden=(8,), segment=4, regression_steps=200, shooting_steps=5)
 CUBIC = SINDy(degree=3, threshold=0.01)
@@ -162,7 +162,7 @@ def test_a_stack_comes_back_bit_by_bit(settings, pod, own, tmp_path):
 LIBRARY = Polynomial(1) * Fourier(1) + Polynomial(2)
 
 
-@pytest.mark.parametrize("library", [LIBRARY, Some(Polynomial(3), (0, 1, 2, 5)), Polynomial(2) + Polynomial(1)])
+@pytest.mark.parametrize("library", [LIBRARY, Subset(Polynomial(3), (0, 1, 2, 5)), Polynomial(2) + Polynomial(1)])
 def test_libraries_of_romkit_can_be_stored(library, pod, own, tmp_path):
     law = SINDy(library=library, context_library=Polynomial(1) + Fourier(1), threshold=1e-3).fit(pod, own)
     back = romkit.load(romkit.save(law, tmp_path / "a"))
@@ -171,8 +171,8 @@ def test_libraries_of_romkit_can_be_stored(library, pod, own, tmp_path):
 
 
 def test_what_cannot_be_stored(pod, own, tmp_path):
-    law = SINDy(library=Polynomial(1) + Terms({"|z0|": lambda z: z[..., 0].abs()})).fit(pod, own)
-    with pytest.raises(InputError, match=r"law: expected terms that a file can hold, got Terms\(\|z0\|\)"):
+    law = SINDy(library=Polynomial(1) + Functions({"|z0|": lambda z: z[..., 0].abs()})).fit(pod, own)
+    with pytest.raises(InputError, match=r"law: expected terms that a file can hold, got Functions\(\|z0\|\)"):
         romkit.save(law, tmp_path / "a")
     with pytest.raises(InputError, match="model: expected a Projection or a LearnedField or a Basis, got SINDy"):
         romkit.save(CUBIC, tmp_path / "a")
@@ -217,7 +217,7 @@ OF_EQUATIONS = [
     {"library": ["Some", ["Polynomial", 10**9], [0] * 10]},
     {"library": ["Some", ["Polynomial", 1], list(range(10))]},
     {"library": ["Product", ["Polynomial", 3]]},
-    {"library": ["Terms", 3]},
+    {"library": ["Functions", 3]},
     {"library": "Polynomial"},
     {"library": {}},
     {"context_library": ["Fourier", 10**9]},

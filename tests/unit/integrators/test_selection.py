@@ -10,7 +10,7 @@ import torch
 from romkit.core.errors import InputError
 from romkit.integrators import DMD, LatentSamples, OperatorInference, SINDy
 from romkit.integrators.laws.base import LOST, rollout_error, split
-from romkit.integrators.laws.equations import Fourier, Polynomial, Terms
+from romkit.integrators.laws.equations import Fourier, Functions, Polynomial
 from romkit.solvers import RK4
 
 MU = torch.linspace(0.5, 2.0, 8, dtype=torch.float64)
@@ -157,6 +157,6 @@ def test_second_order_and_linear_laws_print_too():
 
 def test_terms_of_ones_own_have_no_sympy():
     z = torch.randn(50, 1, dtype=torch.float64)
-    law = SINDy(library=Terms({"|z0|": lambda z: z[..., 0].abs()}), threshold=0.0).fit_samples(z, z.abs())
+    law = SINDy(library=Functions({"|z0|": lambda z: z[..., 0].abs()}), threshold=0.0).fit_samples(z, z.abs())
     with pytest.raises(InputError, match="law: expected terms that sympy can write"):
         law.to_sympy()

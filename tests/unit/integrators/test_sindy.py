@@ -17,8 +17,8 @@ from romkit.integrators import (
     encoded_samples,
     galerkin_samples,
 )
-from romkit.integrators.laws.equations import Fourier, Polynomial, Terms
-from romkit.integrators.laws.regression import gram
+from romkit.integrators.laws.equations import Fourier, Functions, Polynomial
+from romkit.integrators.laws.sindy import gram
 from tests.unit.integrators.sindy_problems import PROBLEMS, problem, pysindy_coefficients
 
 
@@ -210,7 +210,7 @@ def test_libraries_of_sines_and_of_your_own():
     draw = torch.Generator().manual_seed(0)
     z = 3 * torch.randn(500, 2, generator=draw, dtype=torch.float64)
     dz = torch.stack([2 * z[:, 1].sin() - z[:, 0], 3 * z[:, 0].abs() + (2 * z[:, 0]).cos()], dim=-1)
-    library = Polynomial(1) + Fourier(2) + Terms({"|z0|": lambda z: z[..., 0].abs()})
+    library = Polynomial(1) + Fourier(2) + Functions({"|z0|": lambda z: z[..., 0].abs()})
     assert SINDy(library=library).fit_samples(z, dz).equations(3) == [
         "z0' = -1.00 z0 + 2.00 sin(z1)",
         "z1' = 1.00 cos(2 z0) + 3.00 |z0|",
@@ -301,7 +301,7 @@ Z = torch.randn(50, 2, dtype=torch.float64, generator=torch.Generator().manual_s
         (lambda: SINDy().fit_samples(Z, Z, Z[:, :1]).predict(Z), "context"),
         (lambda: SINDy().fit_samples(Z[None], Z[None]).equations(), "model"),
         (lambda: SINDy().fit_ensemble(LatentSamples.first_order(Z, Z), blocks=51), "blocks"),
-        (lambda: SINDy(library=Terms({"bad": lambda z: z})).fit_samples(Z, Z), "term 'bad'"),
+        (lambda: SINDy(library=Functions({"bad": lambda z: z})).fit_samples(Z, Z), "term 'bad'"),
         (lambda: SINDy(degree=1).fit_samples(1e200 * Z, Z), "library"),
     ],
 )
