@@ -8,7 +8,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.projections import NcAE, Normalization, stack
+from romkit.projections import Frame, NcAE, stack
 from romkit.projections.geometry import restore
 from romkit.systems import SYSTEMS
 from romkit.training import Penalty
@@ -64,12 +64,12 @@ def make_problem(
         settings: of the system; shorter trajectories are quicker to simulate.
     """
     train = SYSTEMS[system](**(settings or {})).dataset("train", seed=data_seed)
-    normalization, plan = Normalization.from_dataset(train), PRESETS["quick"](system, "ncae")
+    frame, plan = Frame.from_dataset(train), PRESETS["quick"](system, "ncae")
     if batch_size is not None:
         plan = plan.with_settings({"batch_size": batch_size})
-    sizes = sized(NcAE, normalization.signature, {})
-    models = [NcAE(normalization, torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
-    rows = Batch.from_dataset(train, normalization, plan.snapshots.every)
+    sizes = sized(NcAE, frame, {})
+    models = [NcAE(frame, torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
+    rows = Batch.from_dataset(train, frame, plan.snapshots.every)
     return Problem(system, train, rows, plan, seeds, models)
 
 

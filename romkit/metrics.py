@@ -129,7 +129,7 @@ def manifold_distance(P: Operator, x: Tensor, std: Tensor) -> Tensor:
     Args:
         P: the projection operator, at the context of the states.
         x: (..., n) states in physical units.
-        std: (n,) standard deviation of each component over the training data, `projection.normalization.state_std`.
+        std: (n,) standard deviation of each component over the training data, `projection.frame.state_std`.
 
     NaN where a member has diverged.
     Source: idempotency error of Adriaens et al. (2026), section 4.1, "Metrics", in the norm of Vlachas et al. (2020).
@@ -138,7 +138,7 @@ def manifold_distance(P: Operator, x: Tensor, std: Tensor) -> Tensor:
         >>> import torch
         >>> import romkit
         >>> ncae = romkit.load("ncae-lorenz96").double()
-        >>> P, std = ncae(F=3.15), ncae.normalization.state_std
+        >>> P, std = ncae(F=3.15), ncae.frame.state_std
         >>> x = 3.15 + torch.rand(5, 36, dtype=torch.float64)
         >>> bool(romkit.metrics.manifold_distance(P, x, std).min() > 0.1)
         True

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Mapping
 
 import romkit
-from romkit.projections import METHODS, Signature
+from romkit.projections import METHODS, Frame
 from romkit.systems import System
 from romkit.training.recipe import SETTINGS
 from romkit.verbs.presets import PRESETS, sized
@@ -16,7 +16,7 @@ def resolved(method: str, system: System, settings: Mapping[str, object]) -> dic
     Raises:
         InputError: settings that `romkit.fit` would refuse.
     """
-    signature = Signature(
+    frame = Frame(
         system.name,
         tuple(system.state_names),
         tuple(system.state_units),
@@ -27,4 +27,4 @@ def resolved(method: str, system: System, settings: Mapping[str, object]) -> dic
     overrides = {name: value for name, value in settings.items() if name in SETTINGS}
     sizes = {name: value for name, value in settings.items() if name not in SETTINGS and name not in own}
     plan = PRESETS[settings.get("preset", own["preset"].default)](system.name, method).with_settings(overrides)
-    return {"recipe": plan.to_json(), "architecture": sized(METHODS[method], signature, sizes)}
+    return {"recipe": plan.to_json(), "architecture": sized(METHODS[method], frame, sizes)}

@@ -14,7 +14,7 @@ from benchmarks.harness import Disagreement, close
 from romkit.core.types import Field
 from romkit.engine import RungeKutta
 from romkit.integrators import Galerkin
-from romkit.projections import NcAE, Normalization, Path, Projection
+from romkit.projections import Frame, NcAE, Path, Projection
 from romkit.projections.operator import Operator
 from romkit.solvers import RK4
 from romkit.systems import Lorenz96
@@ -58,8 +58,8 @@ def make_problem(contexts: int, device: str = "cpu") -> Problem:
 def untrained_problem(n: int, contexts: int) -> Problem:
     """Untrained NcAE 2-18-n on a ring of n variables."""
     system = Lorenz96(n=n, transient=1.0)
-    normalization = Normalization.from_dataset(system.dataset(F=[3.14, 3.18], duration=0.1))
-    projection = NcAE(normalization, torch.Generator().manual_seed(0), layers=(2, 18, n), embedding=(1, 2, 2, 2))
+    frame = Frame.from_dataset(system.dataset(F=[3.14, 3.18], duration=0.1))
+    projection = NcAE(frame, torch.Generator().manual_seed(0), layers=(2, 18, n), embedding=(1, 2, 2, 2))
     return _problem(system, projection, contexts, "cpu")
 
 

@@ -44,7 +44,7 @@ figure.axes[0].set_ylabel("residual in rad")
 # The residual is differentiable in the context, so a quasi-Newton method finds the lengths from a guess in the
 # middle of the training range. The second stays at the guess.
 
-middle = dict(zip(lengths, ncae.normalization.context_shift.tolist(), strict=True))
+middle = dict(zip(lengths, ncae.frame.context_shift.tolist(), strict=True))
 seen = ("l1", "l3", "l4")
 guess = torch.tensor([middle[name] for name in seen], dtype=torch.float64, requires_grad=True)
 optimizer = torch.optim.LBFGS([guess], lr=0.5, max_iter=60, line_search_fn="strong_wolfe")

@@ -76,16 +76,16 @@ def certify(
         True
     """
     model = _single(projection)
-    normalization, c = model.normalization, model(context, **named).context
+    frame, c = model.frame, model(context, **named).context
     if c.ndim != 1:
         got, fix = f"{tuple(c.shape[:-1])} of them", "certify one after the other"
         raise InputError("context", expected="one context", got=got, fix=fix)
-    mean = normalization.state_shift
+    mean = frame.state_shift
     center = mean if center is None else tensors.states("center", center, len(mean), 1)[0]
     with torch.no_grad():
         found = _of_maps(model, (center, c), (radius, context_radius))
     columns = {name: ("map", [found[which][name] for which in MAPS]) for name in found["encoder"]}
-    names = normalization.signature.context_names
+    names = frame.context_names
     attrs = dict(zip(names, c.tolist(), strict=True)) | {"projection": projection.name}
     return xr.Dataset(columns, {"map": list(MAPS)}, attrs | {"context_radius": context_radius})
 
@@ -102,7 +102,7 @@ def _single(projection: Projection) -> Projection:
 
 def _of_maps(model: Projection, centers: tuple[Tensor, Tensor], radii: tuple[float, float]) -> dict[str, dict]:
     (center, c), (radius, context_radius) = centers, radii
-    spread = model.normalization.state_scale.norm().item()
+    spread = model.frame.state_scale.norm().item()
     encoder = _Certified(model, "encoder", centers, radii, spread).bounds()
     if math.isinf(encoder["upper"]):
         fix = "give the radius of a ball about the mean state"
@@ -164,7 +164,7 @@ class _Certified:
 
     def _by_context(self, x: Tensor, c: Tensor) -> Tensor:
         """(points, r, p) its derivative by the context, by central differences: cheaper than a forward derivative."""
-        h = STEP * torch.diag(self.model.normalization.context_scale)
+        h = STEP * torch.diag(self.model.frame.context_scale)
         near = torch.stack([c.unsqueeze(1) + h, c.unsqueeze(1) - h], 1)
         P, x = self.model.operator(near), x[:, None, None]
         there, back = {"encoder": P.encode, "decoder": P.decode, "projection": P}[self.which](x).unbind(1)

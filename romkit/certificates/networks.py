@@ -36,9 +36,9 @@ class Network(abc.ABC):
 
     def __init__(self, model: Projection, trace: Trace):
         self.trace, self.model = trace, model
-        normalization = model.normalization
-        self.shift, self.scale = normalization.state_shift, normalization.state_scale
-        c_shift, c_scale = normalization.context_shift, normalization.context_scale
+        frame = model.frame
+        self.shift, self.scale = frame.state_shift, frame.state_scale
+        c_shift, c_scale = frame.context_shift, frame.context_scale
         self.context = trace.inputs[1].through(torch.diag(1 / c_scale), -c_shift / c_scale)
 
     def map(self, which: str) -> Signal:

@@ -68,7 +68,7 @@ def method(kind: "type[romkit.projections.Projection]") -> str:
     """Docstring of a method, its sizes with their defaults, and the settings of its training in each preset."""
     sizes = [
         (p.name, "required" if p.default is p.empty else repr(p.default))
-        for p in list(inspect.signature(kind).parameters.values())[2:]  # behind the normalization and the generator
+        for p in list(inspect.signature(kind).parameters.values())[2:]  # behind the frame and the generator
     ]
     recipes = {}
     for name, preset in romkit.presets.PRESETS.items():

@@ -181,7 +181,7 @@ def forecast(
     sample = _select(data, trajectory=trajectory, time=at)
     ensemble = romkit.Ensemble.load(model) if os.path.isdir(model) else None
     projection = ensemble.projection if ensemble else options.load("projection", model)
-    names = projection.normalization.signature.context_names
+    names = projection.frame.context_names
     context = {name: float(sample[name]) for name in romkit.data.context_names(data) if name in names}
     context |= options.context_values(ctx, names)
     if dynamics is None and not ensemble:

@@ -141,9 +141,7 @@ class Exploration:
             raise InputError("projection", expected="a single one", got="a stack", fix=fix)
         if self.system is None:
             trained_on = self.projection.report.get("data", {})  # has the parameters of the system, too
-            self.system = system_of(
-                xr.Dataset(attrs={**trained_on, "system": self.projection.normalization.signature.system})
-            )
+            self.system = system_of(xr.Dataset(attrs={**trained_on, "system": self.projection.frame.system}))
         if self.system is None:
             fix = "give the system it was trained on"
             raise InputError("system", expected="a full model to compare with", got="none", fix=fix)
@@ -293,7 +291,7 @@ class AnyContext:
             "state": (("trajectory", "time", "component"), decoded.numpy()),
             "latent": (("trajectory", "time", "latent_component"), latent.numpy()),
         }
-        scale = ("component", self.full.normalization.state_std.numpy())
+        scale = ("component", self.full.frame.state_std.numpy())
         return xr.Dataset(variables, {"time": truth["time"], "state_std": scale})
 
     def _problem(self, context: Tensor) -> problem.Problem:

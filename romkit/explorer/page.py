@@ -71,7 +71,7 @@ class Page:
         self.compare.on_click(lambda event: self._run_here())
         self.button = pn.widgets.Button(label="Certify at this context", width=260)
         self.button.on_click(lambda event: self.certify())
-        near = NEAR * exploration.double.normalization.state_std.norm().item()
+        near = NEAR * exploration.double.frame.state_std.norm().item()
         self.radius = pn.widgets.FloatInput(label="for states within", value=round(near, 4), start=1e-6, width=260)
         self.certificate = pn.pane.Markdown("", width=260)
         exploration.run(self.context)  # kept, so that the view below is timed without it

@@ -480,7 +480,7 @@ def _checked(system: System, projection: Projection) -> Basis:
         fix = "fit it with basis=..., and take one seed, unstack(projection)[0]"
         raise InputError("projection", expected="a single one behind a basis", got=got, fix=fix)
     check_fits(system, projection.basis)
-    names = projection.normalization.signature.context_names
+    names = projection.frame.context_names
     if names != system.context_names:
         expected, fix = f"one with the context {', '.join(system.context_names)}", "fit it to data of this system"
         raise InputError("projection", expected=expected, got=f"one with {', '.join(names)}", fix=fix)

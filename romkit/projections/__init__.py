@@ -6,7 +6,7 @@ from romkit.projections.base import Path, Projection
 from romkit.projections.catalog import METHODS, architecture, method_named
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.flow import Flow
-from romkit.projections.frame import BasisNormalization, Normalization, Signature
+from romkit.projections.frame import Frame
 from romkit.projections.linear import POD, QuadraticManifold
 from romkit.projections.operator import EncoderDecoder, Operator
 from romkit.projections.storage import pretrained, stack, unstack
@@ -16,20 +16,18 @@ __all__ = [
     "CAE",
     "METHODS",
     "POD",
-    "BasisNormalization",
     "BiasNcAE",
     "ContextAE",
     "ContextCAE",
     "EncoderDecoder",
     "FilmAE",
     "Flow",
+    "Frame",
     "NcAE",
-    "Normalization",
     "Operator",
     "Path",
     "Projection",
     "QuadraticManifold",
-    "Signature",
     "SlopeNcAE",
     "SoftNcAE",
     "architecture",
@@ -39,4 +37,10 @@ __all__ = [
     "unstack",
 ]
 
-__getattr__ = renamed(__name__, MovingPath="romkit.projections:Path")
+__getattr__ = renamed(
+    __name__,
+    MovingPath="romkit.projections:Path",
+    Signature="romkit.projections:Frame",
+    Normalization="romkit.projections.frame:FormerFrame",
+    BasisNormalization="romkit.projections.frame:FormerFrame",
+)

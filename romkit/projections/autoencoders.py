@@ -13,7 +13,7 @@ from romkit.core.errors import InputError
 from romkit.core.tensors import align, matmul
 from romkit.core.types import Dual, Jet
 from romkit.projections.base import Projection
-from romkit.projections.frame import Normalization
+from romkit.projections.frame import Frame
 from romkit.projections.layers import DecoderStep, Joint, LastStep, Linear, Networks, Pointwise, ReLU, SiLU
 
 
@@ -76,18 +76,18 @@ class AE(Projection):
 
     def __init__(
         self,
-        normalization: Normalization,
+        frame: Frame,
         generator: torch.Generator,
         *,
         encoder: Sizes,
         decoder: Sizes,
     ):
-        n = normalization.size
+        n = frame.size
         if (encoder[0], encoder[-1], decoder[-1]) != (n, decoder[0], n):
             expected, got = f"sizes (m, ..., {n}) after an encoder ({n}, ..., m)", f"{decoder} after {encoder}"
             raise InputError("decoder", expected=expected, got=got, fix="leave both out, and give layers")
-        super().__init__(normalization, {"encoder": list(encoder), "decoder": list(decoder)})
-        self.latent_dim, p = int(decoder[0]), len(normalization.signature.context_names)
+        super().__init__(frame, {"encoder": list(encoder), "decoder": list(decoder)})
+        self.latent_dim, p = int(decoder[0]), len(frame.context_names)
         self.encoder = _linears([encoder[0] + p, *encoder[1:]] if self.joint else encoder, generator)
         self.decoder = _linears(decoder, generator)
 
@@ -110,7 +110,7 @@ class ContextAE(AE):
     joint = True
 
     def at(self, c: Tensor) -> Joint:
-        return Joint(super().at(c), c, self.normalization.size)
+        return Joint(super().at(c), c, self.frame.size)
 
 
 @validated
@@ -132,14 +132,14 @@ class FilmAE(AE):
 
     def __init__(
         self,
-        normalization: Normalization,
+        frame: Frame,
         generator: torch.Generator,
         *,
         encoder: Sizes,
         decoder: Sizes,
     ):
-        super().__init__(normalization, generator, encoder=encoder, decoder=decoder)
-        p = len(normalization.signature.context_names)
+        super().__init__(frame, generator, encoder=encoder, decoder=decoder)
+        p = len(frame.context_names)
         self.encoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in encoder[1:-1])
         self.decoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in decoder[1:-1])
 

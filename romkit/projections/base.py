@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from romkit.bases import Basis
 from romkit.core.boundary import Times, validated
 from romkit.core.display import Display, first_line, pairs, with_unit
-from romkit.core.errors import InputError
+from romkit.core.errors import InputError, warn
 from romkit.core.types import ContextFunction
 from romkit.data import context_array
 from romkit.data.context import context_columns, one_context, only_one
 from romkit.data.trajectories import check_context
-from romkit.projections.frame import BasisNormalization, Normalization
+from romkit.projections.frame import Frame
 from romkit.projections.operator import EncoderDecoder, Operator
 
 
@@ -30,9 +30,9 @@ def check_chain(argument: str, sizes: Sequence[int], n: int) -> None:
         raise InputError(argument, expected=expected, got=str(tuple(sizes)), fix=fix)
 
 
-def check_embedding(sizes: Sequence[int], normalization: Normalization) -> None:
+def check_embedding(sizes: Sequence[int], frame: Frame) -> None:
     """Raise unless the sizes of an embedding start with the number of context parameters."""
-    p = len(normalization.signature.context_names)
+    p = len(frame.context_names)
     if sizes[0] != p:
         expected, fix = f"sizes that start with the {p} context parameters", f"give ({p}, ..., size of the signal)"
         raise InputError("embedding", expected=expected, got=str(tuple(sizes)), fix=fix)
@@ -42,25 +42,25 @@ class Described(Display):
     """The facts of a projection: method, what it was made for, sizes, and how it was trained, seed by seed."""
 
     def __repr__(self) -> str:
-        signature, seeds = self.normalization.signature, self.seeds or 1
+        frame, seeds = self.frame, self.seeds or 1
         behind = "" if self.basis is None else f" behind {self.basis!r}"
-        sizes = f"{self.latent_dim} latent of {len(signature.state_names)} components{behind}"
-        made = [f"context {', '.join(signature.context_names) or 'none'}", pairs(self.config)]
+        sizes = f"{self.latent_dim} latent of {len(frame.state_names)} components{behind}"
+        made = [f"context {', '.join(frame.context_names) or 'none'}", pairs(self.config)]
         return f"{type(self).__name__}({'; '.join([sizes, *filter(None, made)])}{f'; {seeds} seeds' * (seeds > 1)})"
 
     def facts(self) -> dict[str, str]:
         """Those that all seeds share, and where there is one alone, its training."""
-        signature = self.normalization.signature
-        middle, half = self.normalization.context_shift, self.normalization.context_scale
-        ends = zip(signature.context_names, (middle - half).tolist(), (middle + half).tolist(), strict=True)
+        frame = self.frame
+        middle, half = frame.context_shift, frame.context_scale
+        ends = zip(frame.context_names, (middle - half).tolist(), (middle + half).tolist(), strict=True)
         context = ", ".join(
-            f"{name} {f'{(a + b) / 2:.4g}' if name in signature.fixed else f'{a:.4g} ... {b:.4g}'}{with_unit(unit)}"
-            for (name, a, b), unit in zip(ends, signature.context_units, strict=True)
+            f"{name} {f'{(a + b) / 2:.4g}' if name in frame.fixed else f'{a:.4g} ... {b:.4g}'}{with_unit(unit)}"
+            for (name, a, b), unit in zip(ends, frame.context_units, strict=True)
         )
         shared = {
             "method": f"{self.name}: {first_line(type(self))}",
-            "system": signature.system or "data without a system",
-            "dimensions": f"{self.latent_dim} latent, {len(signature.state_names)} state components",
+            "system": frame.system or "data without a system",
+            "dimensions": f"{self.latent_dim} latent, {len(frame.state_names)} state components",
             "context": context or "none",
             "config": pairs(self.config),
             "parameters": str(sum(p.numel() for p in self.parameters())),
@@ -104,7 +104,7 @@ class Projection(Described, nn.Module):
 
     Attributes:
         name: what `romkit.fit` calls the method.
-        normalization: names, units and scaling.
+        frame: names, units and scaling.
         latent_dim: m.
         idempotent: whether ρ ∘ φ = id, and so P ∘ P = P, holds by construction at every context.
         trained: whether it is trained; else `initialise` makes it of states alone, and data need no velocities.
@@ -126,39 +126,42 @@ class Projection(Described, nn.Module):
     trained: ClassVar[bool] = True
     latent_dim: int
 
-    def __init__(self, normalization: Normalization, config: dict[str, object]):
+    def __init__(self, frame: Frame, config: dict[str, object]):
         super().__init__()
-        self.normalization = normalization
+        self.frame = frame
         self.config = config
         self.report: dict[str, object] = {}
         self.seeds: int | None = None
 
     @property
     def basis(self) -> Basis | None:
-        """The basis in front, whose coordinates the maps see; None without one."""
-        return self.normalization.basis
+        """The basis in front, in whose coordinates the maps work; None without one."""
+        return self.frame.basis
+
+    @property
+    def normalization(self) -> Frame:
+        """Former name of `frame`."""
+        warn("normalization is the old name of frame", DeprecationWarning)
+        return self.frame
 
     @validated
-    def behind(self, normalization: BasisNormalization) -> "Projection":
-        """A projection of coordinates as one of full states: with the basis of a normalization in front.
+    def behind(self, frame: Frame) -> "Projection":
+        """A projection of coordinates as one of full states, in their frame, which has the basis.
 
         Raises:
             InputError: a basis of another number of modes.
         """
-        if normalization.size != self.normalization.size:
-            expected = f"one with a basis of {self.normalization.size} modes, as the projection has coordinates"
+        if frame.size != self.frame.size:
+            expected = f"one with a basis of {self.frame.size} modes, as the projection has coordinates"
             fix = "take the basis that the projection was trained behind"
-            raise InputError("normalization", expected=expected, got=f"{normalization.size} modes", fix=fix)
+            raise InputError("frame", expected=expected, got=f"{frame.size} modes", fix=fix)
         full = copy.deepcopy(self)
-        full.normalization = normalization
+        full.frame = frame
         return full
 
     def of_coordinates(self) -> "Projection":
-        """The projection behind the basis, of the coordinates in it; the projection itself where there is none."""
-        if self.basis is None:
-            return self
-        given = self.normalization
-        return copy.deepcopy(self, {id(given): copy.deepcopy(given.inner)})  # the basis is large, and not needed
+        """The projection of coordinates in the basis; the projection itself without one."""
+        return self if self.basis is None else self.behind(self.frame.of_coordinates())
 
     @classmethod
     def with_sizes(cls, **sizes: object) -> functools.partial:
@@ -186,15 +189,15 @@ class Projection(Described, nn.Module):
 
     def operator(self, c: Tensor) -> Operator:
         """The operator at a context c (..., p) in physical units; for loops and compilers."""
-        maps = self.at(self.normalization.normalise_context(c))
-        return Operator(self.normalization, maps, c, self.latent_dim, self.seeds)
+        maps = self.at(self.frame.normalise_context(c))
+        return Operator(self.frame, maps, c, self.latent_dim, self.seeds)
 
     if TYPE_CHECKING:  # nn.Module says that a call gives Any
 
         def __call__(self, context: Tensor | xr.Dataset | None = None, **named: object) -> Operator: ...
 
     def _context(self, context: object, named: dict[str, object]) -> Tensor:
-        names, like = self.normalization.signature.context_names, self.normalization.context_shift
+        names, like = self.frame.context_names, self.frame.context_shift
         only_one(context, named)
         if isinstance(context, xr.Dataset):
             check_context("context", context, names)
@@ -249,7 +252,7 @@ class Path:
 
     @validated
     def __init__(self, projection: Projection, context: ContextFunction, times: Times):
-        if (dtype := projection.normalization.state_std.dtype) != torch.float64:
+        if (dtype := projection.frame.state_std.dtype) != torch.float64:
             got, fix = str(dtype).removeprefix("torch."), "give copy.deepcopy(projection).double()"
             raise InputError("projection", expected="one in float64", got=got, fix=fix)
         if len(times) < 2:

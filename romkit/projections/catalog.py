@@ -10,7 +10,7 @@ from romkit.projections.autoencoders import AE, ContextAE, FilmAE
 from romkit.projections.base import Projection, check_chain
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.flow import Flow
-from romkit.projections.frame import Signature
+from romkit.projections.frame import Frame
 from romkit.projections.linear import POD, QuadraticManifold
 
 WIDEST = 128
@@ -20,7 +20,7 @@ WIDEST = 128
 @validated
 def architecture(
     method: type[Projection],
-    signature: Signature,
+    frame: Frame,
     *,
     latent_dim: Count | None = None,
     layers: Sizes | None = None,
@@ -30,7 +30,7 @@ def architecture(
 
     Args:
         method: class of the projection.
-        signature: system, state and context that it is for.
+        frame: of the system, state and context that it is for.
         latent_dim: m; needed where sizes are.
         layers: sizes (m, ..., n) from the latent side to the state, for the decoder and mirrored for the encoder.
         **settings: any further argument of the method, for example `embedding=(1, 8, 8)`.
@@ -41,27 +41,26 @@ def architecture(
     Example:
         >>> import romkit
         >>> from romkit.projections import NcAE, architecture
-        >>> signature = romkit.load("ncae-lorenz96").normalization.signature
-        >>> architecture(NcAE, signature, latent_dim=2)
+        >>> architecture(NcAE, romkit.load("ncae-lorenz96").frame, latent_dim=2)
         {'embedding': (1, 4, 4), 'layers': (2, 19, 36)}
     """
     accepted = arguments(method)
     for name in settings:
         checks.one_of(f"setting of {method.name}", name, accepted)
-    if "embedding" in accepted and not signature.context_names:
+    if "embedding" in accepted and not frame.context_names:
         expected = f"a context for {method.name}: a floating-point coordinate along trajectory"
         fix = "add the coordinate, or fit a method without context such as 'cae'"
         raise InputError("data", expected=expected, got="none", fix=fix)
-    sizes = {"embedding": (len(signature.context_names), 4, 4)}
+    sizes = {"embedding": (len(frame.context_names), 4, 4)}
     if {"latent_dim", "layers", "encoder", "decoder"} & {*accepted} - {*settings}:
-        chain = _chain(len(signature.state_names), latent_dim, layers)
+        chain = _chain(frame.size, latent_dim, layers)
         sizes |= {"units": (min(64, max(24, 4 * chain[0])),) * 3}
         sizes |= {"latent_dim": chain[0], "layers": chain, "encoder": chain[::-1], "decoder": chain}
     return {**{name: size for name, size in sizes.items() if name in accepted}, **settings}
 
 
 def arguments(method: type[Projection]) -> list[str]:
-    """Names of the arguments that build `method`, beside its normalization and generator."""
+    """Names of the arguments that build `method`, beside its frame and generator."""
     return list(inspect.signature(method).parameters)[2:]
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from romkit.core.boundary import Count, Positive, Sizes, validated
 from romkit.projections.base import Projection, check_chain, check_embedding
-from romkit.projections.frame import Normalization
+from romkit.projections.frame import Frame
 from romkit.projections.layers import (
     BiorthogonalPair,
     Embedding,
@@ -40,7 +40,7 @@ class Constrained(Projection):
 
     def __init__(
         self,
-        normalization: Normalization,
+        frame: Frame,
         config: dict[str, object],
         *,
         weights: Sequence[nn.Module],
@@ -48,7 +48,7 @@ class Constrained(Projection):
         biases: Sequence[nn.Module],
         embedding: nn.Module,
     ):
-        super().__init__(normalization, config)
+        super().__init__(frame, config)
         self.latent_dim = int(config["layers"][0])
         self.weights, self.slopes, self.biases = map(nn.ModuleList, (weights, slopes, biases))
         self.embedding = embedding
@@ -86,16 +86,16 @@ class CAE(Constrained):
 
     def __init__(
         self,
-        normalization: Normalization,
+        frame: Frame,
         generator: torch.Generator,
         *,
         layers: Sizes,
         slope: Slope = math.pi / 8,
     ):
-        check_chain("layers", layers, normalization.size)
-        sizes = [*layers[:-1], layers[-1] + self.joint * len(normalization.signature.context_names)]
+        check_chain("layers", layers, frame.size)
+        sizes = [*layers[:-1], layers[-1] + self.joint * len(frame.context_names)]
         super().__init__(
-            normalization,
+            frame,
             {"layers": list(layers), "slope": slope},
             weights=[BiorthogonalPair(n, r, generator) for r, n in pairwise(sizes)],
             slopes=[FixedSlope(slope, r) for r in sizes[:-1]],
@@ -124,16 +124,16 @@ class ContextCAE(CAE):
 
     def __init__(
         self,
-        normalization: Normalization,
+        frame: Frame,
         generator: torch.Generator,
         *,
         layers: Sizes,
         slope: Slope = MIDDLE_SLOPE,
     ):
-        super().__init__(normalization, generator, layers=layers, slope=slope)
+        super().__init__(frame, generator, layers=layers, slope=slope)
 
     def at(self, c: Tensor) -> Joint:
-        return Joint(super().at(c), c, self.normalization.size)
+        return Joint(super().at(c), c, self.frame.size)
 
     def penalty(self, maps: Joint) -> Tensor:
         return super().penalty(maps.maps)
@@ -156,18 +156,18 @@ class Modulated(Constrained):
 
     def __init__(
         self,
-        normalization: Normalization,
+        frame: Frame,
         generator: torch.Generator,
         *,
         layers: Sizes,
         embedding: Sizes,
         bandwidth: Positive = 1.0,
     ):
-        check_chain("layers", layers, normalization.size)
-        check_embedding(embedding, normalization)
+        check_chain("layers", layers, frame.size)
+        check_embedding(embedding, frame)
         signal = embedding[-1]
         super().__init__(
-            normalization,
+            frame,
             {"layers": list(layers), "embedding": list(embedding), "bandwidth": bandwidth},
             weights=[self.weight(n, r, generator) for r, n in pairwise(layers)],
             slopes=[self.slope(signal, r, generator) for r in layers[:-1]],

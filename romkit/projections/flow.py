@@ -14,7 +14,7 @@ from romkit.core.tensors import align, matmul
 from romkit.core.types import Dual, Jet
 from romkit.projections.autoencoders import Affine, FilmHead, Pointwise
 from romkit.projections.base import Projection, check_embedding
-from romkit.projections.frame import Normalization
+from romkit.projections.frame import Frame
 from romkit.projections.layers import DecoderStep, Embedding, Linear, SiLU, run, run_jet, run_jvp, uniform
 from romkit.projections.linear import leading_modes
 from romkit.projections.operator import EncoderDecoder
@@ -210,7 +210,7 @@ class Flow(Projection):
 
     def __init__(
         self,
-        normalization: Normalization,
+        frame: Frame,
         generator: torch.Generator,
         *,
         latent_dim: Count,
@@ -221,14 +221,14 @@ class Flow(Projection):
         if len(units) % 2 == 0:
             expected, fix = "an odd number of couplings", "give units=(24, 16, 24), say"
             raise InputError("units", expected=expected, got=repr(units), fix=fix)
-        n = normalization.size
+        n = frame.size
         if latent_dim >= n:
             fix = "couplings move components beside the latent ones"
             raise InputError("latent_dim", expected=f"less than n = {n}", got=latent_dim, fix=fix)
-        check_embedding(embedding, normalization)
+        check_embedding(embedding, frame)
         sizes = [layers[0] if len(layers) == 1 else list(layers) for layers in units]
         config = {"latent_dim": latent_dim, "units": sizes, "embedding": list(embedding), "bandwidth": bandwidth}
-        super().__init__(normalization, config)
+        super().__init__(frame, config)
         self.latent_dim = latent_dim
         self.reflectors = nn.Parameter(uniform((n, latent_dim), 1.0, generator), requires_grad=False)
         self.turn = nn.Parameter(torch.zeros(n, latent_dim)) if len(units) == 1 else None
@@ -243,7 +243,7 @@ class Flow(Projection):
         signal = self.embedding(c)
         kinds = cycle((Shift, ScaleAndShift))
         chain = [kind(network(signal)) for kind, network in zip(kinds, self.couplings, strict=False)]
-        return Couplings(self.rotation, chain, self.normalization.size, self.latent_dim)
+        return Couplings(self.rotation, chain, self.frame.size, self.latent_dim)
 
     @property
     def rotation(self) -> Rotation:

@@ -1,6 +1,4 @@
-"""The normalization of a projection: names, units, and the affine map between physical and normalised coordinates."""
-
-from dataclasses import asdict, dataclass
+"""Frame of a projection: names, units, and the affine map between physical states and the coordinates of its maps."""
 
 import numpy as np
 import torch
@@ -9,240 +7,228 @@ from torch import Tensor, nn
 
 from romkit.bases import Basis, check_size
 from romkit.core.boundary import validated
-from romkit.core.errors import InputError
+from romkit.core.errors import InputError, warn
 from romkit.data import DIMS, Layout, check_states, context_names, context_ranges, layout_of
 from romkit.data.layout import component_names
 
+FIELDS = ("system", "state_names", "state_units", "context_names", "context_units", "layout", "fixed")
+"""Names in a frame, which are compared with the system or data that a projection is used on."""
+
+
+SCALES = ("state_shift", "state_scale", "context_shift", "context_scale")
+
 
 @validated
-@dataclass(frozen=True)
-class Signature:
-    """What a projection was made for; compared with the system or data that it is used on.
+class Frame(nn.Module):
+    """x = x̄ + V (shift + scale · y), c = c_shift + c_scale · d: names, units, and the y and d that the maps work on.
 
-    Attributes:
+    An affine wrap keeps P ∘ P = P; the columns of V are orthonormal in the metric of the basis, and without a basis
+    x = shift + scale · y. Components of one unit share one scale (the root mean square deviation of their group), so
+    that in a state of one unit the loss in y is the physical loss up to a factor. The context is mapped to [-1, 1] on
+    its training range; relative to its value, if that is a single one.
+
+    Args:
         system: name of the system, "" for data without one.
         state_names, state_units: one entry per state component.
         context_names, context_units: one entry per context parameter.
         layout: of the state on its axis, as text (see `romkit.data.Layout`); "" where it is a plain vector.
-        fixed: the context parameters that had one value in training, of which nothing is known at another one.
-
-    Example:
-        >>> import romkit
-        >>> signature = romkit.load("ncae-lorenz96").normalization.signature
-        >>> signature.system, signature.context_names, signature.state_names[:3]
-        ('lorenz96', ('F',), ('x0', 'x1', 'x2'))
-    """
-
-    system: str
-    state_names: tuple[str, ...]
-    state_units: tuple[str, ...]
-    context_names: tuple[str, ...]
-    context_units: tuple[str, ...]
-    layout: str = ""
-    fixed: tuple[str, ...] = ()
-
-    @property
-    def fields(self) -> Layout:
-        """The variables and dimensions that a state has in data."""
-        return Layout.from_json(self.layout) if self.layout else Layout.plain(self.state_names)
-
-    def to_json(self) -> dict[str, object]:
-        """The fields as plain values, for a file."""
-        return asdict(self)
-
-    @classmethod
-    @validated
-    def from_json(cls, fields: dict[str, object]) -> "Signature":
-        """What `to_json` gave."""
-        return cls(**{key: value if isinstance(value, str) else tuple(value) for key, value in fields.items()})
-
-
-@validated
-class Normalization(nn.Module):
-    """x = shift + scale · y, c = c_shift + c_scale · d: y and d are what the network sees.
-
-    An affine wrap keeps P ∘ P = P. Components of one unit share one scale (the root mean square deviation of
-    their group), so that in a state of one unit the loss in y is the physical loss up to a factor. The context
-    is mapped to [-1, 1] on its training range; relative to its value, if that is a single one.
+        fixed: context parameters that had one value in training, of which nothing is known at another one.
+        basis: in front; shared by all copies, in float64 whatever the precision of the projection.
 
     Attributes:
-        basis: in front of what the network sees; None here, see `BasisNormalization`.
+        state_shift, state_scale: (r,) of the coordinates in the basis, or (n,) of the state without one.
         state_std: (n,) standard deviation of each component over the training data, by which NRMSE is normalised.
+        context_shift, context_scale: (p,).
 
     Example:
         >>> import torch
         >>> import romkit
         >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.5).dataset(F=[3.14, 3.18])
-        >>> normalization = romkit.projections.Normalization.from_dataset(data)
-        >>> normalization.signature.context_names, normalization.state_std.shape
-        (('F',), torch.Size([36]))
-        >>> normalization.normalise_context(torch.tensor([[3.133], [3.193]])).flatten().round(decimals=3)
+        >>> frame = romkit.projections.Frame.from_dataset(data)
+        >>> frame.system, frame.context_names, frame.state_names[:3], frame.state_std.shape
+        ('lorenz96', ('F',), ('x0', 'x1', 'x2'), torch.Size([36]))
+        >>> frame.normalise_context(torch.tensor([[3.133], [3.193]])).flatten().round(decimals=3)
         tensor([-1.,  1.])
+        >>> behind = romkit.projections.Frame.from_dataset(data, romkit.basis(data, rank=6))
+        >>> behind.size, behind.normalise(torch.zeros(10, 36)).shape
+        (6, torch.Size([10, 6]))
     """
 
-    basis: Basis | None = None
-
-    def __init__(self, signature: Signature):
+    def __init__(
+        self,
+        system: str,
+        state_names: tuple[str, ...],
+        state_units: tuple[str, ...],
+        context_names: tuple[str, ...] = (),
+        context_units: tuple[str, ...] = (),
+        layout: str = "",
+        fixed: tuple[str, ...] = (),
+        *,
+        basis: Basis | None = None,
+    ):
         super().__init__()
-        self.signature = signature
-        n, p = len(signature.state_names), len(signature.context_names)
+        self.system, self.state_names, self.state_units = system, state_names, state_units
+        self.context_names, self.context_units, self.layout, self.fixed = context_names, context_units, layout, fixed
+        self.basis = basis
+        n, p = len(state_names), len(context_names)
+        if basis is not None and basis.size != n:
+            fix = "take the basis of these data"
+            raise InputError("basis", expected=f"the {n} components of the state", got=basis.size, fix=fix)
         for name, size, value in (
-            ("state_shift", n, 0.0),
-            ("state_scale", n, 1.0),
+            ("state_shift", self.size, 0.0),
+            ("state_scale", self.size, 1.0),
             ("state_std", n, 1.0),
             ("context_shift", p, 0.0),
             ("context_scale", p, 1.0),
         ):
             self.register_buffer(name, torch.full((size,), value))
+        if basis is not None:
+            self.register_buffer("coordinate_std", torch.ones(self.size))
 
     @classmethod
     @validated
-    def from_dataset(cls, data: xr.Dataset) -> "Normalization":
-        """The normalization of a training set (see `romkit.data.schema`)."""
-        check_states(data)
-        states = data["state"].transpose(*DIMS).values.reshape(-1, data.sizes["component"])
-        there = np.isfinite(states).all(-1)
-        states = states if there.all() else states[there]
-        normalization = cls(signature_of(data))
-        units = normalization.signature.state_units
-        # sums of many numbers in single precision lose all digits of a spread about a large mean
-        exactly = {"axis": 0, "dtype": np.float64}
-        normalization.state_shift = _float(states.mean(**exactly))
-        normalization.state_std = _float(_nonzero(states.std(**exactly)))
-        normalization.state_scale = _float(_nonzero(_scale_per_unit(states, _groups(units, layout_of(data)))))
-        low, high = context_ranges(data)
-        normalization.context_shift = _float((low + high) / 2)
-        normalization.context_scale = _float(_nonzero(np.where(high > low, high - low, 2 * np.abs(low)) / 2))
-        scales = normalization.state_std, normalization.state_scale, normalization.context_scale
-        if not all(bool((scale > 0).all()) for scale in scales):
-            fix = "measure them in a smaller unit"
-            raise InputError("data", expected="states and contexts that float32 can hold", got="smaller ones", fix=fix)
-        if not all(bool(buffer.isfinite().all()) for buffer in normalization.buffers()):
-            fix = "measure them in a larger unit"
-            raise InputError("data", expected="states and contexts that float32 can hold", got="larger ones", fix=fix)
-        return normalization
+    def from_dataset(cls, data: xr.Dataset, basis: Basis | None = None, inner: "Frame | None" = None) -> "Frame":
+        """Frame of a training set (see `romkit.data.schema`).
 
-    @property
-    def size(self) -> int:
-        """How many coordinates the network sees."""
-        return len(self.signature.state_names)
-
-    def normalise(self, x: Tensor) -> Tensor:
-        """y (..., size) of a state x (..., n)."""
-        return (x - self.state_shift) / self.state_scale
-
-    def denormalise(self, y: Tensor) -> Tensor:
-        """x (..., n) of coordinates y (..., size)."""
-        return torch.addcmul(self.state_shift, y, self.state_scale)
-
-    def normalise_tangent(self, v: Tensor) -> Tensor:
-        """ẏ of a velocity ẋ."""
-        return v / self.state_scale
-
-    def denormalise_tangent(self, w: Tensor) -> Tensor:
-        """ẋ of a velocity ẏ."""
-        return w * self.state_scale
-
-    def normalise_context(self, c: Tensor) -> Tensor:
-        """d (..., p) of a context c (..., p) in physical units."""
-        return (c - self.context_shift) / self.context_scale
-
-    def denormalise_context(self, c: Tensor) -> Tensor:
-        """The context (..., p) in physical units of one that is normalised."""
-        return torch.addcmul(self.context_shift, c, self.context_scale)
-
-
-@validated
-class BasisNormalization(Normalization):
-    """x = x̄ + V (shift + scale · y): a basis in front, and the normalization of its r coordinates behind it.
-
-    The columns of V are orthonormal in the metric of the basis, so P ∘ P = P is kept here too.
-
-    Attributes:
-        basis: shared by all copies, in float64 whatever the precision of the network.
-        inner: of the coordinates.
-
-    Example:
-        >>> import torch
-        >>> import romkit
-        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
-        >>> cae = romkit.fit("cae", data, basis=6, latent_dim=2, epochs=1, verbose=False)
-        >>> type(cae.normalization).__name__, cae.normalization.size
-        ('BasisNormalization', 6)
-        >>> cae.normalization.normalise(torch.zeros(10, 36)).shape
-        torch.Size([10, 6])
-    """
-
-    def __init__(self, signature: Signature, basis: Basis, inner: Normalization):
-        for argument, own, wanted, of in (
-            ("basis", basis.size, len(signature.state_names), "components of the state"),
-            ("inner", inner.size, basis.rank, "coordinates in the basis"),
-        ):
-            if own != wanted:
-                fix = "take the basis of these data, and the normalization of their coordinates in it"
-                raise InputError(argument, expected=f"the {wanted} {of}", got=own, fix=fix)
-        nn.Module.__init__(self)  # without buffers for shift and scale: those of the coordinates count
-        self.signature, self.basis, self.inner = signature, basis, inner
-        self.register_buffer("state_std", torch.ones(len(signature.state_names)))
-
-    @classmethod
-    @validated
-    def from_dataset(cls, data: xr.Dataset, basis: Basis, inner: Normalization) -> "BasisNormalization":
-        """That of full states, for a normalization of the same data in the coordinates of the basis."""
+        Args:
+            data: with `state`; larger than memory only with `inner`.
+            basis: in front of the maps.
+            inner: frame of the coordinates in the basis, where it is known.
+        """
+        if basis is None:
+            return _scaled(data)
         check_size(basis, data)
-        found = cls(signature_of(data), basis, inner)
-        state, mean = data["state"].transpose(*DIMS), basis.mean.numpy()
-        moments, count = np.zeros((2, basis.size)), 0
+        return _named(data, basis).behind(_scaled(basis.project(data)) if inner is None else inner, data)
+
+    def behind(self, inner: "Frame", data: xr.Dataset) -> "Frame":
+        """Take over the scales of `inner`, the frame of coordinates in the basis, and the deviations of full data."""
+        if inner.size != self.size:
+            fix = "take the frame of their coordinates in the basis"
+            raise InputError("inner", expected=f"the {self.size} coordinates in the basis", got=inner.size, fix=fix)
+        self._take(inner)
+        state, mean = data["state"].transpose(*DIMS), self.basis.mean.numpy()
+        moments, count = np.zeros((2, self.basis.size)), 0
         for k in range(state.sizes["trajectory"]):  # one at a time, for data that are larger than memory
             deviation = state.isel(trajectory=k).values - mean
             deviation = deviation[np.isfinite(deviation).all(-1)]
             moments += deviation.sum(0), (deviation**2).sum(0)
             count += len(deviation)
         first, second = moments / count
-        found.state_std = _float(_nonzero(np.sqrt(np.maximum(second - first**2, 0))))
-        return found
+        self.state_std = _float(_nonzero(np.sqrt(np.maximum(second - first**2, 0))))
+        return self
+
+    def of_coordinates(self) -> "Frame":
+        """The frame of coordinates in the basis; the frame itself without one."""
+        if self.basis is None:
+            return self
+        units = {*self.state_units}
+        names, unit = [f"y{k}" for k in range(self.size)], units.pop() if len(units) == 1 else "mixed"
+        contexts = {"context_names": self.context_names, "context_units": self.context_units, "fixed": self.fixed}
+        frame = Frame(self.system, names, [unit] * self.size, **contexts)
+        for name in SCALES:
+            setattr(frame, name, getattr(self, name).clone())
+        frame.state_std = self.coordinate_std.clone()
+        return frame
+
+    def _take(self, inner: "Frame") -> None:
+        """Take over the scales of a frame of coordinates."""
+        for name in SCALES:
+            setattr(self, name, getattr(inner, name))
+        self.coordinate_std = inner.state_std
+
+    def to_json(self) -> dict[str, object]:
+        """Names and units as plain values, for a file."""
+        return {name: getattr(self, name) for name in FIELDS}
+
+    @classmethod
+    def from_json(cls, fields: dict[str, object], basis: Basis | None = None) -> "Frame":
+        """Frame of the fields that `to_json` gave, with scales of one."""
+        return cls(**fields, basis=basis)
 
     @property
     def size(self) -> int:
-        return self.basis.rank
+        """Number of coordinates y that the maps work on: r modes of the basis, or n without one."""
+        return len(self.state_names) if self.basis is None else self.basis.rank
+
+    @property
+    def fields(self) -> Layout:
+        """The variables and dimensions that a state has in data."""
+        return Layout.from_json(self.layout) if self.layout else Layout.plain(self.state_names)
+
+    @property
+    def signature(self) -> "Frame":
+        """The frame itself, by the former name of its names and units."""
+        warn("signature is an old name: a frame holds names and units itself", DeprecationWarning)
+        return self
 
     def normalise(self, x: Tensor) -> Tensor:
-        return self.inner.normalise(self.basis.encode(x))
+        """y (..., size) of a state x (..., n)."""
+        x = x if self.basis is None else self.basis.encode(x)
+        return (x - self.state_shift) / self.state_scale
 
     def denormalise(self, y: Tensor) -> Tensor:
-        return self.basis.decode(self.inner.denormalise(y))
+        """x (..., n) of coordinates y (..., size)."""
+        x = torch.addcmul(self.state_shift, y, self.state_scale)
+        return x if self.basis is None else self.basis.decode(x)
 
     def normalise_tangent(self, v: Tensor) -> Tensor:
-        return self.inner.normalise_tangent(self.basis.encode_tangent(v))
+        """ẏ of a velocity ẋ."""
+        v = v if self.basis is None else self.basis.encode_tangent(v)
+        return v / self.state_scale
 
     def denormalise_tangent(self, w: Tensor) -> Tensor:
-        return self.basis.decode_tangent(self.inner.denormalise_tangent(w))
+        """ẋ of a velocity ẏ."""
+        v = w * self.state_scale
+        return v if self.basis is None else self.basis.decode_tangent(v)
 
-    @property
-    def context_shift(self) -> Tensor:
-        """(p,) of the inner normalization, as all that concerns the context."""
-        return self.inner.context_shift
+    def normalise_context(self, c: Tensor) -> Tensor:
+        """d (..., p) of a context c (..., p) in physical units."""
+        return (c - self.context_shift) / self.context_scale
 
-    @property
-    def context_scale(self) -> Tensor:
-        """(p,) of the inner normalization."""
-        return self.inner.context_scale
+    def denormalise_context(self, c: Tensor) -> Tensor:
+        """The context (..., p) in physical units of a normalised one."""
+        return torch.addcmul(self.context_shift, c, self.context_scale)
 
 
-def signature_of(data: xr.Dataset) -> Signature:
-    """What a projection of these data is made for."""
-    names, units = _components(data)
-    return Signature(
-        str(data.attrs.get("system", "")),
-        names,
-        units,
-        context_names(data),
-        tuple(str(data[name].attrs.get("units", "")) for name in context_names(data)),
-        "" if (layout := layout_of(data)).is_plain else layout.to_json(),
-        tuple(
-            name for name, (low, high) in zip(context_names(data), context_ranges(data).T, strict=True) if low == high
-        ),
-    )
+class FormerFrame(Frame):
+    """Constructor of `Frame` by its former arguments: names and units, and where there is a basis, it and `inner`."""
+
+    def __init__(self, signature: Frame, basis: Basis | None = None, inner: Frame | None = None):
+        super().__init__(**signature.to_json(), basis=basis)
+        if inner is not None:
+            self._take(inner)
+
+
+def _scaled(data: xr.Dataset) -> Frame:
+    """Frame of a training set, with shift and scale of its states and contexts."""
+    check_states(data)
+    states = data["state"].transpose(*DIMS).values.reshape(-1, data.sizes["component"])
+    there = np.isfinite(states).all(-1)
+    states = states if there.all() else states[there]
+    frame = _named(data)
+    # sums of many numbers in single precision lose all digits of a spread about a large mean
+    exactly = {"axis": 0, "dtype": np.float64}
+    frame.state_shift = _float(states.mean(**exactly))
+    frame.state_std = _float(_nonzero(states.std(**exactly)))
+    frame.state_scale = _float(_nonzero(_scale_per_unit(states, _groups(frame.state_units, layout_of(data)))))
+    low, high = context_ranges(data)
+    frame.context_shift = _float((low + high) / 2)
+    frame.context_scale = _float(_nonzero(np.where(high > low, high - low, 2 * np.abs(low)) / 2))
+    positive = all(bool((scale > 0).all()) for scale in (frame.state_std, frame.state_scale, frame.context_scale))
+    if not positive or not all(bool(buffer.isfinite().all()) for buffer in frame.buffers()):
+        far, expected = "larger" if positive else "smaller", "states and contexts that float32 can hold"
+        raise InputError("data", expected=expected, got=f"{far} ones", fix=f"measure them in a {far} unit")
+    return frame
+
+
+def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
+    """Frame of these data with scales of one."""
+    contexts, (low, high), layout = context_names(data), context_ranges(data), layout_of(data)
+    units = [str(data[name].attrs.get("units", "")) for name in contexts]
+    fixed = [name for name, a, b in zip(contexts, low, high, strict=True) if a == b]
+    plain = "" if layout.is_plain else layout.to_json()
+    system, components = str(data.attrs.get("system", "")), _components(data)
+    return Frame(system, *components, contexts, units, plain, fixed, basis=basis)
 
 
 def _components(data: xr.Dataset) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -11,7 +11,7 @@ from romkit.core.tensors import matmul, pairs
 from romkit.core.types import Dual, Jet
 from romkit.projections.autoencoders import Affine
 from romkit.projections.base import Projection, check_chain
-from romkit.projections.frame import Normalization
+from romkit.projections.frame import Frame
 from romkit.projections.layers import Networks, orthonormal, uniform
 from romkit.projections.operator import EncoderDecoder
 
@@ -62,11 +62,11 @@ class POD(Projection):
     idempotent = True
     trained = False
 
-    def __init__(self, normalization: Normalization, generator: torch.Generator, *, latent_dim: Count):
-        check_chain("latent_dim", (latent_dim, normalization.size), normalization.size)
-        super().__init__(normalization, {"latent_dim": latent_dim})
+    def __init__(self, frame: Frame, generator: torch.Generator, *, latent_dim: Count):
+        check_chain("latent_dim", (latent_dim, frame.size), frame.size)
+        super().__init__(frame, {"latent_dim": latent_dim})
         self.latent_dim = latent_dim
-        basis = orthonormal(normalization.size, latent_dim, generator)
+        basis = orthonormal(frame.size, latent_dim, generator)
         self.modes = nn.Parameter(basis, requires_grad=False)
 
     def at(self, c: Tensor) -> Subspace:
@@ -155,16 +155,16 @@ class QuadraticManifold(Projection):
 
     def __init__(
         self,
-        normalization: Normalization,
+        frame: Frame,
         generator: torch.Generator,
         *,
         latent_dim: Count,
         regularisation: Positive | None = None,
     ):
-        check_chain("latent_dim", (latent_dim, normalization.size), normalization.size)
-        super().__init__(normalization, {"latent_dim": latent_dim, "regularisation": regularisation})
+        check_chain("latent_dim", (latent_dim, frame.size), frame.size)
+        super().__init__(frame, {"latent_dim": latent_dim, "regularisation": regularisation})
         self.latent_dim, self.regularisation = latent_dim, regularisation
-        n, number = normalization.size, latent_dim * (latent_dim + 1) // 2
+        n, number = frame.size, latent_dim * (latent_dim + 1) // 2
         self.modes = nn.Parameter(orthonormal(n, latent_dim, generator), requires_grad=False)
         self.correction = nn.Parameter(uniform((1 + number, n), 0.1, generator), requires_grad=False)  # w and Wᵀ
 

@@ -1,8 +1,7 @@
-"""The projection operator at one context, on tensors and on labelled arrays, and the encoder and decoder behind it."""
+"""Projection operator at one context, on tensors and on labelled arrays, and the encoder and decoder behind it."""
 
 import abc
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +15,11 @@ from romkit.core.errors import InputError
 from romkit.core.types import Dual
 from romkit.data import DIMS, Layout
 from romkit.data.trajectories import check_components, check_grid
-from romkit.projections.frame import Normalization
+from romkit.projections.frame import Frame
 
 
 class EncoderDecoder(abc.ABC):
-    """Encoder and decoder at one context in normalised coordinates, with tangents: what `Projection.at` returns.
+    """Encoder and decoder at one context in normalised coordinates, with tangents; `Projection.at` returns one.
 
     Example:
         >>> import torch
@@ -64,115 +63,6 @@ class EncoderDecoder(abc.ABC):
         return torch.func.jvp(lambda point: self.decode_jvp(point, w).tangent, (z,), (w,))[1]
 
 
-LATENT = "latent_component"
-FULL = "component"
-
-Map = Callable[[Tensor], Tensor]
-
-
-def encoded(encode: Map, layout: Layout, stacked: bool, dtype: torch.dtype, x: object) -> np.ndarray | xr.DataArray:
-    """ρ of an array (..., n), or of labelled states: the latents, labelled."""
-    if isinstance(x, np.ndarray):
-        return _mapped(encode, x, dtype)
-    values, lead, coords = _labelled(x, layout)
-    return _latent(*_through(encode, values, lead, stacked, dtype), coords)
-
-
-def decoded(decode: Map, layout: Layout, stacked: bool, dtype: torch.dtype, z: object) -> np.ndarray | xr.Dataset:
-    """φ of an array (..., m), or of labelled latents: the variables of the state, in their own dimensions."""
-    if isinstance(z, np.ndarray):
-        return _mapped(decode, z, dtype)
-    if not isinstance(z, xr.DataArray) or LATENT not in z.dims:
-        got, fix = type(z).__name__, "give a tensor, an array, or what encode returned"
-        raise InputError("z", expected=f"latents along {LATENT!r}", got=got, fix=fix)
-    lead = _lead(z.dims, LATENT)
-    known = stacked and lead[:1] == ["seed"]
-    values, lead = _through(decode, z.transpose(*lead, LATENT).values, lead, stacked and not known, dtype)
-    return layout.scatter(values, lead, _without(z.coords, LATENT))
-
-
-def projected(
-    project: Map, layout: Layout, stacked: bool, dtype: torch.dtype, x: object
-) -> np.ndarray | xr.DataArray | xr.Dataset:
-    """P of an array or of labelled states, as what came in."""
-    if isinstance(x, np.ndarray):
-        return _mapped(project, x, dtype)
-    values, lead, coords = _labelled(x, layout)
-    values, lead = _through(project, values, lead, stacked, dtype)
-    if _is_plain(x):
-        state = xr.DataArray(values, {**coords, **_only(x.coords, FULL)}, (*lead, FULL), "state", _attrs(x))
-        return state if isinstance(x, xr.DataArray) else state.to_dataset().assign_attrs(x.attrs)
-    found = layout.scatter(values, lead, coords)
-    return found[layout.variables[0].name] if isinstance(x, xr.DataArray) else found
-
-
-def _through(
-    apply: Map, values: np.ndarray, lead: Sequence[str], stacked: bool, dtype: torch.dtype
-) -> tuple[np.ndarray, list[str]]:
-    """The image of values (*lead, k), with a leading axis for the seeds of a stack."""
-    if not stacked:
-        return _mapped(apply, values, dtype), list(lead)
-    return _mapped(apply, values[None], dtype), ["seed", *lead]
-
-
-def _mapped(apply: Map, values: np.ndarray, dtype: torch.dtype) -> np.ndarray:
-    """Through tensors of this precision, and back to the one that came."""
-    tensors.tensor("z" if getattr(apply, "__name__", "") == "decode" else "x", values)
-    own = values.dtype if values.dtype.kind == "f" else np.dtype(np.float64)
-    with torch.no_grad():
-        return apply(torch.from_numpy(np.array(values, dtype=own)).to(dtype)).numpy().astype(own, copy=False)
-
-
-def _labelled(x: object, layout: Layout) -> tuple[np.ndarray, list[str], dict[str, object]]:
-    """Values (*lead, n), the dimensions in front, and the coordinates along them."""
-    if not isinstance(x, xr.DataArray | xr.Dataset):
-        got, fix = type(x).__name__, "give a tensor, an array, or a dataset"
-        raise InputError("x", expected="states", got=got, fix=fix)
-    if _is_plain(x):
-        check_components("x", x, layout.names)
-        if isinstance(x, xr.Dataset):
-            check_grid(x, layout)
-        values = x if isinstance(x, xr.DataArray) else x["state"]
-        lead = _lead(values.dims, FULL)
-        return values.transpose(*lead, FULL).values, lead, _without(values.coords, FULL)
-    data = x.to_dataset(name=layout.variables[0].name) if isinstance(x, xr.DataArray) else x
-    own = {dim for variable in layout.variables for dim in variable.dims}
-    first = layout.variables[0].name
-    if first not in data:
-        got, fix = f"variables {sorted(map(str, data.data_vars))}", "give data like those of the training"
-        raise InputError("x", expected=f"a variable {first!r}", got=got, fix=fix)
-    lead = _lead([dim for dim in data[first].dims if dim not in own], FULL)
-    coords = {name: c for name, c in data.coords.items() if set(c.dims) <= set(lead)}
-    return layout.gather(data, lead), lead, coords
-
-
-def _is_plain(x: xr.DataArray | xr.Dataset) -> bool:
-    return FULL in x.dims and (isinstance(x, xr.DataArray) or "state" in x)
-
-
-def _lead(dims: Sequence[str], last: str) -> list[str]:
-    """Dimensions in front of the last: seeds, trajectories and time first, as operators want them."""
-    order = ("seed", *DIMS[:2])
-    rest = [dim for dim in dims if dim != last]
-    return [dim for dim in order if dim in rest] + [dim for dim in rest if dim not in order]
-
-
-def _latent(values: np.ndarray, lead: Sequence[str], coords: dict[str, object]) -> xr.DataArray:
-    return xr.DataArray(values, coords, (*lead, LATENT), "latent", {"long_name": "latent state"})
-
-
-def _without(coords: xr.Coordinates, dim: str) -> dict[str, object]:
-    return {name: coord for name, coord in coords.items() if dim not in coord.dims}
-
-
-def _only(coords: xr.Coordinates, dim: str) -> dict[str, object]:
-    return {name: coord for name, coord in coords.items() if coord.dims == (dim,)}
-
-
-def _attrs(x: xr.DataArray | xr.Dataset) -> dict[str, object]:
-    return x.attrs if isinstance(x, xr.DataArray) else x["state"].attrs
-
-
 class LastLayer(NamedTuple):
     """φ(z) = shift + F a(z): the last layer of a decoder in physical units, and the operator of what is before.
 
@@ -185,10 +75,6 @@ class LastLayer(NamedTuple):
     hidden: "Operator"
     factor: Tensor
     shift: Tensor
-
-
-Given = Tensor
-"""What the methods of an operator look at themselves: tensors at once, and anything with labels."""
 
 
 class Operator:
@@ -212,126 +98,128 @@ class Operator:
     """
 
     def __init__(
-        self,
-        normalization: Normalization,
-        maps: EncoderDecoder,
-        context: Tensor,
-        latent_dim: Count,
-        seeds: Count | None = None,
+        self, frame: Frame, maps: EncoderDecoder, context: Tensor, latent_dim: Count, seeds: Count | None = None
     ):
-        self._normalization, self._maps, self._seeds = normalization, maps, seeds
-        self.context = context
-        self.state_size = len(normalization.signature.state_names)
-        self.latent_dim = latent_dim
+        self._frame, self._maps, self._seeds = frame, maps, seeds
+        self.context, self.state_size, self.latent_dim = context, len(frame.state_names), latent_dim
+        self._dtype, lead = frame.state_std.dtype, context.shape[:-1]
+        self._lead = lead if seeds is None else (seeds, *lead[1:])
 
     def __repr__(self) -> str:
-        names, number = self._normalization.signature.context_names, self.context.shape[:-1].numel()
+        names, number = self._frame.context_names, self.context.shape[:-1].numel()
         at = f"; {number} contexts of {', '.join(names)}" if names else ""
         if names and number == 1:
             one = zip(names, self.context.flatten().tolist(), strict=True)
             at = f"; {', '.join(f'{name}={value:.6g}' for name, value in one)}"
         return f"Operator({self.latent_dim} latent of {self.state_size} components{at})"
 
-    def encode(self, x: Given) -> Tensor:
+    def encode(self, x: Tensor) -> Tensor:
         """z = ρ(x): (..., n) -> (..., m). Of a dataset or DataArray: a DataArray along `latent_component`."""
         if not torch.is_tensor(x):
-            return encoded(self.encode, *self._labels, x)
-        x = self._given("x", x, self.state_size)
-        return self._maps.encode(self._normalization.normalise(x))
+            return self._labelled("encode", x)
+        x = self._checked("x", x, self.state_size)
+        return self._maps.encode(self._frame.normalise(x))
 
-    def decode(self, z: Given) -> Tensor:
+    def decode(self, z: Tensor) -> Tensor:
         """x = φ(z): (..., m) -> (..., n). Of a DataArray: a dataset of the state's variables in their dimensions."""
         if not torch.is_tensor(z):
-            return decoded(self.decode, *self._labels, z)
-        z = self._given("z", z, self.latent_dim)
-        return self._normalization.denormalise(self._maps.decode(z))
+            return self._labelled("decode", z)
+        z = self._checked("z", z, self.latent_dim)
+        return self._frame.denormalise(self._maps.decode(z))
 
-    def __call__(self, x: Given) -> Tensor:
+    def __call__(self, x: Tensor) -> Tensor:
         """P(x) = φ(ρ(x)); P(P(x)) = P(x) for every constrained projection."""
         if not torch.is_tensor(x):
-            return projected(self, *self._labels, x)
+            return self._labelled("__call__", x)
         return self.decode(self.encode(x))
 
-    def encode_jvp(self, x: Given, v: Given) -> Dual:
+    def encode_jvp(self, x: Tensor, v: Tensor) -> Dual:
         """ρ(x) and Dρ(x) v, each (..., m)."""
-        x, v = self._pair(("x", "v"), x, v, self.state_size)
-        return self._maps.encode_jvp(self._normalization.normalise(x), self._normalization.normalise_tangent(v))
+        x, v = self._checked("x", x, self.state_size), self._checked("v", v, self.state_size)
+        return self._maps.encode_jvp(self._frame.normalise(x), self._frame.normalise_tangent(v))
 
-    def decode_jvp(self, z: Given, w: Given) -> Dual:
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
         """φ(z) and Dφ(z) w, each (..., n)."""
-        return self._decode_jvp(*self._pair(("z", "w"), z, w, self.latent_dim))
+        z, w = self._checked("z", z, self.latent_dim), self._checked("w", w, self.latent_dim)
+        y, dy = self._maps.decode_jvp(z, w)
+        return Dual(self._frame.denormalise(y), self._frame.denormalise_tangent(dy))
 
-    def jvp(self, x: Given, v: Given) -> Dual:
+    def jvp(self, x: Tensor, v: Tensor) -> Dual:
         """P(x) and DP(x) v, each (..., n)."""
-        return self._decode_jvp(*self.encode_jvp(x, v))
+        return self.decode_jvp(*self.encode_jvp(x, v))
 
-    def decode_jacobian(self, z: Given) -> Dual:
+    def decode_jacobian(self, z: Tensor) -> Dual:
         """φ(z) (..., n) and Dφ(z) (..., n, m)."""
-        z = self._given("z", z, self.latent_dim)
+        z = self._checked("z", z, self.latent_dim)
         directions = torch.eye(self.latent_dim, dtype=z.dtype, device=z.device).expand(*z.shape, -1)
-        x, columns = self._decode_jvp(z.unsqueeze(-2), directions)
-        return Dual(x.squeeze(-2), columns.mT)
+        y, columns = self._maps.decode_jvp(z.unsqueeze(-2), directions)
+        x = self._frame.denormalise(y).squeeze(-2)
+        return Dual(x, self._frame.denormalise_tangent(columns).mT)
+
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""
+        z, w = self._checked("z", z, self.latent_dim), self._checked("w", w, self.latent_dim)
+        return self._frame.denormalise_tangent(self._maps.decode_curvature(z, w))
 
     def last_layer(self) -> LastLayer | None:
         """The last layer of the decoder, where it is affine and the same for all members; None elsewhere."""
         split = self._maps.last_layer()
         if split is None or split[1].ndim != 2:
             return None
-        maps, weight, shift = split
-        names = tuple(f"a{k}" for k in range(len(weight)))
-        units = ("1",) * len(weight)
-        signature = replace(self._normalization.signature, state_names=names, state_units=units)
-        hidden = Operator(Normalization(signature).to(weight), maps, self.context, self.latent_dim)
-        factor = self._normalization.denormalise_tangent(weight).mT
-        return LastLayer(hidden, factor, self._normalization.denormalise(shift))
+        (maps, weight, shift), frame = split, self._frame
+        units = [f"a{k}" for k in range(len(weight))]
+        of_units = Frame(frame.system, units, ["1"] * len(units), frame.context_names, frame.context_units)
+        hidden = Operator(of_units.to(weight), maps, self.context, self.latent_dim)
+        return LastLayer(hidden, frame.denormalise_tangent(weight).mT, frame.denormalise(shift))
 
-    def decode_curvature(self, z: Given, w: Given) -> Tensor:
-        """D²φ(z)(w, w) (..., n): the acceleration of a point that moves at constant w in latent coordinates."""
-        z, w = self._pair(("z", "w"), z, w, self.latent_dim)
-        return self._normalization.denormalise_tangent(self._maps.decode_curvature(z, w))
-
-    def _decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
-        """`decode_jvp` of what has been looked at."""
-        y, dy = self._maps.decode_jvp(z, w)
-        return Dual(self._normalization.denormalise(y), self._normalization.denormalise_tangent(dy))
-
-    @property
-    def _labels(self) -> tuple[Layout, bool, torch.dtype]:
-        normalization = self._normalization
-        return normalization.signature.fields, self._seeds is not None, normalization.state_std.dtype
-
-    def _given(self, name: str, value: object, size: int) -> Tensor:
-        """The argument in the precision of the projection; quick, since fields call it at every evaluation."""
-        own, like = self._normalization.state_std.dtype, self.context
-        known = isinstance(value, Tensor) and value.dtype is own and value.layout is torch.strided
-        if not known or (value.is_meta and not tensors.recording()):
-            value = _converted(name, value, own)
+    def _checked(self, name: str, x: Tensor, size: int) -> Tensor:
+        """x (..., size) in the precision of the projection; cheap, since fields call operators in loops."""
+        known = isinstance(x, Tensor) and x.dtype is self._dtype and x.layout is torch.strided
+        if not known or (x.is_meta and not tensors.recording()):
+            x = _converted(name, x, self._dtype)
+        pairs = zip(x.shape[:-1], self._lead, strict=False)
+        if x.shape[-1:] == (size,) and all(a == b or a == 1 or b == 1 for a, b in pairs):
+            return x
         meaning = "state components" if size == self.state_size else "latent coordinates"
-        if value.shape[-1:] != (size,):
-            checks.last_axis(name, value.shape, size, meaning)
-        if self._seeds is not None and value.ndim > 1 and len(value) not in (1, self._seeds):
-            expected, fix = (
-                f"shape ({self._seeds} or 1, ..., {size}) for a stack of seeds",
-                "unsqueeze(0) what they share",
-            )
-            raise InputError(name, expected=expected, got=f"shape {tuple(value.shape)}", fix=fix)
-        lead, contexts = value.shape[:-1], like.shape[:-1]
-        if any(a != b and a != 1 and b != 1 for a, b in zip(lead, contexts, strict=False)):
-            expected = f"shape ({', '.join(map(str, contexts))}, ..., {size}), {meaning}, as the contexts"
-            fix = "leading axes match from the left: contexts, then samples"
-            raise InputError(name, expected=expected, got=f"shape {tuple(value.shape)}", fix=fix)
-        return value
+        checks.last_axis(name, x.shape, size, meaning)
+        expected = f"shape ({', '.join(map(str, self._lead))}, ..., {size}), {meaning}, as the contexts"
+        fix = "leading axes match from the left: contexts, then samples"
+        if self._seeds is not None and len(x) not in (1, self._seeds):
+            expected = f"shape ({self._seeds} or 1, ..., {size}) for a stack of seeds"
+            fix = "unsqueeze(0) what they share"
+        raise InputError(name, expected=expected, got=f"shape {tuple(x.shape)}", fix=fix)
 
-    def _pair(self, names: tuple[str, str], point: object, direction: object, size: int) -> tuple[Tensor, Tensor]:
-        """A point and a direction there, whose leading axes have to go with each other."""
-        found = tuple(self._given(name, value, size) for name, value in zip(names, (point, direction), strict=True))
-        if found[0].shape != found[1].shape:
-            tensors.broadcast(**dict(zip(names, found, strict=True)))
-        return found
+    # -- arrays and labelled data: peeled here, so that everything above sees tensors -------------------------------
+
+    def _labelled(self, method: str, given: object) -> np.ndarray | xr.DataArray | xr.Dataset:
+        """`encode`, `decode` or `__call__` of a NumPy array or labelled data, in their precision and with labels."""
+        if isinstance(given, np.ndarray):
+            return self._numpy(method, given)
+        layout = self._frame.fields
+        values, lead, coords = _latents(given) if method == "decode" else _states(given, layout)
+        if self._seeds is not None and lead[:1] != ["seed"]:
+            values, lead = values[None], ["seed", *lead]
+        values = self._numpy(method, values)
+        if method == "encode":
+            return xr.DataArray(values, coords, (*lead, LATENT), "latent", {"long_name": "latent state"})
+        if method == "decode" or not _is_plain(given):
+            found = layout.scatter(values, lead, coords)
+            array = method == "__call__" and isinstance(given, xr.DataArray)
+            return found[layout.variables[0].name] if array else found
+        along = {name: coord for name, coord in given.coords.items() if coord.dims == (FULL,)}
+        attrs = given.attrs if isinstance(given, xr.DataArray) else given["state"].attrs
+        state = xr.DataArray(values, {**coords, **along}, (*lead, FULL), "state", attrs)
+        return state if isinstance(given, xr.DataArray) else state.to_dataset().assign_attrs(given.attrs)
+
+    def _numpy(self, method: str, values: np.ndarray) -> np.ndarray:
+        own = values.dtype if values.dtype.kind == "f" else np.float64
+        found = tensors.tensor("z" if method == "decode" else "x", values).to(self._dtype)
+        with torch.no_grad():
+            return getattr(self, method)(found).numpy().astype(own, copy=False)
 
 
 def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
-    """In this precision, if nothing is lost by it; NumPy arrays and datasets are converted both ways."""
+    """A tensor in this precision, if nothing is lost by it."""
     if not torch.is_tensor(value):
         got, fix = checks.shown(value), "use torch.from_numpy; encode and decode take arrays and datasets as well"
         raise InputError(name, expected="a tensor", got=got, fix=fix)
@@ -339,3 +227,55 @@ def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
         fix = f"give {name}.float(), or make the projection double: projection.double()"
         raise InputError(name, expected="float32, as the projection", got="float64", fix=fix)
     return tensors.tensor(name, value).to(dtype)
+
+
+LATENT, FULL = "latent_component", "component"
+
+Labelled = tuple[np.ndarray, list[str], dict[str, object]]
+"""Values (*lead, k), names of the leading dimensions, and coordinates along these."""
+
+
+def _latents(z: object) -> Labelled:
+    if not isinstance(z, xr.DataArray) or LATENT not in z.dims:
+        got, fix = type(z).__name__, "give a tensor, an array, or what encode returned"
+        raise InputError("z", expected=f"latents along {LATENT!r}", got=got, fix=fix)
+    lead = _lead(z.dims, LATENT)
+    return z.transpose(*lead, LATENT).values, lead, _without(z.coords, LATENT)
+
+
+def _states(x: object, layout: Layout) -> Labelled:
+    """States of romkit's schema, or variables of the user's own in the dimensions of the layout."""
+    if not isinstance(x, xr.DataArray | xr.Dataset):
+        got, fix = type(x).__name__, "give a tensor, an array, or a dataset"
+        raise InputError("x", expected="states", got=got, fix=fix)
+    if _is_plain(x):
+        check_components("x", x, layout.names)
+        if isinstance(x, xr.Dataset):
+            check_grid(x, layout)
+        values = x if isinstance(x, xr.DataArray) else x["state"]
+        lead = _lead(values.dims, FULL)
+        return values.transpose(*lead, FULL).values, lead, _without(values.coords, FULL)
+    first = layout.variables[0].name
+    data = x.to_dataset(name=first) if isinstance(x, xr.DataArray) else x
+    if first not in data:
+        got, fix = f"variables {sorted(map(str, data.data_vars))}", "give data like those of the training"
+        raise InputError("x", expected=f"a variable {first!r}", got=got, fix=fix)
+    own = {dim for variable in layout.variables for dim in variable.dims}
+    lead = _lead([dim for dim in data[first].dims if dim not in own], FULL)
+    coords = {name: c for name, c in data.coords.items() if set(c.dims) <= set(lead)}
+    return layout.gather(data, lead), lead, coords
+
+
+def _is_plain(x: xr.DataArray | xr.Dataset) -> bool:
+    return FULL in x.dims and (isinstance(x, xr.DataArray) or "state" in x)
+
+
+def _lead(dims: Sequence[str], last: str) -> list[str]:
+    """Dimensions in front of the last: seeds, trajectories and time first, as operators want them."""
+    order = ("seed", *DIMS[:2])
+    rest = [dim for dim in dims if dim != last]
+    return [dim for dim in order if dim in rest] + [dim for dim in rest if dim not in order]
+
+
+def _without(coords: xr.Coordinates, dim: str) -> dict[str, object]:
+    return {name: coord for name, coord in coords.items() if dim not in coord.dims}

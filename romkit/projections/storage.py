@@ -5,7 +5,6 @@ import difflib
 import importlib.resources
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -17,12 +16,12 @@ from romkit.core.errors import FileError, InputError
 from romkit.core.files import Header, Tensors, existing, plain, reason
 from romkit.projections.base import Projection
 from romkit.projections.catalog import METHODS, method_named
-from romkit.projections.frame import BasisNormalization, Normalization, Signature
+from romkit.projections.frame import Frame
 
 
 @validated
 def stack(models: Sequence[Projection]) -> Projection:
-    """One projection that holds `models`, which share method, architecture and normalization, on a leading seed axis.
+    """One projection that holds `models`, which share method, architecture and frame, on a leading seed axis.
 
     Buffers (scaling, fixed slopes) are shared and taken from the first. `unstack` is the inverse.
 
@@ -42,9 +41,9 @@ def stack(models: Sequence[Projection]) -> Projection:
         raise InputError("models", expected="single models", got="none, or a stack among them", fix=fix)
     if len({(model.name, str(model.config)) for model in models}) != 1:
         raise InputError("models", expected="one method and architecture", got="several", fix="stack them separately")
-    if not all(_same_scaling(models[0].normalization, model.normalization) for model in models):
+    if not all(_same_scaling(models[0].frame, model.frame) for model in models):
         fix = "train them on the same data, or stack them separately"
-        raise InputError("models", expected="one normalization and precision", got="several", fix=fix)
+        raise InputError("models", expected="one frame and precision", got="several", fix=fix)
     stacked = copy.deepcopy(models[0])
     others = [dict(model.named_parameters()) for model in models]
     for name, parameter in dict(stacked.named_parameters()).items():
@@ -79,9 +78,9 @@ def unstack(stacked: Projection) -> list[Projection]:
     return models
 
 
-def _same_scaling(a: Normalization, b: Normalization) -> bool:
+def _same_scaling(a: Frame, b: Frame) -> bool:
     tensors = zip(a.buffers(), b.buffers(), strict=True)
-    return a.signature == b.signature and all(x.dtype == y.dtype and torch.equal(x, y) for x, y in tensors)
+    return a.to_json() == b.to_json() and all(x.dtype == y.dtype and torch.equal(x, y) for x, y in tensors)
 
 
 def _replace(module: nn.Module, name: str, value: torch.Tensor, requires_grad: bool) -> None:
@@ -95,9 +94,16 @@ FAULTS = (AttributeError, IndexError, KeyError, MemoryError, OverflowError, Runt
 BASIS = "basis."
 """In front of the names of the tensors of a basis."""
 
-POSITIVE = ("state_scale", "state_std", "context_scale")
-"""Tensors of a normalization that divide."""
+POSITIVE = ("state_scale", "state_std", "coordinate_std", "context_scale")
+"""Tensors of a frame that divide."""
 
+
+FORMER_NAMES = {
+    "normalization.inner.state_std": "frame.coordinate_std",
+    "normalization.inner.": "frame.",
+    "normalization.": "frame.",
+}
+"""Names of tensors in files of romkit before November 2026, in the order of replacement."""
 
 PRETRAINED = Path(str(importlib.resources.files("romkit"))) / "pretrained"
 
@@ -144,7 +150,7 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
     header = {
         "method": projection.name,
         "config": projection.config,
-        "signature": projection.normalization.signature.to_json(),
+        "signature": projection.frame.to_json(),
         "basis_rank": None if projection.basis is None else projection.basis.rank,
         "seeds": projection.seeds,
         "report": projection.report,
@@ -167,6 +173,8 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
     Raises:
         FileError: a method that no class has, or content that does not fit it.
     """
+    for old, new in FORMER_NAMES.items():
+        tensors = {new + name.removeprefix(old) if name.startswith(old) else name: t for name, t in tensors.items()}
     method = method_named(str(header.get("method")))
     if method is None:
         problem = f"holds a projection of the unknown method {header.get('method')!r:.40}"
@@ -190,9 +198,9 @@ def _check_sizes(method: type[Projection], header: Header, tensors: Tensors) -> 
     if seeds is not None and (type(seeds) is not int or seeds < 1):
         raise ValueError(f"seeds is {seeds!r:.20}")
     if issubclass(method, tuple(METHODS.values())):  # one of the user's own need not know tensors without numbers
-        normalization = _normalization(header, tensors)
+        frame = _frame(header, tensors)
         with torch.device("meta"):
-            empty = method(normalization, torch.Generator(), **header["config"])
+            empty = method(frame, torch.Generator(), **header["config"])
         lead = () if seeds is None else (seeds,)
         wanted = {name: buffer.shape for name, buffer in empty.named_buffers()}
         wanted |= {name: (*lead, *parameter.shape) for name, parameter in empty.named_parameters()}
@@ -205,7 +213,7 @@ def _check_sizes(method: type[Projection], header: Header, tensors: Tensors) -> 
     if fault := _precision(method, {name: t for name, t in tensors.items() if not name.startswith(BASIS)}):
         raise ValueError(fault)
     for name, tensor in tensors.items():
-        if name.startswith("normalization.") and name.endswith(POSITIVE) and not bool((tensor > 0).all()):
+        if name.startswith("frame.") and name.endswith(POSITIVE) and not bool((tensor > 0).all()):
             raise ValueError(f"{name} is not positive")
 
 
@@ -216,16 +224,15 @@ def _precision(method: type[Projection], tensors: Tensors) -> str:
     return "" if fits or not issubclass(method, tuple(METHODS.values())) else f"numbers in {', '.join(map(str, kinds))}"
 
 
-def _normalization(header: Header, tensors: Tensors) -> Normalization:
-    """That of a header, of no numbers yet but those of the basis."""
-    signature, rank = Signature.from_json(header["signature"]), header.get("basis_rank")
+def _frame(header: Header, tensors: Tensors) -> Frame:
+    """Frame of a header, without numbers but those of the basis."""
+    rank = header.get("basis_rank")
     if rank is None:
-        return Normalization(signature)
+        return Frame.from_json(header["signature"])
     basis = bases.rebuilt({name.removeprefix(BASIS): t for name, t in tensors.items() if name.startswith(BASIS)})
-    if (basis.size, basis.rank) != (len(signature.state_names), rank):
-        raise ValueError(f"a basis of {basis.rank} modes of {basis.size} components")
-    names, units = tuple(f"y{k}" for k in range(rank)), ("",) * rank
-    return BasisNormalization(signature, basis, Normalization(replace(signature, state_names=names, state_units=units)))
+    if basis.rank != rank:
+        raise ValueError(f"a basis of {basis.rank} modes")
+    return Frame.from_json(header["signature"], basis)
 
 
 def _check_report(report: object, seeds: int | None) -> None:
@@ -237,9 +244,9 @@ def _check_report(report: object, seeds: int | None) -> None:
 
 
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
-    normalization = _normalization(header, tensors)
+    frame = _frame(header, tensors)
     with torch.random.fork_rng(devices=[]):  # a method that draws from the global generator must not advance it here
-        projection = method(normalization, torch.Generator(), **header["config"])
+        projection = method(frame, torch.Generator(), **header["config"])
     if header["seeds"] is not None:
         projection = stack([projection] * header["seeds"])
     rows = {name: tensor.contiguous() for name, tensor in tensors.items() if not name.startswith(BASIS)}

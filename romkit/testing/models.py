@@ -36,18 +36,18 @@ def probe(projection: Projection, *, batch: int = 16, spread: float = 1.0, seed:
         seed: of the random points.
     """
     double = copy.deepcopy(projection).cpu().double()
-    normalization = double.normalization
+    frame = double.frame
     draw = torch.Generator().manual_seed(seed)
 
     def normal(size: int) -> Tensor:
         return torch.randn(batch, size, generator=draw, dtype=torch.float64)
 
-    y, dy = normal(normalization.size), normal(normalization.size)
-    x, v = normalization.denormalise(y), normalization.denormalise_tangent(dy)
-    if normalization.basis is not None:  # states beside its subspace too
-        x, v = (u + normalization.state_std * normal(normalization.basis.size) for u in (x, v))
-    relative = 2 * torch.rand(batch, len(normalization.context_shift), generator=draw, dtype=torch.float64) - 1
-    c = normalization.context_shift + spread * relative * normalization.context_scale
+    y, dy = normal(frame.size), normal(frame.size)
+    x, v = frame.denormalise(y), frame.denormalise_tangent(dy)
+    if frame.basis is not None:  # states beside its subspace too
+        x, v = (u + frame.state_std * normal(frame.basis.size) for u in (x, v))
+    relative = 2 * torch.rand(batch, len(frame.context_shift), generator=draw, dtype=torch.float64) - 1
+    c = frame.context_shift + spread * relative * frame.context_scale
     return Probe(double, double(c), x, v, c)
 
 

@@ -10,7 +10,7 @@ import xarray as xr
 from torch import Tensor, nn
 
 from romkit.data import snapshots
-from romkit.projections import Normalization, Projection
+from romkit.projections import Frame, Projection
 from romkit.projections.layers import BiorthogonalPair
 
 
@@ -133,12 +133,12 @@ class Batch(NamedTuple):
     c: Tensor
 
     @classmethod
-    def from_dataset(cls, data: xr.Dataset, normalization: Normalization, every: int) -> "Batch":
+    def from_dataset(cls, data: xr.Dataset, frame: Frame, every: int) -> "Batch":
         """Each `every`-th snapshot (N, ...) of a dataset."""
         state, velocity, context = (tensor.double() for tensor in snapshots(data, every=every))
-        exact = copy.deepcopy(normalization).double()  # in float32 a large mean would swallow what varies about it
+        exact = copy.deepcopy(frame).double()  # in float32 a large mean would swallow what varies about it
         parts = (exact.normalise(state), exact.normalise_tangent(velocity), exact.normalise_context(context))
-        return cls(*(part.to(normalization.state_scale) for part in parts))
+        return cls(*(part.to(frame.state_scale) for part in parts))
 
 
 class ExtendedBatch(NamedTuple):

@@ -182,7 +182,7 @@ def train(
     started = time.perf_counter()
     stacked = objective.projection
     flat = FlatParameters(stacked)
-    optimizer, schedule, noise = plan.make_optimizer(), SCHEDULES[plan.schedule], plan.make_noise(stacked.normalization)
+    optimizer, schedule, noise = plan.make_optimizer(), SCHEDULES[plan.schedule], plan.make_noise(stacked.frame)
     loss_of = flat.function(objective)
     step = optimizer.make_step(loss_of, flat)
     if accelerated is not None:
@@ -273,11 +273,11 @@ class Run:
             models: one per seed, alike but for their parameters.
             seeds: seed s determines the order of its data, whatever its neighbours are.
         """
-        rows = Batch.from_dataset(self.data, models[0].normalization, self.plan.snapshots.every)
+        rows = Batch.from_dataset(self.data, models[0].frame, self.plan.snapshots.every)
         for stage in filter(None, (self.plan.rollouts, self.plan.timing)):  # refused now, not hours later
             Trajectories.from_dataset(self.data, stage.every, like=rows.y)
         if self.system is not None:
-            check_autonomous(self.system, rows, models[0].normalization, times_of(self.data))
+            check_autonomous(self.system, rows, models[0].frame, times_of(self.data))
         for model in models:
             model.initialise(rows.y)
         rows, trained = self._ready(rows, models[0]), []
@@ -297,7 +297,7 @@ class Run:
         """Snapshots with what the loss attaches to them, on the device."""
         with one_thread():
             plan = self.plan
-            rows = attached(rows, plan.loss, model.normalization, plan.component_weighting, self.system)
+            rows = attached(rows, plan.loss, model.frame, plan.component_weighting, self.system)
         return rows._make(tensor.to(self.device) for tensor in rows)
 
     def _chunks(self, count: int) -> Iterator[slice]:
@@ -334,8 +334,8 @@ class Run:
     def _held_out(self, model: Projection) -> AnyBatch | None:
         if self.held_out is None:
             return None
-        normalization = copy.deepcopy(model.normalization).cpu()
-        return self._ready(Batch.from_dataset(self.held_out, normalization, self.plan.snapshots.every), model)
+        frame = copy.deepcopy(model.frame).cpu()
+        return self._ready(Batch.from_dataset(self.held_out, frame, self.plan.snapshots.every), model)
 
     def _by_rollouts(self, objective: Objective, rows: AnyBatch, seeds: Sequence[int]) -> Reports:
         if self.plan.rollouts is None:

@@ -12,7 +12,7 @@ from romkit.core.boundary import NotNegative, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import align
 from romkit.core.types import Dual
-from romkit.projections import EncoderDecoder, Normalization, Projection
+from romkit.projections import EncoderDecoder, Frame, Projection
 from romkit.systems import System
 from romkit.training.batches import AnyBatch, Batch, ExtendedBatch
 
@@ -58,7 +58,7 @@ class Evaluated(NamedTuple):
 
     def field(self) -> Tensor:
         """f(Py) (S, B, n) of the full model."""
-        return normalised_field(self.system, self.projection.normalization, self.decoded.value, self.c)
+        return normalised_field(self.system, self.projection.frame, self.decoded.value, self.c)
 
     def carried(self, velocity: Tensor) -> Tensor:
         """DP(Py) v (S, B, n) of velocities v there."""
@@ -91,9 +91,7 @@ class Term(abc.ABC):
     def value(self, batch: Evaluated) -> Tensor:
         """(S,) value of each seed on its batch, its weight included."""
 
-    def attach(
-        self, rows: Batch, normalization: Normalization, weights: Tensor, system: System | None
-    ) -> Tensor | None:
+    def attach(self, rows: Batch, frame: Frame, weights: Tensor, system: System | None) -> Tensor | None:
         """Numbers (N, k) that go with the snapshots (N, n) into the batches, made once before training; or None.
 
         Only one term of a loss may have them.
@@ -190,7 +188,7 @@ class Objective(nn.Module):
     ):
         super().__init__()
         self.projection, self.terms, self.component_weighting, self.system = projection, terms, weighting, system
-        self.register_buffer("component_weights", component_weights(projection.normalization, weighting))
+        self.register_buffer("component_weights", component_weights(projection.frame, weighting))
 
     def forward(self, y: Tensor, dy: Tensor, c: Tensor, extra: Tensor | None = None) -> Tensor:
         """(S,) loss of each seed on its batch."""
@@ -204,33 +202,33 @@ class Objective(nn.Module):
 
 
 def attached(
-    rows: Batch, terms: Sequence[Term], normalization: Normalization, component_weighting: float, system: System | None
+    rows: Batch, terms: Sequence[Term], frame: Frame, component_weighting: float, system: System | None
 ) -> AnyBatch:
     """The snapshots with what a term attaches to them, if one does."""
-    weights = component_weights(normalization, component_weighting)
-    extras = [extra for term in terms if (extra := term.attach(rows, normalization, weights, system)) is not None]
+    weights = component_weights(frame, component_weighting)
+    extras = [extra for term in terms if (extra := term.attach(rows, frame, weights, system)) is not None]
     if len(extras) > 1:
         fix = "leave one of them out"
         raise InputError("loss", expected="one term with numbers of its own", got=f"{len(extras)}", fix=fix)
     return ExtendedBatch(*rows, *extras) if extras else rows
 
 
-def component_weights(normalization: Normalization, component_weighting: float) -> Tensor:
+def component_weights(frame: Frame, component_weighting: float) -> Tensor:
     """(n,) weight of each squared component of a state in normalised coordinates."""
-    return (normalization.state_scale / normalization.state_std) ** (2 * component_weighting)
+    return (frame.state_scale / frame.state_std) ** (2 * component_weighting)
 
 
-def normalised_field(system: System, normalization: Normalization, y: Tensor, c: Tensor) -> Tensor:
+def normalised_field(system: System, frame: Frame, y: Tensor, c: Tensor) -> Tensor:
     """ẏ = f(y) (..., n) of a first-order system at contexts c (..., p), all in normalised coordinates."""
-    context = align(normalization.denormalise_context(c), y)
-    return system.rhs(y.new_zeros(()), normalization.denormalise(y), context) / normalization.state_scale
+    context = align(frame.denormalise_context(c), y)
+    return system.rhs(y.new_zeros(()), frame.denormalise(y), context) / frame.state_scale
 
 
-def check_autonomous(system: System, rows: Batch, normalization: Normalization, times: Tensor) -> None:
+def check_autonomous(system: System, rows: Batch, frame: Frame, times: Tensor) -> None:
     """Raise InputError where the field depends on the time, which losses do not know."""
     some = slice(None, None, -(-len(rows.y) // 10))
-    parts = normalization.denormalise(rows.y[some]), normalization.denormalise_tangent(rows.dy[some])
-    f = system.field(normalization.denormalise_context(rows.c[some]))
+    parts = frame.denormalise(rows.y[some]), frame.denormalise_tangent(rows.dy[some])
+    f = system.field(frame.denormalise_context(rows.c[some]))
     first, *later = (f(times[k], *parts[: system.order]) for k in (0, len(times) // 2, -1))
     if not all(torch.equal(first, each) for each in later):
         expected, fix = "a field that does not depend on time, for a loss that evaluates it", "train without it"

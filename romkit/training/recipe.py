@@ -13,7 +13,7 @@ import torch
 from romkit.core import checks
 from romkit.core.boundary import Count, Limit, NotNegative, Positive, validated
 from romkit.core.errors import InputError
-from romkit.projections import Normalization
+from romkit.projections import Frame
 from romkit.training.batches import Noise
 from romkit.training.loss import LatentVelocity, Penalty, Reconstruction, Term
 from romkit.training.optimizers import OPTIMIZERS, Foreign, Optimizer
@@ -85,15 +85,15 @@ class Snapshots:
         return OPTIMIZERS[self.optimizer](clip=self.clip, weight_decay=self.weight_decay)
 
     @validated
-    def make_noise(self, normalization: Normalization) -> Noise | None:
+    def make_noise(self, frame: Frame) -> Noise | None:
         """The noise in normalised coordinates, None if there is none."""
         if self.state_noise == 0 and self.context_noise == 0:
             return None
-        state, context = torch.ones_like(normalization.state_scale), torch.ones_like(normalization.context_scale)
+        state, context = torch.ones_like(frame.state_scale), torch.ones_like(frame.context_scale)
         state, context = {
             "scale": (state, context),
             "deviation": (state, context / math.sqrt(3)),
-            "physical": (1 / normalization.state_scale, 1 / normalization.context_scale),
+            "physical": (1 / frame.state_scale, 1 / frame.context_scale),
         }[self.noise_unit]
         return Noise(self.state_noise * state, self.context_noise * context)
 

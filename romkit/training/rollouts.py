@@ -162,7 +162,7 @@ def latent_steps(
     flat: FlatParameters, system: System, dynamics: str, data: Trajectories, *, compiled: bool
 ) -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]:
     """`Start` and `Advance` of dynamics, by their name, as functions of all parameters (S, P) of a stack."""
-    followed, scale = DYNAMICS[dynamics](), flat.stacked.normalization.state_scale
+    followed, scale = DYNAMICS[dynamics](), flat.stacked.frame.state_scale
     speed = (data.velocity / scale.to(data.velocity)).square().mean().sqrt().item()
     advance = flat.function(Advance(flat.stacked, system, followed, data.h, speed))
     start = flat.function(Start(flat.stacked, system, followed))
@@ -199,7 +199,7 @@ def refine(
     trajectories = Trajectories.from_dataset(data, plan.every, like=rows.y)
     flat = FlatParameters(stacked)
     start, advance = latent_steps(flat, system, plan.dynamics, trajectories, compiled=compiled)
-    component_weights = plan.weight * objective.component_weights / stacked.normalization.state_scale**2
+    component_weights = plan.weight * objective.component_weights / stacked.frame.state_scale**2
     loss = _loss(flat.function(objective), start, advance, component_weights)
     optimizer, schedule = Adam(clip=CLIP), Cosine(warmup=0.05)
     step, state = optimizer.make_step(loss, flat), optimizer.start(flat.read(), flat)

@@ -17,7 +17,7 @@ from romkit.core.runtime import bars
 from romkit.data import check_dataset, check_states, context_names, is_declared, needing_velocity
 from romkit.engine import Engine
 from romkit.engine.devices import Device
-from romkit.projections import METHODS, BasisNormalization, Normalization, Projection, Signature, stack
+from romkit.projections import METHODS, Frame, Projection, stack
 from romkit.projections.catalog import arguments
 from romkit.systems import SYSTEMS, System, system_of
 from romkit.training import Recipe
@@ -106,14 +106,14 @@ def fit(
     _check_names(kind, settings)
     basis = _basis(basis, full, system)
     data, held_out = _seen(full, basis), _seen(held_out, basis)
-    normalization = Normalization.from_dataset(data)
-    plan = _plan(preset, normalization.signature.system, kind, settings, engine, checkpoint)
-    system = _system_for(plan, system, full, basis, normalization.signature)
-    sizes = sized(kind, normalization.signature, sizes | {k: v for k, v in settings.items() if k not in SETTINGS})
-    models = [kind(normalization, torch.Generator().manual_seed(number), **sizes) for number in numbers]
+    frame = Frame.from_dataset(data)
+    plan = _plan(preset, frame.system, kind, settings, engine, checkpoint)
+    system = _system_for(plan, system, full, basis, frame)
+    sizes = sized(kind, frame, sizes | {k: v for k, v in settings.items() if k not in SETTINGS})
+    models = [kind(frame, torch.Generator().manual_seed(number), **sizes) for number in numbers]
     with bars(watch.verbose):
         models = Run(plan, data, system, device, engine, checkpoint, watch, held_out).train(models, numbers)
-    front = None if basis is None else BasisNormalization.from_dataset(full, basis, normalization)
+    front = None if basis is None else Frame.from_dataset(full, basis, frame)
     report = {"preset": preset if isinstance(preset, str) else "own", **_provenance(full, plan, device)}
     models = [_finished(model, report, front) for model in models]
     return stack(models) if seeds is not None else models[0]
@@ -188,7 +188,7 @@ def _check_optimizer(plan: Recipe, engine: str, checkpoint: object) -> None:
 
 
 def _system_for(
-    plan: Recipe, system: System | None, data: xr.Dataset, basis: Basis | None, signature: Signature
+    plan: Recipe, system: System | None, data: xr.Dataset, basis: Basis | None, frame: Frame
 ) -> System | None:
     """The system whose field the losses need: that of the user, or the one that the data name; None if none is."""
     if not plan.needs_system:
@@ -200,11 +200,11 @@ def _system_for(
         raise InputError("system", expected=f"data of {', '.join(SYSTEMS)}", got=got, fix=fix)
     if basis is not None and system.state_size == basis.size:
         system = system.through(basis)
-    if system.state_size != len(signature.state_names) or system.context_names != signature.context_names:
-        expected = f"one with {len(signature.state_names)} components and the context of the data"
+    if system.state_size != len(frame.state_names) or system.context_names != frame.context_names:
+        expected = f"one with {len(frame.state_names)} components and the context of the data"
         got, fix = f"{system.name} with {system.state_size} and {system.context_names}", "pass the one of the data"
         raise InputError("system", expected=expected, got=got, fix=fix)
-    own, given = tuple(system.state_names), signature.state_names
+    own, given = tuple(system.state_names), frame.state_names
     if own != given and sorted(own) == sorted(given):
         expected, fix = f"components in the order {own[0]} ... {own[-1]}, as {system.name}", "data.sel(component=[...])"
         raise InputError("data", expected=expected, got=f"{given[0]} ... {given[-1]}", fix=fix)
@@ -215,7 +215,7 @@ def _system_for(
     return system
 
 
-def _finished(model: Projection, report: dict[str, object], front: BasisNormalization | None) -> Projection:
+def _finished(model: Projection, report: dict[str, object], front: Frame | None) -> Projection:
     """A trained model with its report, and with the basis in front."""
     model.report |= report
     return model if front is None else model.behind(front)

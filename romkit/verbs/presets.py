@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from romkit.core.errors import InputError
-from romkit.projections import Projection, Signature, architecture
+from romkit.projections import Frame, Projection, architecture
 from romkit.training import LatentVelocity, Penalty, PhaseFit, Recipe, Reconstruction, RolloutTraining, Snapshots
 
 _LORENZ_AE = {"encoder": (36, 24, 12, 2), "decoder": (2, 12, 24, 36)}
@@ -60,24 +60,23 @@ _PAPER = {  # optimizer, learning rate, then weight decay and batch size for Lor
 }
 
 
-def sized(method: type[Projection], signature: Signature, sizes: dict[str, object]) -> dict[str, object]:
+def sized(method: type[Projection], frame: Frame, sizes: dict[str, object]) -> dict[str, object]:
     """Arguments that build `method`: with the paper's sizes where it has some for these data, and none are given.
 
     Example:
         >>> import romkit
         >>> from romkit.presets import sized
         >>> from romkit.projections import NcAE
-        >>> signature = romkit.load("ncae-lorenz96").normalization.signature
-        >>> sized(NcAE, signature, {})  # the paper's
+        >>> sized(NcAE, romkit.load("ncae-lorenz96").frame, {})  # the paper's
         {'embedding': (1, 2, 2, 2), 'layers': (2, 18, 36)}
-        >>> sized(NcAE, signature, {"latent_dim": 3})["layers"]
+        >>> sized(NcAE, romkit.load("ncae-lorenz96").frame, {"latent_dim": 3})["layers"]
         (3, 19, 36)
     """
-    known = SIZES.get(signature.system, {}).get(method.name, {})
-    n = len(signature.state_names)
+    known = SIZES.get(frame.system, {}).get(method.name, {})
+    n = frame.size
     fits = known.get("layers", known.get("decoder", (n,)))[-1] == n
     given = {"layers", "latent_dim"} & sizes.keys()
-    return architecture(method, signature, **(known if fits and not given else {}) | sizes)
+    return architecture(method, frame, **(known if fits and not given else {}) | sizes)
 
 
 def quick(system: str, method: str) -> Recipe:

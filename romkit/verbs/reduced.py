@@ -16,7 +16,7 @@ from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
 from romkit.integrators import DYNAMICS, Estimator, Galerkin, LatentDynamics
-from romkit.projections import Operator, Path, Projection, Signature
+from romkit.projections import Frame, Operator, Path, Projection
 from romkit.solvers import Solution, Solver, Status
 from romkit.systems import System
 from romkit.systems.problem import PROBLEMS, FirstOrder, Parts, Problem, euclidean
@@ -46,16 +46,16 @@ def noted(
         where a parameter had a single one; and `state_distance`, 1 where the samples of a law end, or the residual of
         sampled rows is ten times that of training data.
     """
-    shift, scale = projection.normalization.context_shift, projection.normalization.context_scale
-    signature = projection.normalization.signature
-    half = shift.new_tensor([name not in signature.fixed for name in signature.context_names])
-    scaled = projection.normalization.normalise_context(contexts.to(shift))
+    shift, scale = projection.frame.context_shift, projection.frame.context_scale
+    frame = projection.frame
+    half = shift.new_tensor([name not in frame.fixed for name in frame.context_names])
+    scaled = projection.frame.normalise_context(contexts.to(shift))
     beyond = (scaled.abs() - half - ROUNDING * (1 + shift.abs() / scale)).clamp(min=0)
     apart = beyond.amax(-1) if beyond.shape[-1] else contexts.new_zeros(contexts.shape[:-1])
     dims = ("trajectory", "time")[: apart.ndim]
     named = {"units": "1", "long_name": "distance from the training range, in half widths"}
     run = run.assign(context_distance=(dims, apart.double().numpy(), named))
-    said = _context_in_words(beyond, signature, shift)
+    said = _context_in_words(beyond, frame, shift)
     if distance is not None:
         z = torch.from_numpy(run["latent"].values)
         apart = distance(z.nan_to_num(nan=0.0)).masked_fill(z.isnan().any(-1), torch.nan)
@@ -68,10 +68,10 @@ def noted(
     return run
 
 
-def _context_in_words(beyond: Tensor, signature: Signature, value: Tensor) -> list[str]:
-    worst = zip(signature.context_names, beyond.flatten(0, -2).amax(0).tolist(), value.tolist(), strict=True)
+def _context_in_words(beyond: Tensor, frame: Frame, value: Tensor) -> list[str]:
+    worst = zip(frame.context_names, beyond.flatten(0, -2).amax(0).tolist(), value.tolist(), strict=True)
     return [
-        f"{name}, which was {value:g} alone" if name in signature.fixed else f"{name} by up to {far:.2g} {HALF_WIDTHS}"
+        f"{name}, which was {value:g} alone" if name in frame.fixed else f"{name} by up to {far:.2g} {HALF_WIDTHS}"
         for name, far, value in worst
         if far > 0
     ]
@@ -208,10 +208,10 @@ class ReducedModel:
         return PROBLEMS[self.dynamics.order](path, control=self.control)
 
     def _dataset(self, solution: Solution, decoded: Parts) -> xr.Dataset:
-        signature = self.projection.normalization.signature
+        frame = self.projection.frame
         lead = ("trajectory",) if self.projection.seeds is None else ("seed", "trajectory")
         full, coded = (*lead, "time", "component"), (*lead, "time", "latent_component")
-        units = signature.state_units[0] if len(set(signature.state_units)) == 1 else "mixed"
+        units = frame.state_units[0] if len(set(frame.state_units)) == 1 else "mixed"
         latent = solution.states[..., : self.projection.latent_dim]
         flags = {"flag_values": [int(s) for s in Status], "flag_meanings": " ".join(s.name.lower() for s in Status)}
         variables = {
@@ -225,16 +225,16 @@ class ReducedModel:
         }
         for velocity in decoded[1:]:
             variables["velocity"] = (full, velocity.numpy(), {"long_name": "velocity of the reduced model"})
-        std = self.projection.normalization.state_std.numpy()
+        std = self.projection.frame.state_std.numpy()
         coords = {
             "time": ("time", solution.times.numpy(), {"long_name": "time"}),
-            "component": list(signature.state_names),
+            "component": list(frame.state_names),
             "state_std": ("component", std, {"units": units, "long_name": "standard deviation in training"}),
         }
         dims = ("trajectory", "time")[: self.contexts.over_time.ndim - 1]
-        for k, (name, unit) in enumerate(zip(signature.context_names, signature.context_units, strict=True)):
+        for k, (name, unit) in enumerate(zip(frame.context_names, frame.context_units, strict=True)):
             coords[name] = (dims, self.contexts.over_time[..., k].numpy(), {"units": unit})
-        layout = {"layout": signature.layout} if signature.layout else {}
+        layout = {"layout": frame.layout} if frame.layout else {}
         return xr.Dataset(variables, coords, self._provenance() | solution.cost | layout)
 
     def _provenance(self) -> dict[str, object]:
@@ -294,7 +294,7 @@ def _checked(argument: str, dynamics: object) -> LatentDynamics:
 
 def _check_order(dynamics: LatentDynamics, projection: Projection) -> None:
     """Raise where a law knows the context of the projection in another order."""
-    own, given = dynamics.context_names, projection.normalization.signature.context_names
+    own, given = dynamics.context_names, projection.frame.context_names
     if own != given and sorted(own) == sorted(given):
         fix = "fit it to data in this order: romkit.data.describe(data, context=[...])"
         expected, got = f"a law with the context {', '.join(given)}", f"one with {', '.join(own)}"
@@ -319,21 +319,21 @@ def check_match(system: System, projection: Projection) -> None:
 
     For one seen through a basis: behind this basis, or of its coordinates.
     """
-    signature = projection.normalization.signature
+    frame = projection.frame
     if system.basis is not None and projection.basis is not None:
         if projection.basis is not system.basis:
             got, fix = f"one behind {projection.basis}", "fit it with basis=system.basis"
             raise InputError("projection", expected=f"one behind the {system.basis} of the system", got=got, fix=fix)
-        signature = projection.normalization.inner.signature
+        frame = frame.of_coordinates()
     for what, own, given in (
-        ("state components", signature.state_names, tuple(system.state_names)),
-        ("context parameters", signature.context_names, system.context_names),
+        ("state components", frame.state_names, tuple(system.state_names)),
+        ("context parameters", frame.context_names, system.context_names),
     ):
         if own != given:
             raise InputError(
                 "projection",
                 expected=f"one of {system.name!r}, with {what} {_short(given)}",
-                got=f"one of {signature.system or 'other data'!r}, with {_short(own)}",
+                got=f"one of {frame.system or 'other data'!r}, with {_short(own)}",
                 fix="load or fit a projection of this system",
             )
 

@@ -161,9 +161,9 @@ def follow(
     """
     if contexts is None:  # else they come with a simulation, which may diverge
         check_states(data)
-    signature = projection.normalization.signature
-    data = matched("data", data, signature.context_names, signature.state_names)
-    check_grid(data, signature.fields)
+    frame = projection.frame
+    data = matched("data", data, frame.context_names, frame.state_names)
+    check_grid(data, frame.fields)
     if system is None and not _is_law(dynamics):
         system = system_of(data)
     if system is not None:
@@ -244,17 +244,17 @@ def forecast(
     if system is not None:
         check_match(system, projection)
     times = torch.arange(checks.steps(duration, dt) + 1, dtype=torch.float64) * dt
-    signature, latent = projection.normalization.signature, (projection.latent_dim,)
-    given = {"initial_state": _flattened(signature.fields, initial_state), "initial_velocity": initial_velocity}
-    given = {name: in_order(name, value, signature.state_names) for name, value in given.items()}
+    frame, latent = projection.frame, (projection.latent_dim,)
+    given = {"initial_state": _flattened(frame.fields, initial_state), "initial_velocity": initial_velocity}
+    given = {name: in_order(name, value, frame.state_names) for name, value in given.items()}
     initial_state = given["initial_state"] = tensors.finite("initial_state", given["initial_state"])
     if np.shape(initial_state)[-1:] != latent:
         meaning = f"the components of the state, or (..., {latent[0]}), latent coordinates"
-        checks.last_axis("initial_state", np.shape(initial_state), len(signature.state_names), meaning)
-    contexts = Contexts.of(signature.context_names, named | (context or {}), times)
+        checks.last_axis("initial_state", np.shape(initial_state), len(frame.state_names), meaning)
+    contexts = Contexts.of(frame.context_names, named | (context or {}), times)
     several = [np.shape(control)[0]] if np.ndim(control) == 3 else []
     number = max(len(np.atleast_2d(initial_state)), len(contexts.initial), *several)
-    _check_number(contexts, signature.context_names, number)
+    _check_number(contexts, frame.context_names, number)
     inputs = given_control(control, times, number, dynamics.control_names if dynamics else ())
     model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
     run = model.follow(_starting_state(model, given, times[0], number), times, solver=solver, engine=engine)
@@ -279,7 +279,7 @@ def _starting_state(model: ReducedModel, given: Mapping[str, object], t: Tensor,
             raise InputError(name, expected="a value for dynamics of order two", got="none", fix=f"add {name}=...")
     shape = np.shape(given["initial_state"])[-1:]
     parts = tuple(tensors.states(name, given[name], *shape, number) for name in names)
-    if shape == (model.projection.latent_dim,) != (len(model.projection.normalization.signature.state_names),):
+    if shape == (model.projection.latent_dim,) != (len(model.projection.frame.state_names),):
         return model.problem.join(*parts).expand(*model.lead, -1)
     return model.start(t, parts)
 

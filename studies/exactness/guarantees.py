@@ -64,8 +64,8 @@ class Certificates(Task):
 
     def _stretched(self, model: Projection, c: Tensor, context_radius: float, row: xr.Dataset) -> float:
         """The largest ratio of what random pairs move to what the bounds of states and contexts allow."""
-        normalization, draw = model.normalization, torch.Generator().manual_seed(1)
-        center, reach, most = normalization.state_shift, 2 * normalization.state_scale.norm().item(), 0.0
+        frame, draw = model.frame, torch.Generator().manual_seed(1)
+        center, reach, most = frame.state_shift, 2 * frame.state_scale.norm().item(), 0.0
         if row["map"] == "decoder":
             center = model(c).encode(center)
         reach = min(float(row.radius), reach)

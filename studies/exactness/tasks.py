@@ -275,7 +275,7 @@ class Robustness(Task):
             method=plan.method,
             training=plan.training,
             epochs=len(model.report["seeds"][0]["losses"]),
-            noise_rms=float(model.normalization.state_std.square().mean().sqrt()),
+            noise_rms=float(model.frame.state_std.square().mean().sqrt()),
         )
 
 
@@ -302,7 +302,7 @@ def _errors(model: Projection, data: xr.Dataset) -> tuple[np.ndarray, np.ndarray
 def _noisy(model: Projection, data: xr.Dataset, level: float) -> tuple[np.ndarray, np.ndarray]:
     x, v = (torch.from_numpy(data[name].values) for name in ("state", "velocity"))
     noise = torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    measured = x + level * model.normalization.state_std * noise
+    measured = x + level * model.frame.state_std * noise
     with torch.no_grad():
         found = model(data).jvp(measured.unsqueeze(0), v.expand(model.seeds, -1, -1, -1))
     errors = ((a - b).square().mean((-1, -2)).sqrt() for a, b in zip((x, v), found, strict=True))

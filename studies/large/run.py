@@ -20,8 +20,7 @@ import romkit
 from romkit.data import Contexts, times_of, trajectories
 from romkit.engine.threads import one_thread
 from romkit.integrators import LSPG
-from romkit.projections import BasisNormalization, Projection
-from romkit.projections.frame import signature_of
+from romkit.projections import Frame, Projection
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D
 from romkit.verbs.reduced import ReducedModel
@@ -120,7 +119,7 @@ def on_mesh(
     contexts = system.test_contexts()[:number]
     model = romkit.fit(method, coordinates, latent_dim=latent_dim)
     states = system.dataset(mu1=[contexts[0, 0]], mu2=[contexts[0, 1]], duration=system.dt)
-    model.normalization = BasisNormalization(signature_of(states), basis, model.normalization)
+    model.frame = Frame.from_dataset(states, basis, model.frame)
     began = time.process_time()
     mesh = romkit.reduced_mesh(system, model, coordinates, dt=LSPG_DT, tolerance=tolerance)
     numbers = {"choosing, seconds": time.process_time() - began, "tolerance": tolerance, "modes": modes}

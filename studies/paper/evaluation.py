@@ -138,7 +138,7 @@ def _under_noise(model: Projection, test: xr.Dataset, kind: str, sigma: float, u
 
 def _unit(model: Projection, unit: str) -> tuple[Tensor, Tensor]:
     """What σ multiplies for states (n,) and contexts (p,)."""
-    state, half_range = model.normalization.state_scale, model.normalization.context_scale
+    state, half_range = model.frame.state_scale, model.frame.context_scale
     return {
         "scale": (state, half_range),
         "deviation": (state, half_range / 3**0.5),

@@ -62,8 +62,8 @@ def _points(test: xr.Dataset) -> tuple[Tensor, Tensor]:
 
 
 def _far_idempotency(model: Projection, x: Tensor, c: Tensor) -> Tensor:
-    normalization = model.normalization
-    P = model(normalization.context_shift + FAR * (c - normalization.context_shift))
+    frame = model.frame
+    P = model(frame.context_shift + FAR * (c - frame.context_shift))
     once = P(x)
     return _largest(P(once) - once, x)
 
@@ -87,7 +87,7 @@ def _diffeomorphism(model: Projection, x: Tensor, c: Tensor) -> dict[str, np.nda
 def _hausdorff(model: Projection, x: Tensor, c: Tensor) -> dict[str, np.ndarray]:
     generator = torch.Generator().manual_seed(0)
     direction = torch.randn(c.shape, generator=generator, dtype=c.dtype)
-    direction = direction / direction.norm(dim=-1, keepdim=True) * model.normalization.context_scale
+    direction = direction / direction.norm(dim=-1, keepdim=True) * model.frame.context_scale
     z = model(c).encode(x)
     manifold = model(c).decode(z)
     ratios, constants = [], []

@@ -36,7 +36,7 @@ def projection_nrmse(projection: Projection, data: xr.Dataset) -> Tensor:
     double = copy.deepcopy(projection).double()
     x = torch.from_numpy(data["state"].values)
     with torch.no_grad():
-        return nrmse(x, double(data)(x), double.normalization.state_std).square().mean(-1).sqrt()
+        return nrmse(x, double(data)(x), double.frame.state_std).square().mean(-1).sqrt()
 
 
 def snapshots_error(projection: Projection, data: xr.Dataset) -> float:

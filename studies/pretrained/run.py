@@ -79,7 +79,7 @@ def measure(model: Model, projection: Projection) -> dict[str, object]:
 def modes_alone(projection: Projection) -> Projection:
     """Linear projection onto the basis of another one; with Galerkin's field, POD-Galerkin."""
     rank = projection.basis.rank
-    inner = POD(projection.normalization, torch.Generator(), latent_dim=rank)
+    inner = POD(projection.frame, torch.Generator(), latent_dim=rank)
     inner.modes.data = torch.eye(rank)
     return inner
 

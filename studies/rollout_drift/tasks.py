@@ -196,7 +196,7 @@ class Drift(Task):
         problem = system.problem(Path.constant(P), P.context)
         rom = problem.decode(P, latent)
         more = OWN_SCORES[system.name](system, true, rom) | stability
-        std = model.normalization.state_std
+        std = model.frame.state_std
         return xr.Dataset(scores.scores(true.times, true.parts[0], rom[0], P, std, more))
 
     def _training(self, model: Projection) -> dict[str, tuple]:

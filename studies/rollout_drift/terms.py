@@ -9,7 +9,7 @@ from torch import Tensor
 from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
-from romkit.projections import Normalization
+from romkit.projections import Frame
 from romkit.solvers.fixed import step as rk4_step
 from romkit.systems import System
 from romkit.training import Evaluated, Term
@@ -65,15 +65,15 @@ class FutureGradient(Term):
     horizon: Positive = 1.0
     needs_field = True
 
-    def attach(self, rows: Batch, normalization: Normalization, weights: Tensor, system: System) -> Tensor:
-        return future_gradients(rows, normalization, system, self.horizon, weights, seed=0)
+    def attach(self, rows: Batch, frame: Frame, weights: Tensor, system: System) -> Tensor:
+        return future_gradients(rows, frame, system, self.horizon, weights, seed=0)
 
     def value(self, batch: Evaluated) -> Tensor:
         return self.weight * (batch.extra * (batch.y - batch.decoded.value)).sum(-1).square().mean(-1)
 
 
 def future_gradients(
-    rows: Batch, normalization: Normalization, system: System, horizon: float, component_weights: Tensor, seed: int
+    rows: Batch, frame: Frame, system: System, horizon: float, component_weights: Tensor, seed: int
 ) -> Tensor:
     """One gradient g = DF_τ(y)ᵀ η for each snapshot y, (N, n), in normalised coordinates.
 
@@ -87,7 +87,7 @@ def future_gradients(
 
     Args:
         rows: states (N, n) and contexts (N, p).
-        normalization: the normalised coordinates.
+        frame: of the projection.
         system: the full model, of first order.
         horizon: longest τ, in the time unit of the system.
         component_weights: (n,) weights of the squared components in the norm of the loss.
@@ -104,20 +104,18 @@ def future_gradients(
     steps = max(1, math.ceil(horizon / system.dt - 1e-9))
     size = max(1, VALUES // (steps * rows.y.shape[1]))
     parts = list(zip(*(tensor.split(size) for tensor in (rows.y, rows.c, tau, eta)), strict=True))
-    gradients = torch.cat([_pull_back(system, normalization, *part, steps) for part in track(parts, "gradients")])
+    gradients = torch.cat([_pull_back(system, frame, *part, steps) for part in track(parts, "gradients")])
     if not gradients.isfinite().all():
         fix = "give a shorter one, or leave the term out"
         raise InputError("horizon", expected="one with finite gradients", got=repr(horizon), fix=fix)
     return gradients
 
 
-def _pull_back(
-    system: System, normalization: Normalization, y: Tensor, c: Tensor, tau: Tensor, eta: Tensor, steps: int
-) -> Tensor:
+def _pull_back(system: System, frame: Frame, y: Tensor, c: Tensor, tau: Tensor, eta: Tensor, steps: int) -> Tensor:
     """DF_τ(y)ᵀ η, step by step backwards; each row's time runs from 0 to 1 in units of its τ."""
 
     def advance(point: Tensor) -> Tensor:
-        field = lambda t, x: tau * normalised_field(system, normalization, x, c)  # noqa: E731
+        field = lambda t, x: tau * normalised_field(system, frame, x, c)  # noqa: E731
         return rk4_step(field, point.new_zeros(()), point, 1 / steps)
 
     visited = []

@@ -314,11 +314,11 @@ for _name in romkit.projections.pretrained():
     @entry(f"pretrained: {_name}", "algebra", _name)
     def _pretrained(name):
         model = shipped(name)
-        signature = model.normalization.signature
+        frame = model.frame
         middle = {"F": 3.15, "L": 9.0, "Re": 90.0, "mu1": 5.0, "mu2": 0.02}
-        P = model(**{key: middle.get(key, 0.5) for key in signature.context_names})
+        P = model(**{key: middle.get(key, 0.5) for key in frame.context_names})
         z = 0.5 * wave(model.latent_dim)
-        x = P.decode(z) + 0.01 * wave(len(signature.state_names))
+        x = P.decode(z) + 0.01 * wave(len(frame.state_names))
         tangent = P.jvp(x, wave(len(x), 2.0)).tangent
         return P.encode(x), P(x), tangent, P.decode_jacobian(z).tangent
 
@@ -738,7 +738,7 @@ def _metrics_of_projection():
     errors, z = m.reconstruction_rmse(P, x, v), P.encode_jvp(x, v)
     return (
         torch.stack([errors.position, errors.velocity]),
-        m.manifold_distance(P, x, model.normalization.state_std),
+        m.manifold_distance(P, x, model.frame.state_std),
         m.latent_condition_number(z.value),
         m.latent_speed_variation(z.tangent),
     )
@@ -944,9 +944,9 @@ def numbers_of(found: object) -> tuple | torch.Tensor | np.ndarray:
     if isinstance(found, romkit.bases.Basis):
         return seen(found)
     if isinstance(found, romkit.projections.Projection):
-        found, n = found.double(), len(found.normalization.signature.state_names)
+        found, n = found.double(), len(found.frame.state_names)
         lead = () if found.seeds is None else (1, 1)
-        c = torch.full((*lead, len(found.normalization.signature.context_names)), 3.15, dtype=F64)
+        c = torch.full((*lead, len(found.frame.context_names)), 3.15, dtype=F64)
         P = found(c)
         z = P.encode((3.0 if n == 8 else 0.0) + wave(n).expand(*lead, -1))
         return z, P.decode(z)

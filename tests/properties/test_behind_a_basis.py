@@ -14,7 +14,7 @@ from romkit.bases import Basis
 from romkit.core.errors import InputError
 from romkit.data import Contexts
 from romkit.integrators import LSPG, Galerkin, PetrovGalerkin
-from romkit.projections import METHODS, BasisNormalization, Normalization, Signature, architecture, stack, unstack
+from romkit.projections import METHODS, Frame, architecture, stack, unstack
 from romkit.systems.terms import Projected, Term
 from romkit.testing import check_projection
 from romkit.testing.models import idempotency, left_inverse, probe, tangents
@@ -37,16 +37,14 @@ def weighted_basis(n, rank=R):
 
 def behind_basis(method, basis, seed=0):
     """A projection with random parameters behind a basis."""
-    inner = Signature("", names("y", R), ("1",) * R, ("c",), ("1",))
-    normalization = Normalization(inner)
-    normalization.state_scale = torch.linspace(0.5, 2, R)
+    frame = Frame("", names("x", basis.size), ("1",) * basis.size, ("c",), ("1",), basis=basis)
+    frame.state_scale = torch.linspace(0.5, 2, R)
     kind, generator = METHODS[method], torch.Generator().manual_seed(seed)
-    model = kind(normalization, generator, **architecture(kind, inner, latent_dim=2))
+    model = kind(frame, generator, **architecture(kind, frame, latent_dim=2))
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data += 0.3 * (torch.rand(parameter.shape, generator=generator) - 0.5)
-    outer = Signature("", names("x", basis.size), ("1",) * basis.size, ("c",), ("1",))
-    return model.behind(BasisNormalization(outer, basis, normalization))
+    return model
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -78,9 +76,9 @@ def test_fit_gives_one_projection_of_full_states(reduced, lorenz_data):
     P = reduced(F=3.14)
     assert P.encode(x).shape == (100, 2)
     assert P(x).shape == (100, 36)
-    assert reduced.normalization.signature.state_names == tuple(lorenz_data["component"].values)
+    assert reduced.frame.state_names == tuple(lorenz_data["component"].values)
     flat = lorenz_data["state"].values.reshape(-1, 36)
-    assert np.allclose(reduced.normalization.state_std, flat.std(0), rtol=1e-5)
+    assert np.allclose(reduced.frame.state_std, flat.std(0), rtol=1e-5)
     check_projection(reduced)
 
 

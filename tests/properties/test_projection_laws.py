@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import romkit
 from romkit.core.errors import InputError
-from romkit.projections import CAE, METHODS, POD, NcAE, Normalization, Signature, architecture, stack, unstack
+from romkit.projections import CAE, METHODS, POD, Frame, NcAE, architecture, stack, unstack
 from romkit.projections.layers import inverse_pair
 from romkit.testing import check_projection
 from romkit.testing.models import IDEMPOTENT_LAWS, LAWS, probe
@@ -22,15 +22,12 @@ def make(method: str, shape: tuple[int, int, int, int], *, perturb: float = 0.3)
     """A projection of random size whose parameters are away from their symmetric start."""
     m, extra, p, seed = shape
     n = m + extra
-    signature = Signature(
-        "", tuple(f"x{k}" for k in range(n)), ("1",) * n, tuple(f"c{k}" for k in range(p)), ("1",) * p
-    )
-    normalization = Normalization(signature)
-    normalization.state_shift, normalization.state_scale = torch.linspace(-1, 1, n), torch.linspace(0.5, 2, n)
-    normalization.context_shift, normalization.context_scale = torch.linspace(0, 3, p), torch.linspace(0.1, 2, p)
+    frame = Frame("", tuple(f"x{k}" for k in range(n)), ("1",) * n, tuple(f"c{k}" for k in range(p)), ("1",) * p)
+    frame.state_shift, frame.state_scale = torch.linspace(-1, 1, n), torch.linspace(0.5, 2, n)
+    frame.context_shift, frame.context_scale = torch.linspace(0, 3, p), torch.linspace(0.1, 2, p)
     generator = torch.Generator().manual_seed(seed)
     kind = METHODS[method]
-    model = kind(normalization, generator, **architecture(kind, signature, latent_dim=m))
+    model = kind(frame, generator, **architecture(kind, frame, latent_dim=m))
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.data += perturb * (torch.rand(parameter.shape, generator=generator) - 0.5)
@@ -110,7 +107,7 @@ def test_weights_in_float32_are_biorthogonal_to_the_rounding_of_one_of_them(shap
 @given(shape=shapes)
 def test_ncae_without_modulation_is_a_cae(shape):
     ncae = make("ncae", shape)
-    cae = CAE(ncae.normalization, torch.Generator(), layers=ncae.config["layers"], slope=math.pi / 10)
+    cae = CAE(ncae.frame, torch.Generator(), layers=ncae.config["layers"], slope=math.pi / 10)
     for own, other in zip(cae.weights, ncae.weights, strict=True):
         own.load_state_dict(other.state_dict())
     for own, other in zip(cae.biases, ncae.biases, strict=True):
@@ -135,7 +132,7 @@ def test_bandwidth_is_the_range_that_the_embedding_sees(shape):
 @given(shape=shapes)
 def test_cae_with_linear_activation_and_orthonormal_weights_is_pod(shape):
     pod = make("pod", shape)
-    cae = CAE(pod.normalization, torch.Generator(), layers=(shape[0], shape[0] + shape[1]), slope=0.0)
+    cae = CAE(pod.frame, torch.Generator(), layers=(shape[0], shape[0] + shape[1]), slope=0.0)
     cae.weights[0].phi.data, cae.weights[0].psi.data = pod.modes.data.clone(), pod.modes.data.clone()
     points, plain = probe(cae), probe(pod)
     # POD's modes are orthonormal to float32 only, and the two restore ρ ∘ φ = id in float64 on different sides.
@@ -187,7 +184,7 @@ def test_a_stack_has_one_scaling(lorenz_data):
     model = romkit.fit("pod", lorenz_data, latent_dim=2)
     shifted = romkit.fit("pod", lorenz_data.assign(state=lorenz_data.state + 1), latent_dim=2)
     for others in ([shifted], [copy.deepcopy(model).double()]):
-        with pytest.raises(InputError, match="models: expected one normalization and precision"):
+        with pytest.raises(InputError, match="models: expected one frame and precision"):
             stack([model, *others])
     with pytest.raises(InputError, match="models: expected single models"):
         stack([stack([model])])

@@ -154,7 +154,7 @@ HEADERS = [
     *({"method": method} for method in (None, 3, ["ncae"], {}, "nobody", "cae", "pod", "\x1b[2J", "a" * 10**6)),
     *({"config": config} for config in (None, 3, [], {}, {"layers": [2, 10**9, 4], "embedding": [1, 2, 2]})),
     *({"config": {"layers": layers, "embedding": [1, 2, 2]}} for layers in ([10**9] * 3, [0, 4], [-2, 4], ["a", 4], "ab")),
-    *({"signature": signature} for signature in (None, 3, [], {}, {"system": 3}, "a")),
+    *({"signature": wrong} for wrong in (None, 3, [], {}, {"system": 3}, "a")),
     *({"column_major": columns} for columns in (None, 3, ["nothing"], [3], "ab")),
     *({name: REMOVED} for name in ("method", "config", "signature", "seeds", "report", "column_major", "format")),
     *({"format": version} for version in (1, 10**9, "2", None, [])),
@@ -195,8 +195,8 @@ def test_what_is_no_number_of_the_scaling_is_refused(tmp_path):
     content = path.read_bytes()
     for name, value in product(("state_scale", "state_std", "context_scale"), (0.0, -1.0)):
         path.write_bytes(content)
-        like = sealed.read(path)[1][f"normalization.{name}"]
-        forge(path, {}, {f"normalization.{name}": torch.full_like(like, value)})
+        like = sealed.read(path)[1][f"frame.{name}"]
+        forge(path, {}, {f"frame.{name}": torch.full_like(like, value)})
         with pytest.raises(FileError, match="is not positive"):
             romkit.load(path)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from romkit.projections import METHODS, Normalization, Signature
+from romkit.projections import METHODS, Frame
 from romkit.systems import SYSTEMS
 from romkit.verbs.presets import sized
 from studies.exactness.report import write
@@ -18,9 +18,9 @@ RESULTS = Path(__file__).parents[2] / "studies" / "exactness" / "results"
 def parameters(system, method, sizes):
     own = SYSTEMS[system]()
     units = tuple(parameter.units for parameter in own.context)
-    signature = Signature(system, tuple(own.state_names), tuple(own.state_units), own.context_names, units)
+    frame = Frame(system, tuple(own.state_names), tuple(own.state_units), own.context_names, units)
     kind = METHODS[method]
-    model = kind(Normalization(signature), torch.Generator().manual_seed(0), **sized(kind, signature, dict(sizes)))
+    model = kind(frame, torch.Generator().manual_seed(0), **sized(kind, frame, dict(sizes)))
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 

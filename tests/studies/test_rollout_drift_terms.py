@@ -7,7 +7,7 @@ from torch.func import jacfwd
 
 import romkit
 from romkit.core.errors import InputError
-from romkit.projections import Normalization, stack
+from romkit.projections import Frame, stack
 from romkit.solvers import RK4
 from romkit.training import Penalty, Reconstruction, RolloutTraining
 from romkit.training.batches import Batch
@@ -27,8 +27,8 @@ def batch_of(model, data, gradients=False):
     """The first snapshots of each trajectory as a batch of a stack of one, in float64."""
     x, v = (torch.from_numpy(data[name].values[:, :4].copy()).flatten(0, 1) for name in ("state", "velocity"))
     c = torch.from_numpy(data.F.values.copy()).repeat_interleave(4).unsqueeze(1)
-    normalization = model.normalization
-    rows = Batch(normalization.normalise(x), v / normalization.state_scale, normalization.normalise_context(c))
+    frame = model.frame
+    rows = Batch(frame.normalise(x), v / frame.state_scale, frame.normalise_context(c))
     if gradients:
         rows = (*rows, torch.randn(rows.y.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
     return rows, [tensor.unsqueeze(0) for tensor in rows]
@@ -46,7 +46,7 @@ def extra(model, batch, term, system=None):
 def test_the_fibre_term_is_what_its_formula_says(lorenz_data, method):
     model = romkit.fit(method, lorenz_data, **SETTINGS).double()
     rows, batch = batch_of(model, lorenz_data)
-    weights, errors = component_weights(model.normalization, WEIGHTING), []
+    weights, errors = component_weights(model.frame, WEIGHTING), []
     for y, dy, c in zip(*rows, strict=True):
         maps = model.at(c)
         z = maps.encode(y)
@@ -75,13 +75,13 @@ def test_the_gradient_term_is_what_its_formula_says(lorenz_data):
 def test_the_invariance_term_is_what_the_operator_says(lorenz, lorenz_data):
     model = romkit.fit("ncae", lorenz_data, **SETTINGS).double()
     _, batch = batch_of(model, lorenz_data)
-    normalization, (y, _, c) = model.normalization, (tensor[0] for tensor in batch)
+    frame, (y, _, c) = model.frame, (tensor[0] for tensor in batch)
     with torch.no_grad():
-        P = model(normalization.denormalise_context(c))
-        x = P(normalization.denormalise(y))
+        P = model(frame.denormalise_context(c))
+        x = P(frame.denormalise(y))
         f = lorenz.rhs(torch.zeros(()), x, P.context)
-        error = (f - P.jvp(x, f).tangent) / normalization.state_scale
-        wanted = (error.square() @ component_weights(normalization, WEIGHTING)).mean().item()
+        error = (f - P.jvp(x, f).tangent) / frame.state_scale
+        wanted = (error.square() @ component_weights(frame, WEIGHTING)).mean().item()
     assert extra(model, batch, Invariance(3.0), lorenz) == pytest.approx(3 * wanted, rel=1e-9)
 
 
@@ -90,24 +90,22 @@ def problem(lorenz, lorenz_data):
     """The arguments of `future_gradients` for twelve snapshots, in float64."""
     model = romkit.fit("pod", lorenz_data, latent_dim=2).double()
     rows, _ = batch_of(model, lorenz_data)
-    return rows, model.normalization, lorenz
+    return rows, model.frame, lorenz
 
 
 def test_gradients_are_those_of_the_full_model(problem):
     """Against central differences of the solver's trajectories, with τ and η drawn as documented."""
-    rows, normalization, system = problem
+    rows, frame, system = problem
     weights = torch.linspace(0.5, 2.0, 36, dtype=torch.float64)
-    found = future_gradients(rows, normalization, system, 0.5, weights, seed=3)
+    found = future_gradients(rows, frame, system, 0.5, weights, seed=3)
     generator = torch.Generator().manual_seed(3)
     tau = 0.5 * torch.rand(len(rows.y), 1, generator=generator).double()
     eta = torch.randn(rows.y.shape, generator=generator).double() * weights.sqrt()
-    context = normalization.denormalise_context(rows.c)
+    context = frame.denormalise_context(rows.c)
 
     def future(y, k):
         times = torch.stack([torch.zeros(()).double(), tau[k, 0]])
-        return normalization.normalise(
-            RK4(0.005)(system.field(context[k]), normalization.denormalise(y), times).states[..., 1, :]
-        )
+        return frame.normalise(RK4(0.005)(system.field(context[k]), frame.denormalise(y), times).states[..., 1, :])
 
     shift = 1e-5 * torch.eye(36, dtype=torch.float64)
     for k in range(len(rows.y)):
@@ -116,8 +114,8 @@ def test_gradients_are_those_of_the_full_model(problem):
 
 
 def test_gradients_depend_on_the_seed_of_the_data_and_not_on_the_chunks(problem, monkeypatch):
-    rows, normalization, system = problem
-    gradients = lambda seed: future_gradients(rows, normalization, system, 0.3, torch.ones(36), seed)  # noqa: E731
+    rows, frame, system = problem
+    gradients = lambda seed: future_gradients(rows, frame, system, 0.3, torch.ones(36), seed)  # noqa: E731
     whole = gradients(0)
     monkeypatch.setattr("studies.rollout_drift.terms.VALUES", 30 * 36 * 5)  # five snapshots at a time
     assert torch.allclose(gradients(0), whole, rtol=1e-12)
@@ -125,9 +123,9 @@ def test_gradients_depend_on_the_seed_of_the_data_and_not_on_the_chunks(problem,
 
 
 def test_for_a_short_horizon_the_gradient_term_is_the_reconstruction_error_on_average(problem):
-    rows, normalization, system = problem
+    rows, frame, system = problem
     many = Batch(*(tensor.repeat(400, 1) for tensor in rows))
-    g = future_gradients(many, normalization, system, 1e-6, torch.ones(36), seed=0)
+    g = future_gradients(many, frame, system, 1e-6, torch.ones(36), seed=0)
     d = torch.linspace(-1, 1, 36, dtype=torch.float64)
     assert (g @ d).square().mean().item() == pytest.approx(d.square().sum().item(), rel=0.1)
 
@@ -178,4 +176,4 @@ def test_what_the_terms_refuse(lorenz, lorenz_data):
         romkit.fit("ncae", lorenz_data, loss=[FutureGradient(1.0, 0.1), FutureGradient(2.0, 0.1)])
     rows = Batch(torch.full((2, 36), 1e30), torch.zeros(2, 36), torch.zeros(2, 1))
     with pytest.raises(InputError, match="horizon: expected one with finite gradients"):
-        future_gradients(rows, Normalization.from_dataset(lorenz_data), lorenz, 1.0, torch.ones(36), seed=0)
+        future_gradients(rows, Frame.from_dataset(lorenz_data), lorenz, 1.0, torch.ones(36), seed=0)

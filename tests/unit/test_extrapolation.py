@@ -36,4 +36,4 @@ def test_a_context_of_one_value_has_no_range_whatever_its_unit(unit):
 def test_projections_remember_which_contexts_had_one_value(tmp_path):
     pod = romkit.fit("pod", waves([1.0, 2.0]), latent_dim=2)
     romkit.save(pod, tmp_path / "pod.safetensors")
-    assert romkit.load(tmp_path / "pod.safetensors").normalization.signature.fixed == ("drag",)
+    assert romkit.load(tmp_path / "pod.safetensors").frame.fixed == ("drag",)

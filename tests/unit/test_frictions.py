@@ -8,8 +8,7 @@ import xarray as xr
 import romkit
 from romkit.core.errors import DataWarning, FitWarning, InputError
 from romkit.integrators import Galerkin, NeuralODE, Reencoded, SINDy
-from romkit.projections import Path, architecture
-from romkit.projections.frame import Signature, signature_of
+from romkit.projections import Frame, Path, architecture
 from romkit.solvers import RK4, Adaptive
 from romkit.systems.problem import FirstOrder
 from tests.unit.data.own import waves
@@ -56,8 +55,8 @@ def test_modes_of_many_components_need_no_square_matrix(monkeypatch):
 
 def test_default_layers_do_not_grow_with_the_state():
     for n, middle in ((20_000, 128), (100, 51)):
-        signature = Signature("", ("x",) * n, ("1",) * n, ("c",), ("1",))
-        assert architecture(romkit.projections.NcAE, signature, latent_dim=2)["layers"] == (2, middle, n)
+        frame = Frame("", ("x",) * n, ("1",) * n, ("c",), ("1",))
+        assert architecture(romkit.projections.NcAE, frame, latent_dim=2)["layers"] == (2, middle, n)
 
 
 def test_a_start_of_galerkin_makes_no_square_matrix(monkeypatch):
@@ -88,7 +87,7 @@ def test_numbers_of_any_kind_are_a_context_and_none_is_one_in_silence(data):
     whole = data.drop_vars("speed").assign_coords(k=("trajectory", [1, 2, 3, 4]))
     for own, name in ((whole, "k"), (data.drop_attrs(), "speed")):
         with pytest.warns(DataWarning, match=f"the context is taken to be {name}"):
-            assert romkit.fit("pod", own, latent_dim=2).normalization.signature.context_names == (name,)
+            assert romkit.fit("pod", own, latent_dim=2).frame.context_names == (name,)
 
 
 def test_a_law_that_explains_little_says_so(data, pod):
@@ -116,4 +115,4 @@ def test_states_of_another_kind_are_taken_or_refused_in_one_line(data, pod):
     both = romkit.fit("pod", data, latent_dim=2, seeds=range(2))(speed=1.0)
     assert "for a stack of seeds" in refused(lambda: both.encode(torch.zeros(81, 16)))
     assert "expected an xarray.Dataset" in refused(lambda: romkit.fit("pod", x, latent_dim=2))
-    assert signature_of(data).context_names == ("speed",)
+    assert Frame.from_dataset(data).context_names == ("speed",)

@@ -222,13 +222,13 @@ def test_a_ramp_is_followed_as_a_constant_context_is_but_only_with_the_extra_ter
         return (contexts[:1] + (high - low) * t / duration).to(torch.float64)
 
     def error(truth, P, latent):
-        return nrmse(truth, P.decode(latent), model.normalization.state_std).square().mean().sqrt().item()
+        return nrmse(truth, P.decode(latent), model.frame.state_std).square().mean().sqrt().item()
 
     def followed(path, solve):
         truth = system.simulate((starts[:1],), along, times).state
         states = solve(path).states
         ends = torch.cat([path.at(t).decode(states[:, k]) for k, t in enumerate(times)])
-        return nrmse(truth, ends.unsqueeze(0), model.normalization.state_std).square().mean().sqrt().item()
+        return nrmse(truth, ends.unsqueeze(0), model.frame.state_std).square().mean().sqrt().item()
 
     def with_term(path):
         problem = system.problem(path, along)

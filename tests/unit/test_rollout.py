@@ -90,7 +90,7 @@ def test_the_error_starts_at_the_projection_error_or_below(lorenz, projection):
     assert oblique.nrmse.values[0] == pytest.approx(oblique.nrmse_projected.values[0])
     run = romkit.rollout(lorenz, projection, F=3.15, duration=0.1).isel(time=0)
     assert np.linalg.norm(run.truth - run.rom) < np.linalg.norm(run.truth - run.projected)
-    std = projection.normalization.state_std.numpy()
+    std = projection.frame.state_std.numpy()
     by_hand = np.sqrt((((run.truth - run.rom) / std) ** 2).mean("component"))
     assert np.allclose(run.nrmse, by_hand, atol=1e-10)
 

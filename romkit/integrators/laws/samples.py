@@ -618,9 +618,9 @@ def galerkin_samples(
 
 
 def _operator(projection: ProjectionFamily, data: xr.Dataset) -> Operator:
-    if signature := getattr(getattr(projection, "normalization", None), "signature", None):  # a user's may have none
-        check_components("data", data, signature.state_names)
-        check_grid(data, signature.fields)
+    if frame := getattr(projection, "frame", None):  # a user's may have none
+        check_components("data", data, frame.state_names)
+        check_grid(data, frame.fields)
     return copy.deepcopy(projection).double()(data)
 
 

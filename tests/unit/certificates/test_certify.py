@@ -40,7 +40,7 @@ def single(method, shape):
     model = make(method, shape)
     if method == "flow":
         sizes = {"latent_dim": shape[0], "units": (5, (4, 3), 5), "embedding": (shape[2], 4, 4)}
-        model = Flow(model.normalization, torch.Generator().manual_seed(shape[3]), **sizes)
+        model = Flow(model.frame, torch.Generator().manual_seed(shape[3]), **sizes)
         for parameter in model.couplings.parameters():
             parameter.data += 0.3 * torch.sin(torch.arange(float(parameter.numel()))).reshape(parameter.shape)
     points = probe(model)
@@ -172,7 +172,7 @@ def test_bounds_of_small_balls_are_sharp():
 
 def test_a_linear_map_is_certified_exactly():
     model = make("cae", (2, 4, 1, 0))
-    linear = CAE(model.normalization, torch.Generator(), layers=model.config["layers"], slope=0.0)
+    linear = CAE(model.frame, torch.Generator(), layers=model.config["layers"], slope=0.0)
     linear.load_state_dict(model.state_dict(), strict=False)
     for slope in linear.slopes:
         slope.alpha = 0.0
@@ -262,7 +262,7 @@ def test_the_semidefinite_bound_is_that_of_the_same_program_in_other_unknowns():
 def test_bounds_of_the_context_of_a_shipped_model(which, most):
     """Signals reach the units of Lorenz96's NcAE with weights of very different sizes."""
     model, radius = romkit.load("ncae-lorenz96").double().requires_grad_(False), 3e-5
-    c, x = torch.tensor([3.171], dtype=torch.float64), model.normalization.state_shift
+    c, x = torch.tensor([3.171], dtype=torch.float64), model.frame.state_shift
     middle, reach = (x, 10.0) if which == "projection" else (model(c).encode(x), 70.0)
     trace = Trace((middle, c), (reach, radius))
     net = links(trace, network(model, trace).map(which), 1)

@@ -54,7 +54,7 @@ def test_whole_numbers_are_a_context_and_undeclared_ones_are_said():
     assert context_names(data) == ("k",)
     with pytest.warns(DataWarning, match=r"context is taken to be k, .*declare it"):
         model = romkit.fit("ncae", data, latent_dim=2, epochs=1)
-    assert model.normalization.signature.context_names == ("k",)
+    assert model.frame.context_names == ("k",)
     described = describe(data.assign_coords(day=("trajectory", [0.1, 0.2, 0.3])), context=["k"])
     assert context_names(described) == ("k",)
     assert context_names(described.isel(time=slice(3))) == ("k",)

@@ -46,8 +46,8 @@ def test_training_sees_the_complete_snapshots_and_no_others(whole, gappy):
     for fit in (lambda data: romkit.fit("pod", data, latent_dim=2), lambda data: romkit.fit("ncae", data, **SMALL)):
         model = fit(gappy)
         assert all(np.isfinite(p.detach()).all() for p in model.parameters())
-        assert np.abs(model.normalization.state_std - whole.state.std(("trajectory", "time")).values).max() < 0.1
-        assert np.abs(fit(filled).normalization.state_std - model.normalization.state_std).max() > 1
+        assert np.abs(model.frame.state_std - whole.state.std(("trajectory", "time")).values).max() < 0.1
+        assert np.abs(fit(filled).frame.state_std - model.frame.state_std).max() > 1
 
 
 def test_laws_of_gappy_data_are_those_of_what_is_there(whole, gappy):

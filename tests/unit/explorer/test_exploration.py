@@ -79,7 +79,7 @@ def test_one_component_has_an_orbit_and_no_context_none(monkeypatch):
 
 
 def test_the_projection_of_the_user_stays_as_it_is(exploration):
-    assert exploration.projection.normalization.state_std.dtype == torch.float32
+    assert exploration.projection.frame.state_std.dtype == torch.float32
 
 
 def test_an_orbit_is_that_of_a_forecast_from_where_the_full_model_started(exploration):
@@ -111,7 +111,7 @@ def test_the_lines_are_on_the_manifold_and_about_the_orbit(exploration):
     P = exploration.double(exploration.at({"F": 3.15})[0])
     states = P.decode(torch.from_numpy(z)).detach()
     assert torch.allclose(P(states), states, atol=1e-9)
-    scale = exploration.double.normalization.state_std.numpy()
+    scale = exploration.double.frame.state_std.numpy()
     lines = (states.numpy() / scale) @ view.directions
     assert np.allclose(view.orbit.manifold, np.concatenate([lines, lines.swapaxes(0, 1)]))
     assert (z.min(axis=(0, 1)) < view.orbit.latent.min(axis=0)).all()

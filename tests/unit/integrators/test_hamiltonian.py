@@ -7,7 +7,7 @@ import torch
 import romkit
 from romkit.core.errors import InputError
 from romkit.integrators import Galerkin, Hamiltonian
-from romkit.projections import CAE, Normalization, Path
+from romkit.projections import CAE, Frame, Path
 from romkit.solvers import RK4, ImplicitMidpoint
 from romkit.systems import Pendulum
 from romkit.systems.problem import FirstOrder, SecondOrder
@@ -104,7 +104,7 @@ def test_quadratic_invariants_are_kept_over_many_steps():
 
 
 def test_it_is_for_mechanical_systems(lorenz_data):
-    model = CAE(Normalization.from_dataset(lorenz_data), torch.Generator(), layers=(2, 4, 36)).double()
+    model = CAE(Frame.from_dataset(lorenz_data), torch.Generator(), layers=(2, 4, 36)).double()
     problem = FirstOrder(Path.constant(model(F=3.15)))
     with pytest.raises(InputError, match="dynamics: expected dynamics of first order"):
         Hamiltonian().solve(problem, torch.zeros(1, 2), torch.arange(2.0))

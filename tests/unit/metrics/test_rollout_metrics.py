@@ -42,7 +42,7 @@ def test_once_diverged_diverged_for_good():
 
 def test_decoded_states_of_an_exact_projection_lie_on_its_manifold():
     p = probe(make("ncae", (2, 5, 2, 3)))
-    std = p.projection.normalization.state_std.double()
+    std = p.projection.frame.state_std.double()
     on = p.operator.decode(p.operator.encode(p.x))
     assert manifold_distance(p.operator, on, std).max() < 1e-12
     off = manifold_distance(p.operator, p.x, std)

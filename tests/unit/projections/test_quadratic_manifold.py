@@ -19,7 +19,7 @@ def left(model, states):
     """What a model leaves of states, relative to their deviation from the mean of the training data."""
     x = torch.from_numpy(states)
     P = model.double()(c=0.0)
-    return ((P(x) - x).norm() / (x - model.normalization.state_shift).norm()).item()
+    return ((P(x) - x).norm() / (x - model.frame.state_shift).norm()).item()
 
 
 def test_states_on_a_paraboloid_are_recovered():

@@ -7,6 +7,7 @@ import xarray as xr
 
 import romkit
 from romkit.core.errors import InputError
+from romkit.projections import Frame
 
 
 @pytest.mark.parametrize(
@@ -22,22 +23,42 @@ from romkit.core.errors import InputError
     ],
 )
 def test_sizes_that_do_not_fit_the_data_are_named_by_the_class_itself(lorenz_data, method, sizes, message):
-    normalization = romkit.projections.Normalization.from_dataset(lorenz_data)
+    frame = Frame.from_dataset(lorenz_data)
     with pytest.raises(InputError, match=message):
-        romkit.projections.METHODS[method](normalization, torch.Generator(), **sizes)
+        romkit.projections.METHODS[method](frame, torch.Generator(), **sizes)
 
 
 def test_a_basis_of_other_states_or_coordinates_is_refused(lorenz_data):
     basis = romkit.basis(lorenz_data, rank=4)
-    inner = romkit.projections.Normalization.from_dataset(basis.project(lorenz_data))
-    kind, signature = romkit.projections.BasisNormalization, inner.signature
+    inner = Frame.from_dataset(basis.project(lorenz_data))
     with pytest.raises(InputError, match="basis: expected the 4 components of the state, got 36"):
-        kind(signature, basis, inner)
-    whole = romkit.projections.Normalization.from_dataset(lorenz_data)
+        Frame("", inner.state_names, inner.state_units, basis=basis)
+    whole = Frame.from_dataset(lorenz_data)
     with pytest.raises(InputError, match="inner: expected the 4 coordinates in the basis, got 36"):
-        kind(whole.signature, basis, whole)
-    with pytest.raises(InputError, match="normalization: expected one with a basis of 36 modes"):
-        romkit.fit("pod", lorenz_data, latent_dim=2).behind(kind(whole.signature, basis, inner))
+        Frame.from_dataset(lorenz_data, basis, whole)
+    with pytest.raises(InputError, match="frame: expected one with a basis of 36 modes"):
+        romkit.fit("pod", lorenz_data, latent_dim=2).behind(Frame.from_dataset(lorenz_data, basis, inner))
+
+
+def test_former_names_of_frames_and_paths_work_and_warn(lorenz_data):
+    """Names of romkit before November 2026."""
+    basis, projections = romkit.basis(lorenz_data, rank=4), romkit.projections
+    inner, whole = (Frame.from_dataset(data) for data in (basis.project(lorenz_data), lorenz_data))
+    old = ["Signature", "Normalization", "BasisNormalization", "MovingPath"]
+    with pytest.warns(DeprecationWarning, match="old name of romkit.projections"):
+        Signature, Normalization, BasisNormalization, MovingPath = (getattr(projections, name) for name in old)
+    signature = Signature("", inner.state_names, inner.state_units, ("F",), ("1",))
+    assert Normalization(signature).state_names == inner.state_names
+    assert torch.equal(Normalization.from_dataset(lorenz_data).state_std, whole.state_std)
+    x = torch.from_numpy(lorenz_data.state.values).float()
+    behind = BasisNormalization(whole, basis, inner)
+    assert torch.equal(behind.normalise(x), Frame.from_dataset(lorenz_data, basis, inner).normalise(x))
+    model = romkit.fit("pod", lorenz_data, latent_dim=2)
+    with pytest.warns(DeprecationWarning, match="old name"):
+        assert model.normalization.signature is model.frame
+    with pytest.warns(DeprecationWarning, match="old name of romkit.projections"):
+        ConstantPath = romkit.problem.ConstantPath
+    assert isinstance(ConstantPath(model(F=3.15)), MovingPath)
 
 
 def test_scales_of_many_samples_in_single_precision_are_those_of_the_samples(lorenz_data):
@@ -45,6 +66,6 @@ def test_scales_of_many_samples_in_single_precision_are_those_of_the_samples(lor
     data = xr.Dataset(
         {"state": (("trajectory", "time", "component"), pressure.astype(np.float32))}, {"time": range(300_000)}
     )
-    found = romkit.projections.Normalization.from_dataset(data)
+    found = Frame.from_dataset(data)
     for scale in (found.state_std, found.state_scale):
         assert torch.allclose(scale, torch.ones(2), rtol=0.01)

@@ -1,5 +1,6 @@
 """`romkit.save` and `load` of projections: the same projection comes back, or an error."""
 
+import copy
 import json
 import multiprocessing
 import time
@@ -16,10 +17,9 @@ from romkit.core.errors import FileError, InputError
 from romkit.projections import (
     CAE,
     METHODS,
+    Frame,
     NcAE,
-    Normalization,
     Projection,
-    Signature,
     method_named,
     stack,
     storage,
@@ -27,27 +27,25 @@ from romkit.projections import (
 )
 from romkit.verbs.presets import sized
 
-SIGNATURE = Signature("lorenz96", tuple(f"x{k}" for k in range(36)), ("1",) * 36, ("F",), ("1",))
-TINY = Signature("", ("p", "é"), ("m", "m / s"), ("a", "b"), ("kg", ""))
+SIGNATURE = Frame("lorenz96", tuple(f"x{k}" for k in range(36)), ("1",) * 36, ("F",), ("1",))
+TINY = Frame("", ("p", "é"), ("m", "m / s"), ("a", "b"), ("kg", ""))
 REPORT = {"seed": 3, "losses": [0.1, float("inf"), 1e-300], "recipe": {"epochs": 2, "name": "π"}, "none": None}
 
 
-def build(method, seed=0, signature=SIGNATURE, **settings):
-    normalization = Normalization(signature)
-    normalization.state_shift += 0.3
-    normalization.state_scale *= 1.7
-    model = method(normalization, torch.Generator().manual_seed(seed), **sized(method, signature, settings))
+def build(method, seed=0, frame=SIGNATURE, **settings):
+    frame = copy.deepcopy(frame)
+    frame.state_shift += 0.3
+    frame.state_scale *= 1.7
+    model = method(frame, torch.Generator().manual_seed(seed), **sized(method, frame, settings))
     model.report = REPORT | {"seed": seed}
     return model
 
 
 def outputs(model, count=50):
-    dtype = model.normalization.state_scale.dtype
+    dtype = model.frame.state_scale.dtype
     draws = torch.Generator().manual_seed(7)
-    x, v = (
-        torch.randn(count, len(model.normalization.signature.state_names), generator=draws).to(dtype) for _ in range(2)
-    )
-    c = torch.rand(count, len(model.normalization.signature.context_names), generator=draws).to(dtype)
+    x, v = (torch.randn(count, len(model.frame.state_names), generator=draws).to(dtype) for _ in range(2))
+    c = torch.rand(count, len(model.frame.context_names), generator=draws).to(dtype)
     if model.seeds is not None:
         x, v, c = x[None], v[None], c[None]
     P = model(c)
@@ -61,7 +59,7 @@ def assert_same(a, b):
     assert a.seeds == b.seeds
     assert a.report == b.report
     assert a.latent_dim == b.latent_dim
-    assert a.normalization.signature == b.normalization.signature
+    assert a.frame.to_json() == b.frame.to_json()
     parameters = dict(b.named_parameters())
     assert all(p.requires_grad == parameters[name].requires_grad for name, p in a.named_parameters())
     state = b.state_dict()
@@ -72,7 +70,7 @@ def assert_same(a, b):
 @pytest.fixture
 def tiny(tmp_path):
     """A small file, and the projection in it."""
-    model = build(CAE, signature=TINY, layers=(1, 2))
+    model = build(CAE, frame=TINY, layers=(1, 2))
     return save(model, tmp_path / "tiny.safetensors"), model
 
 
@@ -141,8 +139,8 @@ class Own(Projection):
 
     name = "own"
 
-    def __init__(self, normalization, generator, *, latent_dim, complete=True):
-        super().__init__(normalization, {"latent_dim": latent_dim} if complete else {})
+    def __init__(self, frame, generator, *, latent_dim, complete=True):
+        super().__init__(frame, {"latent_dim": latent_dim} if complete else {})
         self.latent_dim = latent_dim
         self.linear = torch.nn.Linear(latent_dim, 2)
 
@@ -151,14 +149,14 @@ class Own(Projection):
 
 
 def test_a_method_of_the_users_own(tmp_path):
-    model = Own(Normalization(TINY), torch.Generator(), latent_dim=1)
+    model = Own(Frame(TINY), torch.Generator(), latent_dim=1)
     before = torch.get_rng_state()
     assert_same(model, load(save(model, tmp_path / "a")))
     both = stack([model, model])
     assert_same(both, load(save(both, tmp_path / "stack")))
     assert torch.equal(before, torch.get_rng_state())
     with pytest.raises(InputError, match=r"projection.config: expected arguments that rebuild it, .*latent_dim"):
-        save(Own(Normalization(TINY), torch.Generator(), latent_dim=1, complete=False), tmp_path / "b")
+        save(Own(Frame(TINY), torch.Generator(), latent_dim=1, complete=False), tmp_path / "b")
     assert not (tmp_path / "b").exists()
     with pytest.raises(FileError, match="unknown method 'nobody'; import the module that defines it first"):
         load(rewritten(tmp_path / "a", method="nobody"))
@@ -261,8 +259,8 @@ NAN, COMPLEX = torch.full((2, 1), torch.nan), torch.ones(2, 1, dtype=torch.compl
     [
         ({"tensors": {"biases.0.b": NAN}}, "holds NaN or infinity in biases.0.b"),
         ({"tensors": {"biases.0.b": COMPLEX}}, "holds a tensor biases.0.b of torch.complex64"),
-        ({"tensors": {"normalization.state_scale": -torch.ones(2)}}, "state_scale is not positive"),
-        ({"tensors": {"normalization.state_std": torch.zeros(2)}}, "state_std is not positive"),
+        ({"tensors": {"frame.state_scale": -torch.ones(2)}}, "state_scale is not positive"),
+        ({"tensors": {"frame.state_std": torch.zeros(2)}}, "state_std is not positive"),
         ({"seeds": 10**8}, "size mismatch"),
         ({"seeds": 0}, "seeds is 0"),
         ({"seeds": True}, "seeds is True"),
@@ -295,8 +293,8 @@ def test_what_would_be_refused_is_not_saved(tiny, tmp_path):
     with pytest.raises(InputError, match="control characters"):
         save(model, tmp_path / "a")
     model.report = {}
-    model.normalization.state_shift[0] = torch.nan
-    with pytest.raises(InputError, match=r"NaN or infinity in normalization\.state_shift"):
+    model.frame.state_shift[0] = torch.nan
+    with pytest.raises(InputError, match=r"NaN or infinity in frame\.state_shift"):
         save(model, tmp_path / "a")
 
 

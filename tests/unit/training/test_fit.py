@@ -109,7 +109,7 @@ def test_units_group_the_scales():
         {name: (("trajectory", "time", "component"), state) for name in ("state", "velocity")},
         coords={"time": np.linspace(0, 1, 50), "component_units": ("component", ["rad", "rad", "Pa"])},
     )
-    scale = romkit.projections.Normalization.from_dataset(data).state_scale
+    scale = romkit.projections.Frame.from_dataset(data).state_scale
     assert scale[0] == scale[1]
     assert scale[0].item() == pytest.approx(np.sqrt(state[..., :2].reshape(-1, 2).var(0).mean()), rel=1e-5)
     assert scale[2] > 50
@@ -218,21 +218,21 @@ def test_plateaus_equal_torch(lorenz_data):
 
 
 def test_noise_depends_on_seed_and_epoch_alone_and_has_the_stated_scale(lorenz_data):
-    normalization = romkit.projections.Normalization.from_dataset(lorenz_data)
+    frame = romkit.projections.Frame.from_dataset(lorenz_data)
     rows = Batch(torch.zeros(4000, 36), torch.zeros(4000, 36), torch.zeros(4000, 1))
     for unit, state, context in (
         ("scale", 0.1, 0.2),
         ("deviation", 0.1, 0.2 / 3**0.5),
-        ("physical", 0.1 / normalization.state_scale[0].item(), 0.2 / normalization.context_scale[0].item()),
+        ("physical", 0.1 / frame.state_scale[0].item(), 0.2 / frame.context_scale[0].item()),
     ):
-        noise = Snapshots(state_noise=0.1, context_noise=0.2, noise_unit=unit).make_noise(normalization)
+        noise = Snapshots(state_noise=0.1, context_noise=0.2, noise_unit=unit).make_noise(frame)
         together = next(batches(rows, [3, 4], 5, 4000, noise))
         alone = next(batches(rows, [4], 5, 4000, noise))
         assert all(torch.equal(a[1], b[0]) for a, b in zip(together, alone, strict=True))
         assert together.y.std().item() == pytest.approx(state, rel=0.02)
         assert together.c.std().item() == pytest.approx(context, rel=0.05)
         assert together.dy.abs().max() == 0
-    assert Snapshots().make_noise(normalization) is None
+    assert Snapshots().make_noise(frame) is None
     model = romkit.fit("ncae", lorenz_data, epochs=1, state_noise=0.1)
     assert not torch.equal(parameters(model), parameters(romkit.fit("ncae", lorenz_data, epochs=1)))
 

@@ -16,9 +16,9 @@ from tests.properties.test_projection_laws import make
 @pytest.mark.parametrize("method", ["ncae", "cae"])
 def test_the_bound_is_never_below_the_certificate(method):
     model = make(method, (2, 4, 1, 5)).double().requires_grad_(False)
-    model.normalization.state_scale.fill_(1.5)  # of one unit
-    c = model.normalization.context_shift
-    maps = model.at(model.normalization.normalise_context(c))
+    model.frame.state_scale.fill_(1.5)  # of one unit
+    c = model.frame.context_shift
+    maps = model.at(model.frame.normalise_context(c))
     assert math.exp(log_bound(maps).max()) >= float(romkit.certify(model, c).upper.sel(map="projection")) * (1 - 1e-9)
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from benchmarks.optimizers.geometry import Cayley, InvariantMetric
-from romkit.projections import METHODS, Normalization, Signature, architecture, stack
+from romkit.projections import METHODS, Frame, architecture, stack
 from romkit.projections.geometry import EuclideanMetric, Fractional, overlap
 from romkit.projections.manifold import BiorthogonalManifold
 from romkit.training import Penalty, Reconstruction
@@ -29,10 +29,10 @@ geometries = pytest.mark.parametrize(
 def problem(method="ncae", seeds=SEEDS):
     """A small float64 stack with its loss."""
     names = tuple(f"x{k}" for k in range(6))
-    signature = Signature("", names, ("1",) * 6, ("c0", "c1"), ("1", "1"))
+    frame = Frame("", names, ("1",) * 6, ("c0", "c1"), ("1", "1"))
     kind = METHODS[method]
-    sizes = architecture(kind, signature, layers=(2, 4, 6))
-    models = [kind(Normalization(signature), torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
+    sizes = architecture(kind, frame, layers=(2, 4, 6))
+    models = [kind(frame, torch.Generator().manual_seed(seed), **sizes) for seed in seeds]
     objective = Objective(stack(models).double(), [Reconstruction(), Penalty()]).double()
     return objective, FlatParameters(objective.projection)
 

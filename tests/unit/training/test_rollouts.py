@@ -43,7 +43,7 @@ def rollout_error(model, system, data):
         P = model.double()(data)
         field = PetrovGalerkin().field(system.problem(Path.constant(P), P.context))
         states = RK4(0.1)(field, P.encode(x[:, 0]), times, engine="torch").states
-        return nrmse(x, P.decode(states), model.normalization.state_std).mean().item()
+        return nrmse(x, P.decode(states), model.frame.state_std).mean().item()
 
 
 def test_refinement_by_rollouts_makes_rollouts_better(lorenz, waves):
@@ -113,7 +113,7 @@ def test_windows_grow_and_never_exceed_the_trajectories():
 def test_the_term_with_the_field_is_what_the_operator_says(lorenz, waves):
     """Against the same norms written with the public operator in physical units."""
     stacked = romkit.fit("ncae", waves, seeds=[0, 1], epochs=1, engine="torch").double()
-    normalization = stacked.normalization
+    frame = stacked.frame
     x, v = (torch.from_numpy(waves[name].values[:, 5].copy()).expand(2, -1, -1) for name in ("state", "velocity"))
     c = torch.from_numpy(waves.F.values.copy())[:, None].expand(2, -1, -1)
     with torch.no_grad():
@@ -122,8 +122,8 @@ def test_the_term_with_the_field_is_what_the_operator_says(lorenz, waves):
         f = lorenz.field(c)(torch.zeros(()), on_manifold)
         carried = P.jvp(on_manifold, f).tangent
         wanted = 2.0 * (v - carried).square()
-        wanted = (wanted / normalization.state_scale**2).sum(-1).mean(-1)
-        batch = (normalization.normalise(x), v / normalization.state_scale, normalization.normalise_context(c))
+        wanted = (wanted / frame.state_scale**2).sum(-1).mean(-1)
+        batch = (frame.normalise(x), v / frame.state_scale, frame.normalise_context(c))
         plain = [Reconstruction()]
         more = Objective(stacked, [*plain, LatentVelocity(2.0)], 0.0, lorenz).double()
         assert torch.allclose(more(*batch) - Objective(stacked, plain).double()(*batch), wanted, rtol=1e-9)

@@ -22,7 +22,7 @@ SMALL = {"latent_dim": 2, "batch_size": 64}
 
 def loss_on(model, data):
     """The loss of a model on all snapshots of a dataset, all at once."""
-    rows = Batch.from_dataset(data, model.normalization, 1)
+    rows = Batch.from_dataset(data, model.frame, 1)
     with torch.no_grad():
         return float(Objective(model, Recipe().loss)(*rows))
 
