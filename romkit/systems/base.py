@@ -5,7 +5,7 @@ import copy
 import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, ClassVar, NamedTuple, Protocol, Self
+from typing import Annotated, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from romkit.data.context import bound_context, context_rows, one_context, varies
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
 from romkit.projections import Path
-from romkit.solvers import RK4, Solution, Solver, Status
+from romkit.solvers import RK4, Solver, Status
 from romkit.systems.problem import FirstOrder, Parts, Problem, SecondOrder, euclidean
 from romkit.systems.terms import Quadratic, Term
 
@@ -32,32 +32,6 @@ Recorded = Annotated[xr.Dataset, lambda argument, value: check_states(value)]
 
 
 SPLITS = ("train", "test")
-
-
-class Split(Protocol):
-    """A system, as far as it is asked for contexts."""
-
-    context_names: tuple[str, ...]
-
-    def train_contexts(self, rng: np.random.Generator) -> np.ndarray: ...
-
-    def test_contexts(self) -> np.ndarray: ...
-
-
-def contexts_of(
-    system: Split, split: str | None, seed: int, named: Mapping[str, object]
-) -> tuple[Tensor, np.random.Generator | None]:
-    """Contexts (C, p) of a split, or given by name, and a generator for initial states where those are random."""
-    if split is None:
-        return torch.from_numpy(context_rows(system.context_names, named)), None
-    checks.one_of("split", split, SPLITS)
-    if named:
-        got = f"both {split!r} and {sorted(named)}"
-        raise InputError("split", expected="a split or contexts by name", got=got, fix="drop one")
-    if split == "test":
-        return torch.from_numpy(system.test_contexts()), None
-    rng = np.random.default_rng(seed)
-    return torch.from_numpy(system.train_contexts(rng)), rng
 
 
 def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Field:
@@ -71,16 +45,11 @@ def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Fiel
     return f
 
 
-def weighing(weigh: Callable[..., Tensor], context: Tensor) -> Metric:
-    """(x, u) -> W(x) u at a context (..., p)."""
-    return lambda x, u: weigh(x, u, align(context.to(x), x))
-
-
 NAMED = 5
-"""How many lost trajectories are named."""
+"""Lost trajectories that a warning names, at most."""
 
 LARGEST = 1e12
-"""Magnitude of a component from which on a trajectory of a full model is lost: in pascal, 10⁶ is an ordinary one."""
+"""Magnitude of a component beyond which a full model has diverged: large, since in pascal 10⁶ is an ordinary value."""
 
 
 class Motion(NamedTuple):
@@ -124,11 +93,6 @@ def starting(
     return tuple(parts), found
 
 
-def rounded(motion: Motion, precision: torch.dtype) -> Motion:
-    """The same numbers in another precision."""
-    return Motion(*(part if part is None else part.to(precision) for part in motion[:3]), *motion[3:])
-
-
 def warn_of_divergence(
     motion: Motion, parts: Parts, times: Tensor, label: str, names: Sequence[str], context: Tensor | ContextFunction
 ) -> None:
@@ -154,46 +118,11 @@ def warn_of_divergence(
 
 
 def along(f: Field, times: Tensor, *states: Tensor) -> Tensor:
-    """The field along a motion, at states (..., T, n): at all times at once, where it broadcasts over (T, 1) of them.
-
-    It has to know one time only, so the first, a middle and the last one are asked for alone and compared; where that
-    fails, all are asked for alone.
-    """
-    some = [0, len(times) // 2, len(times) - 1]
+    """Field along a motion, at states (..., T, n): at all times at once if torch can do that, else time by time."""
     try:
-        found = f(times.unsqueeze(-1), *states)
-        alone = at_each_time(f, times[some], *(x[..., some, :] for x in states))
-        if found.shape == states[0].shape and all(map(_alike, found[..., some, :].unbind(-2), alone.unbind(-2))):
-            return found
-    except Exception:  # whatever it says of several times: what it says of one it says again below
-        pass
-    return at_each_time(f, times, *states)
-
-
-def _alike(a: Tensor, b: Tensor) -> bool:
-    """Whether rates are the same but for rounding, which is large where they are differences of large numbers."""
-    size = float(b.abs().nan_to_num(posinf=0.0).max()) if b.numel() else 0.0
-    return torch.allclose(a, b, rtol=0, atol=1e-4 * size, equal_nan=True)
-
-
-def at_each_time(f: Field, times: Tensor, *states: Tensor) -> Tensor:
-    """The field at states (..., T, n), asked time by time: each may have a context of its own."""
-    return torch.stack([f(*now) for now in zip(times, *(x.unbind(-2) for x in states), strict=True)], dim=-2)
-
-
-def recorded(system: "System", motion: Motion, times: Tensor, contexts: Tensor, attrs: dict[str, object]) -> xr.Dataset:
-    """A motion at times (T,) and contexts (C, p) as a dataset in romkit's schema."""
-    variables = {name: getattr(motion, name) for name in ("state", "velocity", "acceleration")}
-    return make_dataset(
-        {name: tensor.numpy() for name, tensor in variables.items() if tensor is not None},
-        times=times.numpy(),
-        time_units=system.time_units,
-        state_names=system.state_names,
-        state_units=system.state_units,
-        contexts=contexts.numpy(),
-        context=system.context,
-        attrs=attrs,
-    )
+        return torch.func.vmap(f, in_dims=(0, *(-2,) * len(states)), out_dims=-2)(times, *states)
+    except Exception:  # the field reads its time as a number, say; an error of its own comes up again here
+        return torch.stack([f(*now) for now in zip(times, *(x.unbind(-2) for x in states), strict=True)], dim=-2)
 
 
 def recorded_name(kind: type["System"], name: str) -> str:
@@ -202,21 +131,7 @@ def recorded_name(kind: type["System"], name: str) -> str:
     for each in kinds:  # grows by the subclasses of its entries
         kinds += each.__subclasses__()
     own = [each for each in kinds if getattr(each, "name", "") == name and each.__module__.startswith("romkit.")]
-    others = [each for each in own if each.__qualname__ != kind.__qualname__]
-    return f"{name} ({kind.__qualname__})" if others else name
-
-
-def identity(system: "System") -> dict[str, object]:
-    """What identifies a system in a file."""
-    return {
-        "system": recorded_name(type(system), system.name),
-        "parameters": dataclasses.asdict(system) if dataclasses.is_dataclass(system) else {},
-        "solver": system.simulator or str(system.solver or system.own_solver),
-        "dt": system.dt,
-        "step": system.step or system.dt,
-        "transient": system.transient,
-        "versions": runtime.versions(),
-    }
+    return f"{name} ({kind.__qualname__})" if {each.__qualname__ for each in own} - {kind.__qualname__} else name
 
 
 class System(abc.ABC):
@@ -233,8 +148,8 @@ class System(abc.ABC):
         time_units: unit of t.
         dt: sampling interval, and integration step unless `step` is given.
         step: largest integration step of the full model.
-        solver: of the full model in place of its own; `using` changes it.
-        own_solver, simulator: name of its own solver; of what simulates it where that is no `Solver`, else None.
+        solver: of the full model in place of the one by `make_solver`; `using` sets it.
+        simulator: name of the program that simulates the system and takes no other solver; else None.
         duration: length of the trajectories in a dataset, sampled at 0, dt, ..., duration - dt.
         transient: time that is simulated and thrown away before the first sample.
         horizon: default length of a rollout.
@@ -253,7 +168,6 @@ class System(abc.ABC):
     """
 
     name: ClassVar[str]
-    own_solver: ClassVar[str] = "RK4"
     simulator: str | None = None
     context_may_move: ClassVar[bool] = True
     context: ClassVar[tuple[ContextParameter, ...]] = ()
@@ -305,6 +219,10 @@ class System(abc.ABC):
         """Rows (s,) of `rhs`, (..., s), from the entries x (..., s, k) of their stencils, for `through`."""
         raise InputError("rows", expected="a system that gives them", got=self.name, fix="write stencil and rhs_rows")
 
+    def make_solver(self, context: Tensor | ContextFunction) -> Solver:
+        """Solver of the full model at contexts (..., p): RK4 unless overridden; `using` takes another one."""
+        return RK4(self.step or self.dt, divergence_threshold=LARGEST)
+
     def annotate(self, data: Recorded) -> xr.Dataset:
         """Hook to add variables of the system's own to a dataset, one value per trajectory."""
         return data
@@ -342,7 +260,7 @@ class System(abc.ABC):
         c = context(torch.zeros(())) if varies(context) else self._context_tensor(context, {})
         if type(self).weigh is System.weigh:
             return euclidean
-        return weighing(self.weigh, c)
+        return lambda x, u: self.weigh(x, u, align(c.to(x), x))
 
     def problem(self, path: Path, context: Tensor | ContextFunction) -> Problem:
         """The system as it is reduced by the operators along a path; `context` (..., p) is that of the path."""
@@ -380,7 +298,8 @@ class System(abc.ABC):
         with torch.no_grad():
             motion = self._simulate(begin, context, times, engine, label)
         warn_of_divergence(motion, begin, times, f"{label} of {self.name}", self.context_names, context)
-        return rounded(motion, parts[0].dtype)
+        found = (part if part is None else part.to(parts[0].dtype) for part in motion[:3])
+        return Motion(*found, motion.status, motion.cost)
 
     @validated
     def using(self, solver: Solver) -> Self:
@@ -411,7 +330,7 @@ class System(abc.ABC):
         Raises:
             InputError: unknown split or context name, a missing context, a duration that is not positive.
         """
-        contexts, rng = contexts_of(self, split, seed, context)
+        contexts, rng = self._contexts(split, seed, context)
         times = torch.arange(checks.steps(duration or self.duration, self.dt), dtype=torch.float64) * self.dt
         motion = self.simulate(self.start(contexts, rng), contexts, times)
         attrs = {"split": split or "explicit contexts", "seed": seed}
@@ -419,11 +338,30 @@ class System(abc.ABC):
 
     def record(self, motion: Motion, times: Times, contexts: Tensor, attrs: dict[str, object]) -> xr.Dataset:
         """A motion as a dataset in romkit's schema, with provenance and further attributes."""
-        return recorded(self, motion, times, contexts, self.provenance() | attrs)
+        variables = {"state": motion.state, "velocity": motion.velocity, "acceleration": motion.acceleration}
+        return make_dataset(
+            {name: tensor.numpy() for name, tensor in variables.items() if tensor is not None},
+            times=times.numpy(),
+            time_units=self.time_units,
+            state_names=self.state_names,
+            state_units=self.state_units,
+            contexts=contexts.numpy(),
+            context=self.context,
+            attrs=self.provenance() | attrs,
+        )
 
     def provenance(self) -> dict[str, object]:
-        """What identifies the system in a file: name, parameters, solver, step, transient, versions."""
-        return identity(self)
+        """Attributes of a file that identify the system: name, parameters, solver, step, transient, versions."""
+        middle = torch.from_numpy(np.mean(self._ranges(), axis=0))
+        return {
+            "system": recorded_name(type(self), self.name),
+            "parameters": dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {},
+            "solver": self.simulator or str(self.solver or type(self.make_solver(middle)).__name__),
+            "dt": self.dt,
+            "step": self.step or self.dt,
+            "transient": self.transient,
+            "versions": runtime.versions(),
+        }
 
     def at_rest(self, contexts: Tensor) -> Parts:
         """States to be replaced by given ones, each (C, n): with no velocity, where a system has any."""
@@ -435,20 +373,30 @@ class System(abc.ABC):
     def _simulate(
         self, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
     ) -> Motion:
-        f = self.field(context)
-        solution = self._solve(f, parts, context, times, engine, label)
-        velocity = (at_each_time if callable(context) else along)(f, times, solution.states)
-        return Motion(solution.states, velocity, None, solution.status, solution.cost)
-
-    def _solve(
-        self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
-    ) -> Solution:
+        """Integrate in float64, with contexts that have the leading axes of the parts; a simulator overrides this."""
+        field = self.field(context)
+        first_order = field if self.order == 1 else System.field(self, context)
         with one_thread():
-            solver = self.solver or self._own_solver(context)
-            return solver(f, torch.cat(parts, dim=-1), times, engine=engine, label=label)
+            solver = self.solver or self.make_solver(context)
+            solution = solver(first_order, torch.cat(parts, dim=-1), times, engine=engine, label=label)
+        states = solution.states.chunk(self.order, dim=-1)
+        rates = (*states[1:], along(field, times, *states), None)[:2]
+        return Motion(states[0], *rates, solution.status, solution.cost)
 
-    def _own_solver(self, context: Tensor | ContextFunction) -> Solver:
-        return RK4(self.step or self.dt, divergence_threshold=LARGEST)
+    def _contexts(
+        self, split: str | None, seed: int, named: Mapping[str, object]
+    ) -> tuple[Tensor, np.random.Generator | None]:
+        """Contexts (C, p) of a split, or given by name, and a generator for initial states where those are random."""
+        if split is None:
+            return torch.from_numpy(context_rows(self.context_names, named)), None
+        checks.one_of("split", split, SPLITS)
+        if named:
+            got = f"both {split!r} and {sorted(named)}"
+            raise InputError("split", expected="a split or contexts by name", got=got, fix="drop one")
+        if split == "test":
+            return torch.from_numpy(self.test_contexts()), None
+        rng = np.random.default_rng(seed)
+        return torch.from_numpy(self.train_contexts(rng)), rng
 
     def _context_tensor(self, context: Tensor | float | None, named: dict) -> Tensor:
         return bound_context(self.context_names, context, named)
@@ -515,8 +463,3 @@ class MechanicalSystem(System):
     def _initial_parts(self, contexts: Tensor, rng: np.random.Generator | None) -> Parts:
         velocity = self.initial_velocity(contexts, rng)
         return self.initial_state(contexts, rng), velocity
-
-    def _simulate(self, parts: Parts, context: Tensor, times: Tensor, engine: str, label: str) -> Motion:
-        solution = self._solve(super().field(context), parts, context, times, engine, label)
-        q, v = solution.states.chunk(2, dim=-1)
-        return Motion(q, v, along(self.field(context), times, q, v), solution.status, solution.cost)

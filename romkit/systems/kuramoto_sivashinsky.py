@@ -62,7 +62,6 @@ class KuramotoSivashinsky(System):
     horizon: Positive = 100.0
 
     name = "kuramoto-sivashinsky"
-    own_solver = "ETDRK4"
     context = (ContextParameter("L", "1", 5.0, 22.0, "length of the ring"),)
     context_may_move = False
 
@@ -104,11 +103,11 @@ class KuramotoSivashinsky(System):
         waves = height * torch.cos(k.unsqueeze(-1) * theta + phase)
         return waves.sum(-2).expand(len(contexts), -1).clone()
 
-    def _own_solver(self, context: Tensor) -> Solver:
-        return _ETDRK4(self.dt, context[..., 0])
+    def make_solver(self, context: Tensor) -> Solver:
+        return ETDRK4(self.dt, context[..., 0])
 
 
-class _ETDRK4(Solver):
+class ETDRK4(Solver):
     """Order four; linear parts without error. For rings of length L (...), one per member."""
 
     def __init__(self, dt: float, length: Tensor):

@@ -5,7 +5,7 @@ from pathlib import Path
 import gmsh
 import numpy as np
 
-import romkit.systems.cylinder_wake.discretisation as discretisation
+import romkit.systems.cylinder_wake.flow as discretisation
 
 LENGTH = 2.2
 SIZES = {"coarse": (0.02, 0.1), "standard": (0.01, 0.06), "fine": (0.006, 0.04)}

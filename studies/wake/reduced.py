@@ -16,7 +16,7 @@ from romkit.integrators.base import T0
 from romkit.projections import Path, Projection
 from romkit.solvers import RK4, Solution
 from romkit.systems import CylinderWake, System
-from romkit.systems.cylinder_wake.discretisation import discretisation
+from romkit.systems.cylinder_wake.flow import discretisation
 from romkit.verbs.reduced import folded
 from studies.pieces import Numbers
 from studies.wake.stability import reduced_growth

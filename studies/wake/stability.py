@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.sparse.linalg import LinearOperator, eigs, splu
 from torch import Tensor
 
-from romkit.systems.cylinder_wake.discretisation import discretisation, steady
+from romkit.systems.cylinder_wake.flow import discretisation, steady
 
 NEAR = 17.0j
 """Shift near which eigenvalues are sought, in 1/s: a Strouhal number of 0.27."""

@@ -72,7 +72,6 @@ class Burgers2D(System):
     horizon: Positive = 25.0
 
     name = "burgers2d"
-    own_solver = "Trapezoidal"
     context = (
         ContextParameter("mu1", "1", 4.25, 5.5, "velocity of the inflow"),
         ContextParameter("mu2", "1", 0.015, 0.03, "growth of the source"),
@@ -172,7 +171,7 @@ class Burgers2D(System):
         u = rows.unsqueeze(1).expand(-1, self.cells, -1).flatten(1)
         return torch.cat([u, torch.zeros_like(u)], dim=-1)
 
-    def _own_solver(self, context: Tensor) -> Solver:
+    def make_solver(self, context: Tensor) -> Solver:
         sources = SOURCE * torch.exp(context[..., 1:] * self._columns(context))
         return Trapezoidal(self.dt, self.spacing, sources, context[..., 0] ** 2 / 2)
 

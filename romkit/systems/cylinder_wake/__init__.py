@@ -1,7 +1,6 @@
 """The channel flow past a cylinder, from the steady flow to vortex shedding, over the Reynolds number."""
 
 import functools
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
@@ -17,13 +16,12 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.runtime import track
 from romkit.core.tensors import align
-from romkit.core.types import ContextFunction, Field
+from romkit.core.types import Field
 from romkit.data import ContextParameter, context_matrix, trajectories
-from romkit.solvers import Solution, Status
-from romkit.solvers.base import cost_of
+from romkit.solvers import Solver
+from romkit.solvers.base import Run, inside
 from romkit.systems.base import System
-from romkit.systems.cylinder_wake.discretisation import MESHES, Discretisation, discretisation, integrate, steady
-from romkit.systems.problem import Parts
+from romkit.systems.cylinder_wake.flow import MESHES, Discretisation, discretisation, integrate, steady
 from romkit.systems.terms import Term
 
 Map = Callable[[np.ndarray], np.ndarray]
@@ -201,25 +199,8 @@ class CylinderWake(System):
         """
         return _steady(self.mesh, reynolds).copy()
 
-    def _solve(
-        self, f: Field, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
-    ) -> Solution:
-        (x,), began = parts, time.perf_counter()
-        contexts = context.expand(*x.shape[:-1], -1).reshape(-1, 1)
-        states = np.full((len(contexts), len(times), self.flow.n), np.nan)
-        for k, reynolds in enumerate(contexts[:, 0].tolist()):
-            start = x.reshape(-1, self.flow.n)[k].numpy()
-            samples = integrate(self.flow, start, DIAMETER / reynolds, times.numpy(), self.step)
-            for i in track(range(len(times)), f"{label}, Re = {reynolds:g}"):
-                sample = next(samples)
-                if not np.abs(sample).max() < 1e3:
-                    break
-                states[k, i] = sample
-        status = np.where(np.isfinite(states[:, -1, 0]), Status.COMPLETED, Status.DIVERGED).astype(np.int8)
-        lead = x.shape[:-1]
-        cost = cost_of(f"BDF2(step={self.step})", "SciPy", 0.0, time.perf_counter() - began)
-        found = torch.from_numpy(states).reshape(*lead, *states.shape[1:])
-        return Solution(times, found, torch.from_numpy(status).reshape(lead), cost)
+    def make_solver(self, context: Tensor) -> Solver:
+        return BDF2(self.flow, self.step, DIAMETER / context[..., 0])
 
     def _linear(self, name: str) -> Callable[[Tensor], Tensor]:
         return LinearMap.of(getattr(self.flow, name))
@@ -238,3 +219,30 @@ class CylinderWake(System):
 @functools.lru_cache(maxsize=64)
 def _steady(mesh: str, reynolds: float) -> np.ndarray:
     return steady(discretisation(mesh), DIAMETER / reynolds)
+
+
+class BDF2(Solver):
+    """Time steps of second order, implicit but for convection, which is extrapolated; a viscosity for each member."""
+
+    divergence_threshold = 1e3
+
+    def __init__(self, flow: Discretisation, step: float, viscosity: Tensor):
+        self.flow, self.step, self.viscosity = flow, step, viscosity
+
+    def __str__(self) -> str:
+        return f"BDF2(step={self.step})"
+
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        def run(y: Tensor, times: Tensor) -> Tensor:
+            states = y.new_full((len(times), *y.shape), torch.nan)
+            members = states.view(len(times), -1, y.shape[-1]).unbind(1)
+            starts = y.reshape(-1, y.shape[-1]).unbind(0)
+            for found, start, nu in zip(members, starts, self.viscosity.flatten().tolist(), strict=True):
+                samples = integrate(self.flow, start.numpy(), nu, times.numpy(), self.step)
+                for i in track(range(len(times)), f"{label}, Re = {DIAMETER / nu:g}"):
+                    found[i] = torch.from_numpy(next(samples))
+                    if not bool(inside(found[i], self.divergence_threshold)):
+                        break
+            return states
+
+        return run, "SciPy"

@@ -7,8 +7,8 @@ import torch
 import romkit
 from romkit.core.errors import InputError
 from romkit.systems import CylinderWake
-from romkit.systems.cylinder_wake import discretisation as flow
-from romkit.systems.cylinder_wake.discretisation import MESHES, discretisation, integrate, rate
+from romkit.systems.cylinder_wake import flow
+from romkit.systems.cylinder_wake.flow import MESHES, discretisation, integrate, rate
 from romkit.testing.systems import field, metric, names, terms
 
 T0 = torch.zeros((), dtype=torch.float64)

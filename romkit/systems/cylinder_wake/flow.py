@@ -1,4 +1,4 @@
-"""Finite elements of the channel with a cylinder: quadratic velocities and linear pressures on triangles."""
+"""Finite elements of the channel with a cylinder (quadratic velocities, linear pressures), and the flow in time."""
 
 import functools
 from collections.abc import Iterator
