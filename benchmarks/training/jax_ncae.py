@@ -20,7 +20,7 @@ from romkit.projections.geometry import DOUBLINGS
 from romkit.projections.layers import SLOPE_RANGE
 from romkit.training import Reconstruction
 from romkit.training.batches import FlatParameters
-from romkit.training.schedules import SCHEDULES, Plateaus
+from romkit.training.optimizers import SCHEDULES, Plateaus
 
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 Gradient = Callable[[Array, Array, Array, Array], tuple[Array, Array]]

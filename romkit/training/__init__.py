@@ -1,23 +1,23 @@
-"""The engine of training: recipes, losses, optimizers, and the loops. The verb is `romkit.fit`."""
+"""Training: recipes, losses, optimizers, and the loop. The verb is `romkit.fit`."""
 
-from romkit.training.lipschitz import LipschitzBound
-from romkit.training.loss import Evaluated, LatentVelocity, Penalty, Reconstruction, Term
-from romkit.training.phase_fit import PhaseFit
-from romkit.training.recipe import Recipe, Snapshots
-from romkit.training.rollouts import RolloutTraining
-from romkit.training.watch import Epoch, Watch
+from romkit.core.errors import renamed
+from romkit.training.loop import Epoch, Watch
+from romkit.training.loss import Evaluated, LatentVelocity, LipschitzBound, LossTerm, Penalty, Reconstruction
+from romkit.training.recipe import Recipe, SnapshotTraining
+from romkit.training.rollouts import PhaseFit, RolloutTraining
 
 __all__ = [
     "Epoch",
     "Evaluated",
     "LatentVelocity",
     "LipschitzBound",
+    "LossTerm",
     "Penalty",
     "PhaseFit",
     "Recipe",
     "Reconstruction",
     "RolloutTraining",
-    "Snapshots",
-    "Term",
+    "SnapshotTraining",
     "Watch",
 ]
+__getattr__ = renamed(__name__, Snapshots="romkit.training:SnapshotTraining", Term="romkit.training:LossTerm")

@@ -1,4 +1,4 @@
-"""The loss on snapshots: a list of terms, each with one value per seed. What they share is evaluated once."""
+"""Loss on snapshots: a list of terms, each with one value per seed; shared values are evaluated once."""
 
 import abc
 from collections.abc import Sequence
@@ -8,11 +8,12 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from romkit.core.boundary import NotNegative, validated
+from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import align
 from romkit.core.types import Dual
 from romkit.projections import EncoderDecoder, Frame, Projection
+from romkit.projections.layers import Hyperbola, LayerDecoder, LayerEncoder, Networks
 from romkit.systems import System
 from romkit.training.batches import AnyBatch, Batch, ExtendedBatch
 
@@ -21,12 +22,12 @@ class Evaluated(NamedTuple):
     """A batch with what terms share, in normalised coordinates, for S seeds and B snapshots.
 
     `encoded` is ρ(y) and Dρ(y) ẏ, `decoded` is P(y) and DP(y) ẏ, `weights` (n,) those of squared components in the norm
-    of the loss, and `extra` (S, B, k) what `Term.attach` gave for these snapshots.
+    of the loss, and `extra` (S, B, k) what `LossTerm.attach` gave for these snapshots.
 
     Example:
         >>> import romkit
-        >>> from romkit.training import Reconstruction, Term
-        >>> class SmallLatents(Term):
+        >>> from romkit.training import LossTerm, Reconstruction
+        >>> class SmallLatents(LossTerm):
         ...     def value(self, batch):
         ...         return 1e-3 * batch.encoded.value.square().sum(-1).mean(-1)  # batch is an Evaluated
         >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
@@ -66,7 +67,7 @@ class Evaluated(NamedTuple):
         return self.maps.decode_jvp(self.encoded.value, rate).tangent
 
 
-class Term(abc.ABC):
+class LossTerm(abc.ABC):
     """One term of the loss. A user's own goes into the list of `romkit.fit(..., loss=[...])`.
 
     Attributes:
@@ -74,8 +75,8 @@ class Term(abc.ABC):
 
     Example:
         >>> import romkit
-        >>> from romkit.training import Reconstruction, Term
-        >>> class SmallLatents(Term):
+        >>> from romkit.training import LossTerm, Reconstruction
+        >>> class SmallLatents(LossTerm):
         ...     def value(self, batch):
         ...         return 1e-3 * batch.encoded.value.square().sum(-1).mean(-1)
         >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
@@ -91,7 +92,9 @@ class Term(abc.ABC):
     def value(self, batch: Evaluated) -> Tensor:
         """(S,) value of each seed on its batch, its weight included."""
 
-    def attach(self, rows: Batch, frame: Frame, weights: Tensor, system: System | None) -> Tensor | None:
+    def attach(
+        self, rows: Batch, frame: Frame, weights: Tensor, system: System | None
+    ) -> Tensor | None:
         """Numbers (N, k) that go with the snapshots (N, n) into the batches, made once before training; or None.
 
         Only one term of a loss may have them.
@@ -101,7 +104,7 @@ class Term(abc.ABC):
 
 @validated
 @dataclass(frozen=True)
-class Reconstruction(Term):
+class Reconstruction(LossTerm):
     """Mean over the batch of ‖y - P(y)‖² + w ‖ẏ - DP(y) ẏ‖².
 
     Args:
@@ -127,7 +130,7 @@ class Reconstruction(Term):
 
 @validated
 @dataclass(frozen=True)
-class Penalty(Term):
+class Penalty(LossTerm):
     """The method's own penalty (‖Φ - Ψ‖² for exact pairs, ‖Ψᵀ Φ - I‖² for SoftNcAE) times `weight`.
 
     Example:
@@ -148,7 +151,7 @@ class Penalty(Term):
 
 @validated
 @dataclass(frozen=True)
-class LatentVelocity(Term):
+class LatentVelocity(LossTerm):
     """`weight` times the mean of ‖ẏ - DP(Py) f(Py)‖²: the latent velocity where the encoder's field evaluates it.
 
     The reconstruction loss sees Dρ on the data alone, the reduced model sees it on the manifold alone.
@@ -184,7 +187,7 @@ class Objective(nn.Module):
     """
 
     def __init__(
-        self, projection: Projection, terms: Sequence[Term], weighting: float = 0.0, system: System | None = None
+        self, projection: Projection, terms: Sequence[LossTerm], weighting: float = 0.0, system: System | None = None
     ):
         super().__init__()
         self.projection, self.terms, self.component_weighting, self.system = projection, terms, weighting, system
@@ -202,7 +205,11 @@ class Objective(nn.Module):
 
 
 def attached(
-    rows: Batch, terms: Sequence[Term], frame: Frame, component_weighting: float, system: System | None
+    rows: Batch,
+    terms: Sequence[LossTerm],
+    frame: Frame,
+    component_weighting: float,
+    system: System | None,
 ) -> AnyBatch:
     """The snapshots with what a term attaches to them, if one does."""
     weights = component_weights(frame, component_weighting)
@@ -233,3 +240,55 @@ def check_autonomous(system: System, rows: Batch, frame: Frame, times: Tensor) -
     if not all(torch.equal(first, each) for each in later):
         expected, fix = "a field that does not depend on time, for a loss that evaluates it", "train without it"
         raise InputError("system", expected=expected, got=system.name, fix=fix)
+
+
+@validated
+@dataclass(frozen=True)
+class LipschitzBound(LossTerm):
+    """`weight` times the square of log(bound / target) where the bound of P is above the target, zero elsewhere.
+
+    The bound is the product of the norms of all weights and of the largest slopes at the contexts of the batch, in
+    normalised coordinates: of P itself where all states have one unit. That of `romkit.certify` is never larger.
+
+    Args:
+        target: of the Lipschitz constant of P.
+        weight: of the term.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.training import LipschitzBound, Penalty, Reconstruction
+        >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
+        >>> loss = [Reconstruction(), Penalty(), LipschitzBound(target=5.0)]
+        >>> ncae = romkit.fit("ncae", data, latent_dim=2, loss=loss, epochs=1, verbose=False)
+        >>> ncae.report["recipe"]["loss"][-1]
+        {'term': 'LipschitzBound', 'target': 5.0, 'weight': 1.0}
+    """
+
+    target: Positive = 30.0
+    weight: NotNegative = 1.0
+
+    def value(self, batch: Evaluated) -> Tensor:
+        excess = log_bound(batch.maps) - torch.tensor(self.target, dtype=batch.y.dtype).log()
+        return self.weight * excess.clamp(min=0).square()
+
+
+def log_bound(maps: object) -> Tensor:
+    """(S,) logarithm of the product bound of P; σ₊ after σ₋ in the middle is the identity.
+
+    Raises:
+        InputError: maps that are no constrained autoencoder.
+    """
+    pairs = isinstance(maps, Networks) and all(isinstance(s, LayerEncoder | LayerDecoder) for s in maps.encoder)
+    if not pairs:
+        got, fix = type(maps).__name__, "leave the term out, or fit 'ncae' or 'cae'"
+        raise InputError("loss", expected="a constrained autoencoder for LipschitzBound", got=got, fix=fix)
+    weights = [step.psi for step in maps.encoder] + [step.phi_t for step in maps.decoder]
+    activations = [step.activation for step in (*maps.encoder[:-1], *maps.decoder[1:])]
+    norms = [torch.linalg.matrix_norm(weight, 2).log() for weight in weights]
+    return sum(norms) + sum((_steepest(activation).log() for activation in activations), torch.zeros_like(norms[0]))
+
+
+def _steepest(activation: Hyperbola) -> Tensor:
+    """Largest slope at any input, unit and context: (S,) of gains (S, ..., r), or () of a fixed slope."""
+    slope = activation.gain + 2 * activation.bend.abs()
+    return slope.flatten(1).amax(1) if slope.ndim > 1 else slope.amax()

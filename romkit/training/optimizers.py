@@ -1,4 +1,4 @@
-"""Optimizers of a stack of seeds: pure functions of one matrix of parameters; `OPTIMIZERS` lists them."""
+"""Optimizers of a stack of seeds, as pure functions of one matrix of parameters, and learning-rate schedules."""
 
 import abc
 import math
@@ -12,9 +12,6 @@ from torch import Tensor
 from romkit.core.errors import InputError
 from romkit.projections.geometry import EuclideanMetric, Fractional, Metric, Retraction, restore
 from romkit.training.batches import FlatParameters
-
-__all__ = ["OPTIMIZERS", "Adam", "Foreign", "Optimizer", "RiemannianAdam", "Soap", "State"]
-
 
 Loss = Callable[..., Tensor]
 """(theta (S, P), *batch) -> loss of each seed (S,)."""
@@ -383,3 +380,76 @@ def _made(factory: Callable[..., object], parameters: list[Tensor]) -> torch.opt
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "riemannian-adam": RiemannianAdam, "soap": Soap}
 """Optimizers by the name that a recipe gives."""
+
+
+class Plateaus(NamedTuple):
+    """Memory of a schedule for each seed (S,): its factor, its best loss, and epochs without a better one."""
+
+    factor: Tensor
+    best: Tensor
+    bad: Tensor
+
+    @classmethod
+    def start(cls, like: Tensor) -> "Plateaus":
+        """Memory before the first epoch, for the seeds of `like` (S, P)."""
+        ones = like.new_ones(len(like))
+        return cls(ones, ones * torch.inf, torch.zeros_like(ones))
+
+
+class Schedule(abc.ABC):
+    """Factor of the learning rate of each seed, from the progress of the run and the seed's own losses."""
+
+    @abc.abstractmethod
+    def factors(self, progress: float, plateaus: Plateaus) -> Tensor:
+        """(S, 1) factors at `progress` in [0, 1) of the run."""
+
+    def observe(self, plateaus: Plateaus, losses: Tensor) -> Plateaus:
+        """Memory after an epoch with losses (S,)."""
+        return plateaus
+
+
+@dataclass(frozen=True)
+class Cosine(Schedule):
+    """A linear rise over the first `warmup` of the run, then half a cosine down to zero."""
+
+    warmup: float = 0.01
+
+    def factors(self, progress: float, plateaus: Plateaus) -> Tensor:
+        if progress < self.warmup:
+            factor = (progress + 1e-3 * self.warmup) / self.warmup
+        else:
+            factor = 0.5 * (1 + math.cos(math.pi * (progress - self.warmup) / (1 - self.warmup)))
+        return (plateaus.factor * factor).unsqueeze(1)
+
+
+@dataclass(frozen=True)
+class Plateau(Schedule):
+    """torch.optim.lr_scheduler.ReduceLROnPlateau for each seed: `patience` epochs without gain cost a `factor`.
+
+    A gain is a loss below (1 - threshold) times the best. Patience and factor as in Adriaens et al. (2026).
+    """
+
+    patience: int = 250
+    factor: float = 0.9
+    threshold: float = 1e-4
+
+    def factors(self, progress: float, plateaus: Plateaus) -> Tensor:
+        return plateaus.factor.unsqueeze(1)
+
+    def observe(self, plateaus: Plateaus, losses: Tensor) -> Plateaus:
+        better = losses < plateaus.best * (1 - self.threshold)
+        best = torch.where(better, losses, plateaus.best)
+        bad = torch.where(better, 0.0, plateaus.bad + 1)
+        lower = bad > self.patience
+        return Plateaus(
+            torch.where(lower, plateaus.factor * self.factor, plateaus.factor), best, torch.where(lower, 0.0, bad)
+        )
+
+
+SCHEDULES: dict[str, Schedule] = {
+    "cosine": Cosine(),
+    "plateau": Plateau(),
+    "fast-plateau": Plateau(patience=20, factor=0.7),
+    "constant": Plateau(factor=1.0),
+}
+"""Schedules by the name that a recipe gives; "fast-plateau" is for runs of hundreds of epochs, not thousands."""

@@ -1,25 +1,44 @@
-"""A recipe: everything that a training run depends on beside method, data and seed."""
+"""A recipe, all settings of a training run beside method, data and seed; and the run of its stages."""
 
+import copy
 import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import torch
+import xarray as xr
+from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.boundary import Count, Limit, NotNegative, Positive, validated
 from romkit.core.errors import InputError
-from romkit.projections import Frame
-from romkit.training.batches import Noise
-from romkit.training.loss import LatentVelocity, Penalty, Reconstruction, Term
-from romkit.training.optimizers import OPTIMIZERS, Foreign, Optimizer
-from romkit.training.phase_fit import PhaseFit
-from romkit.training.rollouts import RolloutTraining
-from romkit.training.schedules import SCHEDULES
+from romkit.data import times_of
+from romkit.engine.captured import accelerate
+from romkit.engine.inductor import fast_or_eager
+from romkit.engine.threads import one_thread
+from romkit.projections import Frame, Projection, stack, unstack
+from romkit.systems import System
+from romkit.training.batches import AnyBatch, Batch, FlatParameters, Noise, batches, batches_per_epoch
+from romkit.training.loop import Checkpoint, History, Watch, train
+from romkit.training.loss import (
+    LatentVelocity,
+    LossTerm,
+    Objective,
+    Penalty,
+    Reconstruction,
+    attached,
+    check_autonomous,
+)
+from romkit.training.optimizers import OPTIMIZERS, SCHEDULES, Foreign, Optimizer
+from romkit.training.rollouts import PhaseFit, RolloutTraining, Trajectories, phase_fit, refine
 
 NOISE_UNITS = ("scale", "deviation", "physical")
 
@@ -29,12 +48,12 @@ def _optimizer(argument: str, value: object) -> object:
 
 
 OptimizerLike = Annotated[str | Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer], _optimizer]
-"""A name, or what makes an optimizer of torch or geoopt from parameters."""
+"""A name, or a function from parameters to an optimizer of torch or geoopt."""
 
 
 @validated
 @dataclass(frozen=True)
-class Snapshots:
+class SnapshotTraining:
     """Training on snapshots.
 
     Attributes:
@@ -42,8 +61,8 @@ class Snapshots:
         batch_size: snapshots per step; the whole set where it is smaller.
         learning_rate: highest rate of the schedule.
         optimizer: a name from `romkit.training.optimizers.OPTIMIZERS`: "adam", "riemannian-adam", or "soap", which is
-            Adam in coordinates where gradients are uncorrelated; or what makes an optimizer of torch or geoopt from
-            parameters: `torch.optim.AdamW`, `lambda p: geoopt.optim.RiemannianAdam(p, lr=5e-2)`. The latter have their
+            Adam in coordinates where gradients are uncorrelated; or a function from parameters to an optimizer of torch
+            or geoopt: `torch.optim.AdamW`, `lambda p: geoopt.optim.RiemannianAdam(p, lr=5e-2)`. The latter have their
             own learning rate and weight decay, and get the schedule and the clipping.
         schedule: a name from `romkit.training.schedules.SCHEDULES`. Under noise take "cosine": noise hides from a
             plateau that the loss still falls, and the rate is lowered too soon.
@@ -51,15 +70,15 @@ class Snapshots:
         weight_decay: L2 coefficient.
         every: take each `every`-th time of the dataset.
         state_noise, context_noise: standard deviation of Gaussian noise drawn anew for every batch.
-        noise_unit: what they multiply: "scale" (deviation of the states; half the training range of the context),
+        noise_unit: unit of these: "scale" (deviation of the states; half the training range of the context),
             "deviation" (also for the context, as if it were uniform over its range: half of that over √3), or
             "physical" (the units of states and contexts).
 
     Example:
-        >>> from romkit.training import Snapshots
-        >>> Snapshots(epochs=100, schedule="fast-plateau", state_noise=0.01).batch_size
+        >>> from romkit.training import SnapshotTraining
+        >>> SnapshotTraining(epochs=100, schedule="fast-plateau", state_noise=0.01).batch_size
         128
-        >>> Snapshots(schedule="none")
+        >>> SnapshotTraining(schedule="none")
         Traceback (most recent call last):
             ...
         romkit.core.errors.InputError: schedule: expected one of constant, cosine, ..., got 'none'; did
@@ -101,7 +120,7 @@ class Snapshots:
 @validated
 @dataclass(frozen=True)
 class Recipe:
-    """How to train: on snapshots, then, where they are set, by rollouts, and then their timing.
+    """Settings of the stages of a training: snapshots, then, where they are set, rollouts, and then their timing.
 
     Attributes:
         snapshots: training on snapshots.
@@ -116,8 +135,8 @@ class Recipe:
 
     Example:
         >>> import romkit
-        >>> from romkit.training import Recipe, Snapshots
-        >>> recipe = Recipe(Snapshots(epochs=2, batch_size=64), component_weighting=1.0)
+        >>> from romkit.training import Recipe, SnapshotTraining
+        >>> recipe = Recipe(SnapshotTraining(epochs=2, batch_size=64), component_weighting=1.0)
         >>> data = romkit.systems.Lorenz96(transient=0.0, duration=0.2).dataset(F=[3.14, 3.18])
         >>> ncae = romkit.fit("ncae", data, latent_dim=2, preset=recipe, verbose=False)
         >>> len(ncae.report["losses"])
@@ -126,8 +145,8 @@ class Recipe:
         100
     """
 
-    snapshots: Snapshots = Snapshots()
-    loss: Sequence[Term] = (Reconstruction(), Penalty())
+    snapshots: SnapshotTraining = SnapshotTraining()
+    loss: Sequence[LossTerm] = (Reconstruction(), Penalty())
     component_weighting: NotNegative = 0.0
     rollouts: RolloutTraining | None = None
     phase: PhaseFit | None = None
@@ -190,28 +209,28 @@ def _changed(part: object, name: str, inner: str, value: object) -> object:
         raise InputError(name, expected=error.expected, got=error.got, fix=error.fix) from error
 
 
-def _reweighted(loss: Sequence[Term], kind: type[Term], name: str, value: object) -> list[Term]:
+def _reweighted(loss: Sequence[LossTerm], kind: type[LossTerm], name: str, value: object) -> list[LossTerm]:
     """`loss` with that weight in its term of this kind, which is added if need be, and left out at weight 0."""
     loss = loss if any(isinstance(term, kind) for term in loss) else [*loss, kind()]
     changed = [dataclasses.replace(t, **{name: value}) if isinstance(t, kind) else t for t in loss]
     return [term for term in changed if not (isinstance(term, kind) and getattr(term, "weight", 1) == 0)]
 
 
-def _fields(term: Term) -> dict[str, object]:
+def _fields(term: LossTerm) -> dict[str, object]:
     """Settings of a term as plain values: its fields, or the attributes of one that is no dataclass."""
     given = dataclasses.asdict(term) if dataclasses.is_dataclass(term) else vars(term)
     return json.loads(json.dumps(given, default=_text))
 
 
 def _text(value: object) -> str:
-    """What tells a value from others, in few words."""
+    """Short representation of a value: its text, or the SHA-256 of a long one."""
     text = str(value.tolist()) if hasattr(value, "tolist") else repr(value)
     if len(text) <= 80:
         return text
     return f"{type(value).__name__} with SHA-256 {hashlib.sha256(text.encode()).hexdigest()}"
 
 
-PARTS = {"snapshots": Snapshots, "rollouts": RolloutTraining, "phase": PhaseFit}
+PARTS = {"snapshots": SnapshotTraining, "rollouts": RolloutTraining, "phase": PhaseFit}
 FIELDS = tuple(each.name for each in dataclasses.fields(Recipe))
 WEIGHTS = {
     "velocity_weight": (Reconstruction, "velocity_weight"),
@@ -223,7 +242,166 @@ WEIGHTS = {
 SETTINGS = (
     *FIELDS,
     *WEIGHTS,
-    *(each.name for each in dataclasses.fields(Snapshots)),
+    *(each.name for each in dataclasses.fields(SnapshotTraining)),
     *(f"{part}.{each.name}" for part, kind in PARTS.items() for each in dataclasses.fields(kind)),
 )
 """Every name that `Recipe.with_settings` takes."""
+
+
+CACHE_ROWS = 10_000
+"""Rows (seeds x batch size) of a step that still fit the cache of a CPU core."""
+
+LONG_RUN = 10_000_000
+"""Rows (steps x seeds x batch size) from which compiling the step pays for the ten seconds that it takes with Adam.
+
+By benchmarks/training/RESULTS.md a row takes an NcAE 3 us less on Lorenz96 and 4 us less on the pendulum, so ten
+seconds are back after two to four million rows; with slower compilers, too, this many are sure to pay. The number
+decides alone, never a clock: compiled and eager training differ by rounding, and a seed must mean the same everywhere.
+"""
+
+LONG_RUN_ON_GPU = 3000
+"""Steps of a run on a GPU from which compiling a step pays; shorter runs capture it as it is."""
+
+Reports = list[dict[str, object]]
+
+
+def digest(tensors: Sequence[Tensor]) -> str:
+    """SHA-256 of tensors, by which a checkpoint knows its data."""
+    total = hashlib.sha256()
+    for tensor in tensors:
+        total.update(f"{tensor.dtype} {tuple(tensor.shape)}".encode())
+        total.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+    return total.hexdigest()
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that a training depends on beside models and seeds.
+
+    Attributes:
+        plan: settings.
+        data: what is trained on.
+        system: the full model, where the plan needs it.
+        device: where.
+        engine: one of `romkit.engine.ENGINES`.
+        checkpoint: folder for the run.
+        watch: how it is watched.
+        held_out: data for validation, None where there are none.
+    """
+
+    plan: Recipe
+    data: xr.Dataset
+    system: System | None
+    device: torch.device
+    engine: str
+    checkpoint: str | os.PathLike | None
+    watch: Watch
+    held_out: xr.Dataset | None
+
+    def train(self, models: Sequence[Projection], seeds: Sequence[int]) -> list[Projection]:
+        """The trained models, on the CPU, each with a report of how it went.
+
+        Args:
+            models: one per seed, alike but for their parameters.
+            seeds: seed s determines the order of its data, whatever its neighbours are.
+        """
+        rows = Batch.from_dataset(self.data, models[0].frame, self.plan.snapshots.every)
+        for stage in filter(None, (self.plan.rollouts, self.plan.timing)):  # refused now, not hours later
+            Trajectories.from_dataset(self.data, stage.every, like=rows.y)
+        if self.system is not None:
+            check_autonomous(self.system, rows, models[0].frame, times_of(self.data))
+        for model in models:
+            model.initialise(rows.y)
+        rows, trained = self._ready(rows, models[0]), []
+        for chunk in self._chunks(len(seeds)):
+            stacked, numbers = stack(models[chunk]).to(self.device), seeds[chunk]
+            reports = [{"seed": seed} for seed in numbers]
+            if any(parameter.requires_grad for parameter in stacked.parameters()):  # POD and its like have none
+                objective = Objective(stacked, self.plan.loss, self.plan.component_weighting, self.system)
+                objective = objective.to(self.device)
+                for stage in (self._on_snapshots, self._by_rollouts):
+                    reports = [a | b for a, b in zip(reports, stage(objective, rows, numbers), strict=True)]
+            stacked.report = {"seeds": [{"diverged": False} | report for report in reports]}
+            trained += unstack(stacked.cpu())
+        return trained
+
+    def _ready(self, rows: Batch, model: Projection) -> AnyBatch:
+        """Snapshots with what the loss attaches to them, on the device."""
+        with one_thread():
+            plan = self.plan
+            rows = attached(rows, plan.loss, model.frame, plan.component_weighting, self.system)
+        return rows._make(tensor.to(self.device) for tensor in rows)
+
+    def _chunks(self, count: int) -> Iterator[slice]:
+        """Stacks that fit the cache of a CPU; one stack of all seeds on a GPU."""
+        size = count if self.device.type == "cuda" else max(1, CACHE_ROWS // self.plan.snapshots.batch_size)
+        return (slice(start, start + size) for start in range(0, count, size))
+
+    def _on_snapshots(self, objective: Objective, rows: AnyBatch, seeds: Sequence[int]) -> Reports:
+        plan, checkpoint = self.plan.snapshots, None
+        if self.checkpoint is not None:
+            checkpoint = self._checkpoint(Path(self.checkpoint), objective.projection, rows, seeds)
+        on_gpu, per_epoch = self.device.type == "cuda", batches_per_epoch(len(rows.y), plan.batch_size)
+        long = plan.epochs * len(rows.y) * len(seeds) >= LONG_RUN
+        if on_gpu:
+            long = plan.epochs * per_epoch >= LONG_RUN_ON_GPU
+        one_function = not callable(plan.optimizer)  # others may look at values
+        compiled = self._compiled(long and one_function)
+        accelerated = partial(accelerate, device=self.device, compiled=compiled)
+        stacked = objective.projection
+        flat, noise = FlatParameters(stacked), plan.make_noise(stacked.frame)
+        settings = {"learning_rate": plan.learning_rate, "epochs": plan.epochs, "per_epoch": per_epoch, "seeds": seeds}
+        settings |= {"checkpoint": checkpoint, "watch": self.watch, "held_out": self._held_out(stacked)}
+        settings |= {"batches": lambda epoch: batches(rows, seeds, epoch, plan.batch_size, noise)}
+        settings |= {"label": f"training {stacked.name}"}
+
+        def run(fast: bool) -> History:
+            optimizer, schedule = plan.make_optimizer(), SCHEDULES[plan.schedule]
+            loss = flat.function(objective)
+            return train(loss, flat, optimizer, schedule, **settings, accelerated=accelerated if fast else None)
+
+        with one_thread():
+            history, fast = fast_or_eager(run, compiled or (on_gpu and one_function and self.engine == "auto"))
+        shared = {"seconds": history.seconds, "seeds_in_stack": len(seeds)}
+        shared |= {"compiled": compiled and fast, "captured": on_gpu and fast}
+        columns = zip(history.alive.tolist(), history.losses.T.tolist(), strict=True)
+        reports = [{"diverged": not alive, "losses": losses, **shared} for alive, losses in columns]
+        if self.held_out is not None:
+            watched = zip(history.best.losses.T.tolist(), history.best.epoch.int().tolist(), strict=True)
+            for report, (losses, epoch) in zip(reports, watched, strict=True):
+                report |= {"validation_losses": losses, "best_epoch": epoch}
+        return reports
+
+    def _held_out(self, model: Projection) -> AnyBatch | None:
+        if self.held_out is None:
+            return None
+        frame = copy.deepcopy(model.frame).cpu()
+        return self._ready(Batch.from_dataset(self.held_out, frame, self.plan.snapshots.every), model)
+
+    def _by_rollouts(self, objective: Objective, rows: AnyBatch, seeds: Sequence[int]) -> Reports:
+        reports = [{} for _ in seeds]
+        for stage, plan in ((refine, self.plan.rollouts), (phase_fit, self.plan.timing)):
+            if plan is not None:
+                size = self.plan.snapshots.batch_size
+                call = partial(stage, objective, rows, self.data, self.system, plan, seeds, size)
+                with one_thread():
+                    found, _ = fast_or_eager(lambda fast, call=call: call(compiled=fast), self._compiled(True))
+                reports = [a | b for a, b in zip(reports, found, strict=True)]
+        return reports
+
+    def _compiled(self, pays: bool) -> bool:
+        return self.engine == "compiled" or (self.engine == "auto" and pays and shutil.which("c++") is not None)
+
+    def _checkpoint(self, folder: Path, stacked: Projection, rows: AnyBatch, seeds: Sequence[int]) -> Checkpoint:
+        identity = {
+            "method": stacked.name,
+            "config": stacked.config,
+            "recipe": self.plan.to_json(),
+            "seeds": list(seeds),
+            "data": digest(rows),
+        }
+        if any(term.needs_field for term in self.plan.loss):
+            identity["system"] = str({k: v for k, v in self.system.provenance().items() if k != "versions"})
+        if (held_out := self._held_out(stacked)) is not None:
+            identity["held_out"] = digest(held_out)
+        return Checkpoint(folder / f"{stacked.name}-seeds-{seeds[0]}-{seeds[-1]}.safetensors", identity)

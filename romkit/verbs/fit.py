@@ -21,9 +21,8 @@ from romkit.projections import METHODS, Frame, Projection, stack
 from romkit.projections.catalog import arguments
 from romkit.systems import SYSTEMS, System, system_of
 from romkit.training import Recipe
-from romkit.training.loop import Run
-from romkit.training.recipe import SETTINGS
-from romkit.training.watch import NAMES, Watch
+from romkit.training.loop import NAMES, Watch
+from romkit.training.recipe import SETTINGS, Run
 from romkit.verbs.presets import PRESETS, sized
 
 

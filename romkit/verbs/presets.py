@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from romkit.core.errors import InputError
 from romkit.projections import Frame, Projection, architecture
-from romkit.training import LatentVelocity, Penalty, PhaseFit, Recipe, Reconstruction, RolloutTraining, Snapshots
+from romkit.training import LatentVelocity, Penalty, PhaseFit, Recipe, Reconstruction, RolloutTraining, SnapshotTraining
 
 _LORENZ_AE = {"encoder": (36, 24, 12, 2), "decoder": (2, 12, 24, 36)}
 _LORENZ_NCAE = {"layers": (2, 18, 36), "embedding": (1, 2, 2, 2)}
@@ -87,9 +87,9 @@ def quick(system: str, method: str) -> Recipe:
         >>> quick("lorenz96", "ncae").snapshots.epochs, quick("pendulum", "ncae").snapshots.schedule
         (400, 'fast-plateau')
     """
-    snapshots = Snapshots()
+    snapshots = SnapshotTraining()
     if system == "pendulum":
-        snapshots = Snapshots(epochs=650, batch_size=512, every=20, schedule="fast-plateau", learning_rate=3e-2)
+        snapshots = SnapshotTraining(epochs=650, batch_size=512, every=20, schedule="fast-plateau", learning_rate=3e-2)
     return Recipe(snapshots, [Reconstruction(), Penalty(1.0 if method == "soft-ncae" else 1e-3)])
 
 
@@ -136,7 +136,7 @@ def paper(system: str, method: str) -> Recipe:
         raise InputError("preset", expected="a method of the paper", got=repr(method), fix="use preset 'quick'")
     optimizer, rate, decays, batches = _PAPER[method]
     column = list(SIZES).index(system)
-    snapshots = Snapshots(
+    snapshots = SnapshotTraining(
         epochs=10_000,
         batch_size=batches[column],
         learning_rate=rate,

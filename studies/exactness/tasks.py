@@ -18,8 +18,8 @@ from romkit.projections import Operator, Projection, unstack
 from romkit.systems import System
 from romkit.tasks import Task
 from romkit.testing.models import probe
+from romkit.training import Epoch
 from romkit.training.batches import batches_per_epoch
-from romkit.training.watch import Epoch
 from studies.exactness.guarantees import Certificates, Energy
 from studies.rollout_drift.models import Model, make_system, test_set, trained, training_set
 from studies.rollout_drift.tasks import Drift, Plan, plans

@@ -12,7 +12,7 @@ from romkit.core.runtime import track
 from romkit.projections import Frame
 from romkit.solvers.fixed import step as rk4_step
 from romkit.systems import System
-from romkit.training import Evaluated, Term
+from romkit.training import Evaluated, LossTerm
 from romkit.training.batches import Batch
 from romkit.training.loss import normalised_field
 
@@ -22,7 +22,7 @@ VALUES = 2**23
 
 @validated
 @dataclass(frozen=True)
-class Invariance(Term):
+class Invariance(LossTerm):
     """`weight` times the mean of ‖f(Py) - DP(Py) f(Py)‖², the part of the field that points out of the manifold."""
 
     weight: NotNegative
@@ -35,7 +35,7 @@ class Invariance(Term):
 
 @validated
 @dataclass(frozen=True)
-class Fibre(Term):
+class Fibre(LossTerm):
     """`weight` times the mean of ‖Dφ(z) (Dρ(y) - Dρ(Py)) ẏ‖², z = ρ(y).
 
     How the encoder's derivative changes along the fibre from y to Py. It needs no system.
@@ -50,7 +50,7 @@ class Fibre(Term):
 
 @validated
 @dataclass(frozen=True)
-class FutureGradient(Term):
+class FutureGradient(LossTerm):
     """`weight` times the mean of |gᵀ (y - Py)|², g = DF_τ(y)ᵀ η the gradient of a random future value.
 
     Errors count by what becomes of them. This is the GAP loss of Otto, Macchio, Rowley (2023), which has no counterpart

@@ -10,7 +10,7 @@ import romkit
 from romkit.core.errors import DivergenceWarning, InputError
 from romkit.projections import unstack
 from romkit.projections.geometry import overlap
-from romkit.training import Penalty, Reconstruction, Snapshots
+from romkit.training import Penalty, Reconstruction, SnapshotTraining
 from romkit.training.batches import FlatParameters
 from romkit.training.loss import Objective
 from romkit.training.optimizers import Adam, Foreign, RiemannianAdam
@@ -99,7 +99,7 @@ def test_the_schedule_scales_the_rates_that_the_optimizer_has():
         made.append(torch.optim.SGD([{"params": group[:half], "lr": 0.1}, {"params": group[half:], "lr": 0.3}]))
         return made[-1]
 
-    optimizer = Snapshots(optimizer=factory, learning_rate=0.5).make_optimizer()
+    optimizer = SnapshotTraining(optimizer=factory, learning_rate=0.5).make_optimizer()
     step = optimizer.make_step(flat.function(objective), flat)
     step(optimizer.start(flat.read(), flat), torch.full((1, 1), 0.125, dtype=torch.float64), *batch(0, SEEDS[:1]))
     assert [group["lr"] for group in made[-1].param_groups] == pytest.approx([0.025, 0.075])

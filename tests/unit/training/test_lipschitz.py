@@ -9,7 +9,7 @@ import romkit
 from romkit.core.errors import InputError
 from romkit.core.types import Dual
 from romkit.training import Evaluated, LipschitzBound, Reconstruction
-from romkit.training.lipschitz import log_bound
+from romkit.training.loss import log_bound
 from tests.properties.test_projection_laws import make
 
 

@@ -11,7 +11,7 @@ import romkit
 from romkit.core.errors import FileError, InputError
 from romkit.data import split
 from romkit.projections import unstack
-from romkit.training import Epoch, Recipe, Reconstruction, Term
+from romkit.training import Epoch, LossTerm, Recipe, Reconstruction
 from romkit.training.batches import Batch
 from romkit.training.loss import Objective
 from tests.unit.data.own import waves
@@ -65,7 +65,7 @@ def test_a_run_with_another_system_in_its_loss_does_not_resume(lorenz_data, tmp_
         romkit.fit("ncae", lorenz_data, **given, system=Other())
 
 
-class Weighed(Term):
+class Weighed(LossTerm):
     """No dataclass, and a setting that is no plain value."""
 
     def __init__(self, weights):
@@ -143,8 +143,8 @@ def test_bars_can_be_hidden_and_the_log_tells_all(capsys, caplog, monkeypatch):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"validation": 1.5}, "validation: expected a number from 0 to 1"),
-        ({"validation": -0.1}, "validation: expected a number from 0 to 1"),
+        ({"validation": 1.5}, "validation: expected a number <= 1 or an xarray.Dataset"),
+        ({"validation": -0.1}, "validation: expected a number that is not negative or an xarray.Dataset"),
         ({"patience": 3}, "patience: expected held-out data"),
         ({"validation": 0.2, "patience": 0}, "patience: expected an integer >= 1"),
         ({"callback": 3}, "callback: expected a function"),
