@@ -64,7 +64,7 @@ class SnapshotTraining:
             Adam in coordinates where gradients are uncorrelated; or a function from parameters to an optimizer of torch
             or geoopt: `torch.optim.AdamW`, `lambda p: geoopt.optim.RiemannianAdam(p, lr=5e-2)`. The latter have their
             own learning rate and weight decay, and get the schedule and the clipping.
-        schedule: a name from `romkit.training.schedules.SCHEDULES`. Under noise take "cosine": noise hides from a
+        schedule: a name from `romkit.training.optimizers.SCHEDULES`. Under noise take "cosine": noise hides from a
             plateau that the loss still falls, and the rate is lowered too soon.
         clip: largest norm of a seed's gradient; infinity for no clipping.
         weight_decay: L2 coefficient.
