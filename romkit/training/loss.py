@@ -92,9 +92,7 @@ class LossTerm(abc.ABC):
     def value(self, batch: Evaluated) -> Tensor:
         """(S,) value of each seed on its batch, its weight included."""
 
-    def attach(
-        self, rows: Batch, frame: Frame, weights: Tensor, system: System | None
-    ) -> Tensor | None:
+    def attach(self, rows: Batch, frame: Frame, weights: Tensor, system: System | None) -> Tensor | None:
         """Numbers (N, k) that go with the snapshots (N, n) into the batches, made once before training; or None.
 
         Only one term of a loss may have them.
