@@ -5,13 +5,13 @@ from romkit.integrators.base import LatentDynamics, LatentField, LearnedField, R
 from romkit.integrators.galerkin import Galerkin, PetrovGalerkin
 from romkit.integrators.hamiltonian import Hamiltonian
 from romkit.integrators.laws.base import Estimator
-from romkit.integrators.laws.equations import Equation, SINDyModel
+from romkit.integrators.laws.equations import Equation
 from romkit.integrators.laws.equations import Fourier as Fourier
 from romkit.integrators.laws.equations import Functions as Functions
 from romkit.integrators.laws.equations import Library as Library
 from romkit.integrators.laws.equations import Polynomial as Polynomial
 from romkit.integrators.laws.neural_ode import NeuralODE, NeuralODEModel
-from romkit.integrators.laws.operators import DMD, LinearModel, OperatorInference, OperatorModel
+from romkit.integrators.laws.operators import DMD, OperatorInference
 from romkit.integrators.laws.samples import (
     LatentSamples,
     Scaling,
@@ -54,15 +54,12 @@ __all__ = [
     "LatentField",
     "LatentSamples",
     "LearnedField",
-    "LinearModel",
     "NeuralODE",
     "NeuralODEModel",
     "OperatorInference",
-    "OperatorModel",
     "PetrovGalerkin",
     "Reencoded",
     "SINDy",
-    "SINDyModel",
     "Scaling",
     "WeakSINDy",
     "differentiated_samples",
@@ -70,4 +67,5 @@ __all__ = [
     "galerkin_samples",
 ]
 
-__getattr__ = renamed(__name__, Terms="romkit.integrators:Functions")
+EQUATIONS = dict.fromkeys(("LinearModel", "OperatorModel", "SINDyModel"), "romkit.integrators:Equation")
+__getattr__ = renamed(__name__, Terms="romkit.integrators:Functions", **EQUATIONS)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import Count, Mask, Natural, Order, validated
+from romkit.core.boundary import Count, Mask, Natural, Order, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.files import reason
 from romkit.core.tensors import align
@@ -476,7 +476,7 @@ def _library_class() -> type:
 @validated
 @dataclass(frozen=True, eq=False, repr=False)
 class Equation(LearnedField):
-    """żᵢ = Σₖ ξₖᵢ θₖ(z, c), or z̈ᵢ = Σₖ ξₖᵢ θₖ(z, ż, c): what is common to laws that are linear in their coefficients.
+    """żᵢ = Σₖ ξₖᵢ θₖ(z, c), or z̈ᵢ = Σₖ ξₖᵢ θₖ(z, ż, c): the law that SINDy, operator inference and DMD fit.
 
     One equation for all contexts. A stack of problems has a leading axis on coefficients, condition, converged and
     residual; `model[i]` is one of it, and the stack as it is drives a stack of projections.
@@ -550,6 +550,31 @@ class Equation(LearnedField):
         c = z.new_empty(0) if context is None else context.to(z)
         checks.last_axis("context", c.shape, len(parameters), f"({', '.join(parameters)})")
         return self.right_hand_side(c)(z)
+
+    @validated
+    def step(self, dt: Positive) -> tuple[Tensor, Tensor]:
+        """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical latents, contexts and inputs.
+
+        For a linear law ż = A z + B (1, c, u), as `DMD` finds.
+
+        Raises:
+            InputError: a stack, a law of second order, or one with other terms.
+        """
+        self._check_single("step")
+        linear = {CONSTANT, *self.basis.variables.symbols, *self.basis.context.symbols}
+        used = [name for name, row in zip(self.terms, self.support.any(-1).tolist(), strict=True) if row]
+        if self.order != 1 or not linear.issuperset(used):
+            got, fix = f"order {self.order}, terms {', '.join(used)}", "fit it with DMD()"
+            raise InputError("model", expected="a linear law of order 1", got=got, fix=fix)
+        m, p = self.latent_dim, len(self.basis.context)
+        zero, units = torch.zeros(p, dtype=torch.float64), torch.eye(m, dtype=torch.float64)
+        free = self.predict(torch.zeros(m, dtype=torch.float64), zero)
+        A = torch.stack([self.predict(u, zero) - free for u in units], dim=-1)
+        inputs = [self.predict(0 * free, c) - free for c in torch.eye(p, dtype=torch.float64)]
+        generator = torch.zeros(m + 1 + p, m + 1 + p, dtype=torch.float64)
+        generator[:m] = torch.cat([A, torch.stack([free, *inputs], dim=-1)], dim=-1)
+        stepped = torch.linalg.matrix_exp(dt * generator)[:m]
+        return stepped[:, :m], stepped[:, m:]
 
     @validated
     def equations(self, digits: Count = 4) -> list[str]:
@@ -633,19 +658,6 @@ class Equation(LearnedField):
         if self.coefficients.ndim > 2:
             got = f"a stack of shape {tuple(self.coefficients.shape[:-2])}"
             raise InputError("model", expected="a single equation", got=got, fix=f"take one: model[0].{what}()")
-
-
-class SINDyModel(Equation):
-    """Few non-zero coefficients: what the fit of `SINDy` or `WeakSINDy` returns.
-
-    Example:
-        >>> import torch
-        >>> from romkit.integrators import SINDy
-        >>> z = torch.linspace(-1, 1, 50, dtype=torch.float64).reshape(50, 1)
-        >>> law = SINDy(degree=3).fit_samples(z, z - z**3, names=["a"])
-        >>> type(law).__name__, law.equations()
-        ('SINDyModel', ["a' = 1.000 a - 1.000 a^3"])
-    """
 
 
 def _formula(column: list[float], names: list[str], digits: int) -> str:

@@ -10,25 +10,12 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from romkit.core.boundary import Count, Natural, NotNegative, Part, Positive, validated
+from romkit.core.boundary import Count, Natural, NotNegative, Part, validated
 from romkit.core.errors import InputError
 from romkit.integrators.laws.base import HELD_OUT, Estimator, choose
 from romkit.integrators.laws.equations import Equation, Features, Polynomial
 from romkit.integrators.laws.samples import LatentSamples, interval
 from romkit.integrators.laws.sindy import design_of, equation, joined, triangular
-
-
-class OperatorModel(Equation):
-    """ż = (c + A z + H (z ⊗ z) + ...)(context): what the fit of `OperatorInference` returns.
-
-    Example:
-        >>> import torch
-        >>> from romkit.integrators import OperatorInference
-        >>> z = torch.linspace(-1, 1, 50, dtype=torch.float64).reshape(50, 1)
-        >>> law = OperatorInference(degree=2, regularization=0.0).fit_samples(z, z - z**2)
-        >>> type(law).__name__, law.terms
-        ('OperatorModel', ['1', 'z0', 'z0^2'])
-    """
 
 
 @validated
@@ -76,7 +63,7 @@ class OperatorInference(Estimator):
             fix = "give one number, or a pair: up to degree 1, and above"
             raise InputError("regularization", expected="one or two numbers", got=repr(given), fix=fix)
 
-    def _fit(self, samples: LatentSamples, seed: int) -> OperatorModel:
+    def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         if self.regularization is None:
             low, high = self.CANDIDATES if self.degree > 1 else (self.CANDIDATES[1], (0.0,))
             root = len(samples) ** 0.5
@@ -86,7 +73,7 @@ class OperatorInference(Estimator):
         design = design_of(samples, Features(library, context, samples.variables, samples.parameters))
         penalty = self._penalty(design.basis)
         found = [_ridge(triangular(design, k), penalty) for k in range(len(design.targets))]
-        return equation(OperatorModel, samples, design.basis, joined(found))
+        return equation(samples, design.basis, joined(found))
 
     def _penalty(self, basis: Features) -> Tensor:
         """(K,) λ of each term."""
@@ -110,41 +97,6 @@ def _ridge(R: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 def _nonzero(norms: Tensor) -> Tensor:
     return torch.where(norms > 0, norms, 1.0)
-
-
-class LinearModel(Equation):
-    """ż = A z + B (1, c): what the fit of `DMD` returns.
-
-    Example:
-        >>> import torch
-        >>> from romkit.integrators import DMD
-        >>> t = torch.linspace(0, 6, 61, dtype=torch.float64)
-        >>> z, rate = torch.stack([t.cos(), t.sin()], dim=-1), torch.stack([-t.sin(), t.cos()], dim=-1)
-        >>> law = DMD().fit_samples(z[None], rate[None], times=t)
-        >>> A, B = law.step(0.1)
-        >>> torch.allclose(z[:-1] @ A.mT, z[1:])
-        True
-    """
-
-    @validated
-    def step(self, dt: Positive) -> tuple[Tensor, Tensor]:
-        """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical latents, contexts and inputs.
-
-        Raises:
-            InputError: a stack, or a law of second order.
-        """
-        self._check_single("step")
-        if self.order != 1:
-            raise InputError("model", expected="a law of first order", got="one of second", fix="use it as it is")
-        m, p = self.latent_dim, len(self.basis.context)
-        zero, units = torch.zeros(p, dtype=torch.float64), torch.eye(m, dtype=torch.float64)
-        free = self.predict(torch.zeros(m, dtype=torch.float64), zero)
-        A = torch.stack([self.predict(u, zero) - free for u in units], dim=-1)
-        inputs = [self.predict(0 * free, c) - free for c in torch.eye(p, dtype=torch.float64)]
-        generator = torch.zeros(m + 1 + p, m + 1 + p, dtype=torch.float64)
-        generator[:m] = torch.cat([A, torch.stack([free, *inputs], dim=-1)], dim=-1)
-        stepped = torch.linalg.matrix_exp(dt * generator)[:m]
-        return stepped[:, :m], stepped[:, m:]
 
 
 @validated
@@ -176,7 +128,7 @@ class DMD(Estimator):
 
     rank: Count | None = None
 
-    def _fit(self, samples: LatentSamples, seed: int) -> LinearModel:
+    def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         step = interval(samples)
         basis = Features(Polynomial(1), Polynomial(1), samples.variables, samples.parameters)
         lead, m = samples.targets.shape[:-2], samples.targets.shape[-1]
@@ -185,7 +137,7 @@ class DMD(Estimator):
         c = basis.context.on(samples.context.double())(samples.context.double())
         paths = [x.unflatten(-2, (-1, len(samples.times))) for x in (w, half, c.expand(*lead, *c.shape[-2:]))]
         problems = zip(*(x.reshape(math.prod(lead), *x.shape[-3:]) for x in paths), strict=True)
-        return equation(LinearModel, samples, basis, joined([self._one(*pair, step, m) for pair in problems]))
+        return equation(samples, basis, joined([self._one(*pair, step, m) for pair in problems]))
 
     def _one(self, w: Tensor, half: Tensor, c: Tensor, step: float, m: int) -> tuple[Tensor, Tensor, Tensor]:
         """Coefficients (K, m), condition (), and residual (m,) of a step, relative to the step itself.

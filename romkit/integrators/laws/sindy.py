@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, NamedTuple, Protocol, TypeVar
+from typing import Annotated, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from torch import Tensor
 from romkit.core.boundary import Count, Natural, NotNegative, Positive, Seed, Share, validated
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.integrators.laws.base import Estimator
-from romkit.integrators.laws.equations import Equation, Features, Library, Polynomial, SINDyModel, distinct
+from romkit.integrators.laws.equations import Equation, Features, Library, Polynomial, distinct
 from romkit.integrators.laws.samples import LatentSamples, trajectory_times
 from romkit.integrators.region import Region
 
@@ -276,7 +276,7 @@ class SINDyEnsemble:
         members: a stack of equations; members are its first axis.
     """
 
-    members: SINDyModel
+    members: Equation
 
     @property
     def inclusion(self) -> Tensor:
@@ -289,7 +289,7 @@ class SINDyEnsemble:
         return self.members.coefficients.std(0)
 
     @validated
-    def median(self, *, inclusion: Share = 0.0) -> SINDyModel:
+    def median(self, *, inclusion: Share = 0.0) -> Equation:
         """Median of each coefficient; zero for terms that fewer than this share of the members have.
 
         Attributes of the result that describe a fit are those of the members: the largest condition and residual.
@@ -309,8 +309,6 @@ class SINDyEnsemble:
     def __len__(self) -> int:
         return len(self.members)
 
-
-E = TypeVar("E", bound=Equation)
 
 Several = Annotated[int, Ge(2)]
 
@@ -364,9 +362,9 @@ class SINDy(Estimator):
     unbias: bool = True
     max_iter: Count = 20
 
-    def _fit(self, samples: LatentSamples, seed: int) -> SINDyModel:
+    def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         design = self._design(samples)
-        model = equation(SINDyModel, samples, design.basis, regress(design, gram(design, 0, design.rows), self))
+        model = equation(samples, design.basis, regress(design, gram(design, 0, design.rows), self))
         _warn_of_poor_fit(model, design.targets)
         return model
 
@@ -395,7 +393,7 @@ class SINDy(Estimator):
         grams = torch.einsum("bj,j...->b...", draw.counts, sums)
         found = regress(design, grams, self, draw.sample_weights())
         basis = replace(design.basis, variables=design.basis.variables.repeated(models))
-        members = equation(SINDyModel, samples, basis, found, models)
+        members = equation(samples, basis, found, models)
         source = f"{models} bootstrap samples of {blocks} blocks: {samples.source}"
         return SINDyEnsemble(replace(members, source=source, domain=Region.of(samples.latents).repeated(models)))
 
@@ -425,15 +423,15 @@ def design_of(samples: LatentSamples, basis: Features) -> Design:
     return Design(basis, *(_one_axis(x) for x in (inputs, context, targets)))
 
 
-def equation(kind: type[E], samples: LatentSamples, basis: Features, found: Fit, *members: int) -> E:
+def equation(samples: LatentSamples, basis: Features, found: Fit, *members: int) -> Equation:
     """What was found for the members of an ensemble, if any, and for the problems of the samples."""
     lead, flat = (*members, *samples.targets.shape[:-2]), 1 + len(members)
     parts = {name: value.reshape((*lead, *value.shape[flat:])) for name, value in found._asdict().items()}
     facts = {"order": samples.order, "source": samples.source, "control_names": samples.control_names}
-    return kind(basis=basis, samples=int(samples.observed.sum()), **facts, **parts)
+    return Equation(basis=basis, samples=int(samples.observed.sum()), **facts, **parts)
 
 
-def _warn_of_poor_fit(model: SINDyModel, targets: Tensor) -> None:
+def _warn_of_poor_fit(model: Equation, targets: Tensor) -> None:
     """Warn where an equation explains less than `EXPLAINED` of the variance of its rate."""
     variance, square = (
         value.reshape(model.residual.shape) for value in (targets.var(-2, correction=0), targets.square().mean(-2))

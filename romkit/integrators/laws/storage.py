@@ -10,16 +10,11 @@ from romkit.core.files import Header, Tensors, reason
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws import equations
 from romkit.integrators.laws.neural_ode import NeuralODEModel
-from romkit.integrators.laws.operators import LinearModel, OperatorModel
 from romkit.integrators.laws.samples import Scaling
 from romkit.integrators.region import Region
 
-KINDS: dict[str, type[LearnedField]] = {
-    "sindy": equations.SINDyModel,
-    "operator-inference": OperatorModel,
-    "dmd": LinearModel,
-    "neural-ode": NeuralODEModel,
-}
+FORMER_KINDS = dict.fromkeys(("sindy", "operator-inference", "dmd"), equations.Equation)
+KINDS: dict[str, type[LearnedField]] = {"equation": equations.Equation, "neural-ode": NeuralODEModel} | FORMER_KINDS
 """Laws by the name that a file has for them."""
 
 LIBRARIES = {name: getattr(equations, name) for name in ("Polynomial", "Fourier", "Sum", "Product", "Subset")}

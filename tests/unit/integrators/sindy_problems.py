@@ -7,7 +7,7 @@ import pysindy
 import torch
 
 import romkit
-from romkit.integrators import LatentSamples, SINDyModel, encoded_samples
+from romkit.integrators import Equation, LatentSamples, encoded_samples
 from romkit.solvers import RK4
 
 
@@ -74,7 +74,7 @@ def problem(name):
 PROBLEMS = ("lorenz63", "cubic", "van der pol", "lorenz96 latent", "pendulum latent")
 
 
-def pysindy_coefficients(samples: LatentSamples, model: SINDyModel, *, degree=3, threshold=0.1, alpha=0.05):
+def pysindy_coefficients(samples: LatentSamples, model: Equation, *, degree=3, threshold=0.1, alpha=0.05):
     """(K, m) by `pysindy.SINDy` with STLSQ and its own libraries, in the order of the model's terms."""
     d, p = samples.inputs.shape[-1], samples.context.shape[-1]
     library = polynomial = pysindy.PolynomialLibrary(degree=degree)
