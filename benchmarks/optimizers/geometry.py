@@ -1,6 +1,6 @@
 """Another metric and another retraction of the biorthogonal manifold, that the paper's are raced against.
 
-See `romkit.projections.geometry` for the notation. No preset uses them (RESULTS.md has the race).
+See `romkit.projections.layers` for the notation. No preset uses them (RESULTS.md has the race).
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from romkit.projections.geometry import Metric, Retraction, constraint, swap
+from romkit.projections.layers import Metric, Retraction, constraint, swap
 
 
 def polish(x: Tensor) -> Tensor:

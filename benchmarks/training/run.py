@@ -13,7 +13,7 @@ from benchmarks.harness import Parts, Result, close, copy_rate, in_turns, median
 from benchmarks.ncae import Problem, generic_point, make_problem
 from benchmarks.training.contestants import CONTESTANTS, GEOOPT, SHORT, PlainNcAE, cold_seconds, romkit_step
 from romkit.projections import unstack
-from romkit.projections.geometry import EuclideanMetric
+from romkit.projections.layers import EuclideanMetric
 from romkit.training.batches import Batch, FlatParameters
 
 TOLERANCE = 1e-4

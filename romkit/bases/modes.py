@@ -2,10 +2,11 @@
 
 import functools
 import hashlib
+import itertools
 import math
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -141,7 +142,7 @@ def orthonormalised(u: Tensor, weigh: Weigher) -> Tensor:
 
 
 class Summary(NamedTuple):
-    """What is kept of snapshots: their number, mean (n,), factor V σ (n, k) of what deviates, and energy of all of it.
+    """Number of snapshots, mean (n,), factor V σ (n, k) of their deviations, and energy of all deviations.
 
     Mean and energy are exact; the factor leaves out what does not fit into its columns.
     """
@@ -153,13 +154,13 @@ class Summary(NamedTuple):
 
     @classmethod
     def of(cls, x: Tensor, columns: int, weigh: Weigher) -> "Summary":
-        """That of snapshots (N, n)."""
+        """Summary of snapshots (N, n)."""
         mean = x.mean(0)
         found = decompose(x - mean, columns, weigh)
         return cls(len(x), mean, found.modes * found.singular_values, found.energy)
 
     def merged(self, other: "Summary", columns: int, weigh: Weigher) -> "Summary":
-        """That of both sets of snapshots.
+        """Summary of both sets of snapshots.
 
         Source: Himpe, Leibner, Rave (2018), Hierarchical approximate proper orthogonal decomposition; Ross et al.
         (2008) for the mean.
@@ -244,14 +245,11 @@ SETTLED = 1e-7
 VISIBLE = 1e-7
 """Singular values, relative to the first, below which modes may be rounding."""
 
-SECONDS = 20.0
-"""Between two checkpoints."""
-
 Tensors = dict[str, Tensor]
 
 
 def native(values: np.ndarray) -> np.ndarray:
-    """In the order of bytes of this machine, which torch needs."""
+    """Values in the byte order of this machine, which torch needs."""
     return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
@@ -270,43 +268,57 @@ def stream(
         rank: number of modes.
         weigh: u (n, k) -> W u.
         chunk: snapshots in memory at a time.
-        checkpoint: a file from which an interrupted call goes on; removed at the end.
+        checkpoint: a file from whose last pass an interrupted call goes on; removed at the end.
         device: where blocks are summed up, the CPU by default.
     """
     blocks = _Blocks(data, chunk, device)
     columns = min(rank + OVERSAMPLING, blocks.count, blocks.size)
-    identity = {"blocks": len(blocks), "columns": columns, "n": blocks.size, "count": blocks.count}
-    if checkpoint is not None:
+    file = None if checkpoint is None else expanded(checkpoint)
+    identity = {"columns": columns, "n": blocks.size, "count": blocks.count}
+    if file is not None:
         identity |= {"first": blocks.digest(), "weight": weigh(torch.ones(blocks.size, 1).double()).sum().item()}
-    progress = _Progress(checkpoint, identity)
-    sums = progress.resumed(device) or _start(blocks, columns, weigh)
-    for number in range(progress.begun, PASSES):
-        _add_up(number, sums, blocks, weigh, progress)
+    begun, sums = _resumed(file, identity, device) or (0, _start(blocks, columns, weigh))
+    for number in range(begun, PASSES):
+        _add_up(number, sums, blocks, weigh)
         modes, sigma = _leading_of_sums(sums, weigh)
         kept = min(rank, int((sigma > sigma[:1] * VISIBLE).sum()))
         angle = _angles(sums["subspace"], modes, sigma, weigh)[:kept].norm()
         if number > 0 and angle < SETTLED:
             break
         sums |= _sums(_completed(modes, columns, weigh))
+        if file is not None:
+            files.write(file, "checkpoint", {"streaming": identity, "pass": number + 1}, sums)
     else:
         warn(
             f"the {kept} modes are known up to an angle of {angle:.1e} after {PASSES} passes, since singular values"
             " fall slowly; the last of them are the least certain: drop some, basis.truncated(...)",
             FitWarning,
         )
-    progress.finish()
+    if file is not None:
+        file.unlink(missing_ok=True)
     return sums["mean"], Decomposition(modes[:, :kept].clone(), sigma[:kept], sums["energy"])
 
 
+def _resumed(file: Path | None, identity: dict[str, object], device: torch.device | None) -> tuple[int, Tensors] | None:
+    """Number of the pass that is next and the sums before it, of a checkpoint; None where there is none."""
+    if file is None or not file.is_file():
+        return None
+    header, sums = files.read(file)
+    if header.get("streaming") != identity:
+        fix = "remove it, or give the data and the rank that it was begun with"
+        raise InputError("checkpoint", expected="one of this very call", got=str(file), fix=fix)
+    return header["pass"], {name: sums.pop(name).to(device) for name in list(sums)}  # popped, since they are large
+
+
 def _start(blocks: "_Blocks", columns: int, weigh: Weigher) -> Tensors:
-    """Of the first pass, which corrects the mean that it has from the first block."""
+    """Sums before the first pass, which corrects the mean of the first block."""
     zero = torch.zeros(blocks.size, dtype=torch.float64, device=blocks.device)
-    own = {"mean": next(blocks.since(0, zero)).mean(0), "apart": zero, "energy": zero.new_zeros(())}
+    own = {"mean": next(blocks.deviations(zero)).mean(0), "apart": zero, "energy": zero.new_zeros(())}
     return own | _sums(_completed(zero.new_empty(blocks.size, 0), columns, weigh))
 
 
 def _sums(subspace: Tensor) -> Tensors:
-    """Of any pass: Q, and what will be Y and Qᵀ W Y."""
+    """Sums before any pass: Q, and zeros for Y and Qᵀ W Y."""
     gram = subspace.new_zeros(subspace.shape[1], subspace.shape[1])
     return {"subspace": subspace, "image": torch.zeros_like(subspace), "gram": gram}
 
@@ -320,10 +332,10 @@ def _completed(modes: Tensor, columns: int, weigh: Weigher) -> Tensor:
     return torch.cat([modes, orthonormalised(fresh - modes @ (modes.mT @ weigh(fresh)), weigh)], dim=-1)
 
 
-def _add_up(number: int, sums: Tensors, blocks: "_Blocks", weigh: Weigher, progress: "_Progress") -> None:
-    """A pass over the blocks that are left in it. The first one has the mean and the energy beside."""
+def _add_up(number: int, sums: Tensors, blocks: "_Blocks", weigh: Weigher) -> None:
+    """A pass over the blocks. The first one sums up mean and energy too."""
     dual, first = weigh(sums["subspace"]), number == 0
-    for x in progress.watched(number, blocks.since(progress.block, sums["mean"]), sums):
+    for x in blocks.deviations(sums["mean"]):
         coordinates = x @ dual
         sums["image"].addmm_(x.mT, coordinates)
         sums["gram"].addmm_(coordinates.mT, coordinates)
@@ -366,62 +378,23 @@ class _Blocks:
 
     def __init__(self, data: xr.Dataset, chunk: int, device: torch.device | None):
         self.state, self.chunk, self.device = data["state"].transpose(*DIMS), chunk, device
-        self.size = self.state.sizes["component"]
-        trajectories, times = self.state.sizes["trajectory"], self.state.sizes["time"]
-        self.count = trajectories * times
-        self.parts = [(k, i) for k in range(trajectories) for i in range(0, times, chunk)]
-
-    def __len__(self) -> int:
-        return len(self.parts)
+        trajectories, self.times, self.size = self.state.shape
+        self.count = trajectories * self.times
 
     def digest(self) -> str:
-        """By which a checkpoint knows the first block."""
+        """Digest of the first block, by which a checkpoint knows its data."""
         return hashlib.sha256(self.state.isel(trajectory=0, time=slice(self.chunk)).values.tobytes()).hexdigest()
 
-    def since(self, first: int, mean: Tensor) -> Iterator[Tensor]:
-        """Deviations from a mean, from a block on. They lie in one place, each until the next is asked for."""
-        place = mean.new_empty(min(self.chunk, self.state.sizes["time"]), self.size)
-        for k, i in self.parts[first:]:
+    def deviations(self, mean: Tensor) -> Iterator[Tensor]:
+        """Blocks minus a mean. All lie in one place, each until the next is asked for."""
+        place = mean.new_empty(min(self.chunk, self.times), self.size)
+        for k, i in itertools.product(range(self.count // self.times), range(0, self.times, self.chunk)):
             block = self.state.isel(trajectory=k, time=slice(i, i + self.chunk)).values
             x = torch.from_numpy(native(np.asarray(block))).to(self.device)
             if not bool(x.sum(dtype=torch.float64).isfinite()):
                 got, fix = f"NaN or infinity in trajectory {k}, times from {i}", "drop those snapshots"
                 raise InputError("data", expected="finite snapshots", got=got, fix=fix)
             yield torch.sub(x, mean, out=place[: len(x)])
-
-
-class _Progress:
-    """Where a call is: pass, block, and what has been summed; in a file, where there is one."""
-
-    def __init__(self, checkpoint: str | os.PathLike | None, identity: dict[str, object]):
-        self.file = None if checkpoint is None else expanded(checkpoint)
-        self.identity, self.saved = identity, time.monotonic()
-        self.begun, self.block, self.sums = 0, 0, {}
-        if self.file is not None and self.file.is_file():
-            header, self.sums = files.read(self.file)
-            if header.get("streaming") != identity:
-                fix = "remove it, or give the data and the rank that it was begun with"
-                raise InputError("checkpoint", expected="one of this very call", got=str(checkpoint), fix=fix)
-            self.begun, self.block = header["pass"], header["block"]
-
-    def resumed(self, device: torch.device | None) -> Tensors:
-        """What the file has, to be had once: it is large."""
-        return {name: self.sums.pop(name).to(device) for name in list(self.sums)}
-
-    def watched(self, number: int, blocks: Iterator[Tensor], sums: Tensors) -> Iterator[Tensor]:
-        """The blocks that are left in a pass; what has been summed is saved between them."""
-        for x in blocks:
-            yield x
-            self.block += 1
-            if self.file is not None and time.monotonic() - self.saved > SECONDS:
-                header = {"streaming": self.identity, "pass": number, "block": self.block}
-                files.write(self.file, "checkpoint", header, sums)
-                self.saved = time.monotonic()
-        self.block = 0
-
-    def finish(self) -> None:
-        if self.file is not None:
-            self.file.unlink(missing_ok=True)
 
 
 @validated
@@ -445,7 +418,7 @@ def basis(
         chunk: snapshots in memory at a time, for data that are larger than it: a dataset that xarray reads lazily from
             netCDF or zarr, with dask or without. It is read two to four times, more often where singular values fall
             slowly; `romkit.bases.merge` joins bases of parts.
-        checkpoint: with `chunk`, a file from which an interrupted call goes on, to the same bits.
+        checkpoint: with `chunk`, a file from which an interrupted call goes on after its last pass, to the same bits.
         device: "cpu" or "cuda", where to compute; by default where the snapshots are. The basis is on the CPU.
 
     Returns:

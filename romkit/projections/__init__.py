@@ -2,8 +2,7 @@
 
 from romkit.core.errors import renamed
 from romkit.projections.autoencoders import AE, ContextAE, FilmAE
-from romkit.projections.base import Path, Projection
-from romkit.projections.catalog import METHODS, architecture, method_named
+from romkit.projections.base import METHODS, Path, Projection, architecture, method_named
 from romkit.projections.constrained import CAE, BiasNcAE, ContextCAE, NcAE, SlopeNcAE, SoftNcAE
 from romkit.projections.flow import Flow
 from romkit.projections.frame import Frame

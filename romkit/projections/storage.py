@@ -14,8 +14,7 @@ from romkit.bases import storage as bases
 from romkit.core.boundary import validated
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import Header, Tensors, existing, plain, reason
-from romkit.projections.base import Projection
-from romkit.projections.catalog import METHODS, method_named
+from romkit.projections.base import METHODS, Projection, method_named
 from romkit.projections.frame import Frame
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
-from romkit.projections.geometry import EuclideanMetric, Fractional, Metric, Retraction, restore
+from romkit.projections.layers import EuclideanMetric, Fractional, Metric, Retraction, restore
 from romkit.training.batches import FlatParameters
 
 Loss = Callable[..., Tensor]

@@ -18,7 +18,7 @@ from romkit.data import check_dataset, check_states, context_names, is_declared,
 from romkit.engine import Engine
 from romkit.engine.devices import Device
 from romkit.projections import METHODS, Frame, Projection, stack
-from romkit.projections.catalog import arguments
+from romkit.projections.base import arguments
 from romkit.systems import SYSTEMS, System, system_of
 from romkit.training import Recipe
 from romkit.training.loop import NAMES, Watch

@@ -46,7 +46,7 @@ def test_bad_input_is_one_line():
         (lambda: merge([Basis(torch.eye(60, 2))], [40]), r"parts\[0\]: expected a basis with singular values"),
         (lambda: merge(parts, COUNTS, 5, WEIGHT), r"weight: expected that of parts\[0\], got another"),
         (lambda: merge(parts, COUNTS, 40), "rank: expected at most 17, the directions of the parts, got 40"),
-        (lambda: merge([], []), "counts: expected one or more positive integers"),
+        (lambda: merge([], []), "counts: expected 1 or more of them"),
     ):
         with pytest.raises(InputError, match=message):
             call()

@@ -9,7 +9,7 @@ import torch
 import romkit
 from romkit.core.errors import DivergenceWarning, InputError
 from romkit.projections import unstack
-from romkit.projections.geometry import overlap
+from romkit.projections.layers import overlap
 from romkit.training import Penalty, Reconstruction, SnapshotTraining
 from romkit.training.batches import FlatParameters
 from romkit.training.loss import Objective

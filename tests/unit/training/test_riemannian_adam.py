@@ -8,7 +8,7 @@ import torch
 
 from benchmarks.optimizers.geometry import Cayley, InvariantMetric
 from romkit.projections import METHODS, Frame, architecture, stack
-from romkit.projections.geometry import EuclideanMetric, Fractional, overlap
+from romkit.projections.layers import EuclideanMetric, Fractional, overlap
 from romkit.projections.manifold import BiorthogonalManifold
 from romkit.training import Penalty, Reconstruction
 from romkit.training.batches import FlatParameters
