@@ -112,7 +112,7 @@ def one_set(name: str, size: dict[str, float], settings: dict[str, object], law:
 FULL = {name: partial(one_set, name, {}, plan, LAWS[law], MEMBERS[law]) for name, (plan, law) in PLANS.items()}
 SMOKE = {
     name: partial(one_set, name, SCALES["smoke"].sets[name], PLANS[name][0] | {"epochs": 6}, law, 3)
-    for name, law in (("plumes", paths.CUBIC), ("pulses", QUICK))
+    for name, law in (("spirals", paths.CUBIC), ("pulses", QUICK))
 }
 
 if __name__ == "__main__":
