@@ -101,7 +101,7 @@ def test_a_failure_is_named_and_the_others_are_there(data, tmp_path):
         ({}, ["dmd"], "methods: expected one or more"),
         (["pod"], [DMD(), DMD()], "laws: expected one or more, each once"),
         (["pod"], [SINDy(degree=1), SINDy(degree=2)], "laws: expected one or more, each once.* name them by a dict"),
-        (["pod"], [romkit.integrators.Galerkin()], "laws: expected text or an Estimator .*, got Galerkin"),
+        (["pod"], [romkit.integrators.Galerkin()], r"laws\[0\]: expected text or an Estimator .*, got Galerkin"),
         ({"pod": {"latent_dim": np.arange(3)}}, ["dmd"], "methods: expected settings that are plain values"),
     ],
 )
