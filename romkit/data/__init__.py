@@ -10,13 +10,14 @@ from romkit.data.context import (
     even_step,
     is_declared,
     pieces,
+    times_of,
 )
 from romkit.data.control import Control, control_matrix, control_names, control_of, given_control
 from romkit.data.describe import describe, from_arrays, summary
 from romkit.data.layout import Layout, fields, layout_of
 from romkit.data.schema import DIMS, check_dataset, check_states, complete, make_dataset
 from romkit.data.storage import open_dataset, save_dataset
-from romkit.data.trajectories import Snapshots, snapshots, split, times_of, trajectories, whole_trajectories
+from romkit.data.trajectories import Snapshots, Trajectories, snapshots, split, trajectories, whole_trajectories
 from romkit.data.velocity import needing_velocity, smoothest, with_velocity
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Control",
     "Layout",
     "Snapshots",
+    "Trajectories",
     "check_dataset",
     "check_states",
     "complete",

@@ -220,6 +220,25 @@ def check_dims(data: xr.Dataset, *dims: str) -> None:
 
 
 @validated
+def times_of(data: xr.Dataset) -> Tensor:
+    """The times (T,) of a dataset, in float64.
+
+    Raises:
+        InputError: there are none, or they do not increase.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.03)
+        >>> romkit.data.times_of(data)
+        tensor([0.0000, 0.0100, 0.0200], dtype=torch.float64)
+    """
+    if "time" not in data.coords:
+        fix = "add it: data.assign_coords(time=...)"
+        raise InputError("data", expected="a coordinate 'time'", got=f"{sorted(map(str, data.coords))}", fix=fix)
+    return tensors.times("data's time", data["time"].values).double()
+
+
+@validated
 class Contexts(NamedTuple):
     """What the context is.
 

@@ -11,8 +11,7 @@ from torch import Tensor
 from romkit.core import tensors
 from romkit.core.boundary import Count, Times, validated
 from romkit.core.errors import InputError
-from romkit.data.context import check_dims, held, varies
-from romkit.data.trajectories import times_of
+from romkit.data.context import check_dims, held, times_of, varies
 
 T = TypeVar("T", xr.Dataset, xr.DataArray)
 

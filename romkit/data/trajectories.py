@@ -1,4 +1,4 @@
-"""Trajectories of a dataset: split by context, match with a model, tensors for training."""
+"""Trajectories of a dataset: match with a model, split by context, and tensors."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,10 +8,10 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from romkit.core import tensors
 from romkit.core.boundary import Count, Part, Seed, validated
 from romkit.core.errors import InputError
-from romkit.data.context import ROLE, context_matrix, context_names, is_declared
+from romkit.data.context import ROLE, Contexts, context_matrix, context_names, is_declared, times_of
+from romkit.data.control import Control, by_name, control_of
 from romkit.data.layout import Layout, component_names, layout_of
 from romkit.data.schema import DIMS, check_numbers, check_states, complete
 
@@ -125,6 +125,82 @@ def _inner(data: xr.Dataset, groups: np.ndarray, count: int) -> np.ndarray:
     return np.array([not at_end[groups == group].any() for group in range(count)])
 
 
+class Trajectories(NamedTuple):
+    """Trajectories as tensors in float64 on the CPU, validated once: no labels from here on.
+
+    Attributes:
+        times: (T,).
+        states: (C, T, n); NaN where they are missing.
+        velocities: (C, T, n), None where there are none.
+        contexts: of the trajectories.
+        control: inputs as a function of time, None where there are none.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> given = romkit.data.Trajectories.of(data, ["F"], data.component.values)
+        >>> given.states.shape, given.start(1)[0].shape
+        (torch.Size([2, 10, 36]), torch.Size([2, 36]))
+    """
+
+    times: Tensor
+    states: Tensor
+    velocities: Tensor | None
+    contexts: Contexts
+    control: Control | None
+
+    @classmethod
+    def of(
+        cls,
+        data: xr.Dataset,
+        context: Sequence[str],
+        components: Sequence[str],
+        layout: Layout | None = None,
+        *,
+        control: Sequence[str] = (),
+        contexts: Contexts | None = None,
+    ) -> "Trajectories":
+        """Trajectories of a dataset with these context parameters and components.
+
+        Args:
+            data: in romkit's schema.
+            context: names of its parameters, which become its order.
+            components: names of the components, with which the data must agree.
+            layout: of the state, with which coordinates of the data must agree.
+            control: names of the inputs, in order.
+            contexts: in place of those of the data: of a simulation, which may diverge, so that its states are not
+                checked.
+
+        Raises:
+            InputError: data that cannot be used, or of another context, components or layout.
+        """
+        if contexts is None:
+            check_states(data)
+        data = matched("data", data, context, components)
+        if layout is not None:
+            check_grid(data, layout)
+        velocities = trajectories(data, "velocity") if "velocity" in data else None
+        known, inputs = contexts or Contexts.of_dataset(data), control_of(by_name(data, control))
+        return cls(times_of(data), trajectories(data, "state"), velocities, known, inputs)
+
+    def start(self, order: int) -> tuple[Tensor, ...]:
+        """First state, or first state and velocity of a problem of order two, each (C, n).
+
+        Raises:
+            InputError: they are missing.
+        """
+        if order == 2 and self.velocities is None:
+            fix = "record it, or follow a law of first order"
+            raise InputError("data", expected="a variable 'velocity'", got="none", fix=fix)
+        parts = tuple(part[:, 0].contiguous() for part in (self.states, self.velocities)[:order])
+        missing = [k for k, start in enumerate(torch.cat(parts, dim=-1)) if not bool(start.isfinite().all())]
+        if missing:
+            fix = f"begin later, data.isel(time=slice(k, None)), or drop them, data.drop_isel(trajectory={missing})"
+            got = f"none for trajectories {', '.join(map(str, missing))}"
+            raise InputError("data", expected="a complete first state", got=got, fix=fix)
+        return parts
+
+
 class Snapshots(NamedTuple):
     """States and velocities (N, n) with the context (N, p) of each, in physical units.
 
@@ -157,25 +233,6 @@ def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
     """
     check_numbers(data, name, fix=fix)
     return torch.from_numpy(np.array(data[name].transpose(*DIMS).values, dtype=np.float64, order="C"))
-
-
-@validated
-def times_of(data: xr.Dataset) -> Tensor:
-    """The times (T,) of a dataset, in float64.
-
-    Raises:
-        InputError: there are none, or they do not increase.
-
-    Example:
-        >>> import romkit
-        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=3.15, duration=0.03)
-        >>> romkit.data.times_of(data)
-        tensor([0.0000, 0.0100, 0.0200], dtype=torch.float64)
-    """
-    if "time" not in data.coords:
-        fix = "add it: data.assign_coords(time=...)"
-        raise InputError("data", expected="a coordinate 'time'", got=f"{sorted(map(str, data.coords))}", fix=fix)
-    return tensors.times("data's time", data["time"].values).double()
 
 
 @validated

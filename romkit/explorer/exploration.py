@@ -273,7 +273,7 @@ class AnyContext:
         self, projection: Projection, dynamics: LatentField, system: System, truth: xr.Dataset, context: Tensor
     ):
         self.full, self.dynamics = projection, dynamics
-        self.system = reduced.seen_through(projection.basis, system) if dynamics.needs != "full" else system
+        self.system = reduced.in_coordinates(projection.basis, system) if dynamics.needs != "full" else system
         self.basis = projection.basis if self.system.basis is not None else None
         self.projection = projection if self.basis is None else projection.of_coordinates()
         self.solver, self.times = RK4(system.dt), torch.from_numpy(truth["time"].values.copy())

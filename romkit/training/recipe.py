@@ -38,7 +38,7 @@ from romkit.training.loss import (
     check_autonomous,
 )
 from romkit.training.optimizers import OPTIMIZERS, SCHEDULES, Foreign, Optimizer
-from romkit.training.rollouts import PhaseFit, RolloutTraining, Trajectories, phase_fit, refine
+from romkit.training.rollouts import EvenTrajectories, PhaseFit, RolloutTraining, phase_fit, refine
 
 NOISE_UNITS = ("scale", "deviation", "physical")
 
@@ -307,7 +307,7 @@ class Run:
         """
         rows = Batch.from_dataset(self.data, models[0].frame, self.plan.snapshots.every)
         for stage in filter(None, (self.plan.rollouts, self.plan.timing)):  # refused now, not hours later
-            Trajectories.from_dataset(self.data, stage.every, like=rows.y)
+            EvenTrajectories.from_dataset(self.data, stage.every, like=rows.y)
         if self.system is not None:
             check_autonomous(self.system, rows, models[0].frame, times_of(self.data))
         for model in models:

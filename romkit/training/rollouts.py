@@ -102,7 +102,7 @@ class RolloutTraining:
         return min(self.length, samples - 1, FIRST_LENGTH + int(self.length * progress / GROWTH))
 
 
-class Trajectories(NamedTuple):
+class EvenTrajectories(NamedTuple):
     """States and velocities (C, T, n) of a dataset, contexts (C, p), and the RK4 step between them, physical units."""
 
     state: Tensor
@@ -111,7 +111,7 @@ class Trajectories(NamedTuple):
     h: float
 
     @classmethod
-    def from_dataset(cls, data: xr.Dataset, every: int, like: Tensor) -> "Trajectories":
+    def from_dataset(cls, data: xr.Dataset, every: int, like: Tensor) -> "EvenTrajectories":
         """Every `every`-th sample, with dtype and device of `like`.
 
         Raises:
@@ -162,7 +162,7 @@ class Start(nn.Module):
 
 
 def latent_steps(
-    flat: FlatParameters, system: System, dynamics: str, data: Trajectories, *, compiled: bool
+    flat: FlatParameters, system: System, dynamics: str, data: EvenTrajectories, *, compiled: bool
 ) -> tuple[Callable[..., Tensor], Callable[..., tuple[Tensor, Tensor]]]:
     """`Start` and `Advance` of dynamics, by their name, as functions of all parameters (S, P) of a stack."""
     followed, scale = DYNAMICS[dynamics](), flat.stacked.frame.state_scale
@@ -199,7 +199,7 @@ def refine(
         InputError: trajectories that are too short.
     """
     stacked = objective.projection
-    trajectories = Trajectories.from_dataset(data, plan.every, like=rows.y)
+    trajectories = EvenTrajectories.from_dataset(data, plan.every, like=rows.y)
     flat = FlatParameters(stacked)
     start, advance = latent_steps(flat, system, plan.dynamics, trajectories, compiled=compiled)
     component_weights = plan.weight * objective.component_weights / stacked.frame.state_scale**2
@@ -225,7 +225,9 @@ def refine(
     return [{"rollout_diverged": not alive, "rollout_losses": losses} for alive, losses in curves]
 
 
-def _windows(data: Trajectories, length: int, batch: int, generators: Sequence[torch.Generator]) -> tuple[Tensor, ...]:
+def _windows(
+    data: EvenTrajectories, length: int, batch: int, generators: Sequence[torch.Generator]
+) -> tuple[Tensor, ...]:
     """For each seed `batch` windows of as many trajectories as there are, at random times.
 
     Returns:
@@ -340,7 +342,7 @@ class _Windows:
     """
 
     def __init__(self, objective: Objective, data: xr.Dataset, system: System, plan: PhaseFit, compiled: bool):
-        self.data = Trajectories.from_dataset(data, plan.every, like=objective.component_weights)
+        self.data = EvenTrajectories.from_dataset(data, plan.every, like=objective.component_weights)
         self.count, self.samples = self.data.state.shape[:2]
         x, v = self.data.state, self.data.velocity
         self.unit = (x.var((0, 1), correction=0).sum() / v.square().mean((0, 1)).sum()).sqrt()  # of time

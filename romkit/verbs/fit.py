@@ -99,12 +99,12 @@ def fit(
     """
     kind, sizes = method
     watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
-    full, held_out = watch.divided(_said(_usable(kind, data)))
+    full, held_out = watch.divided(warn_undeclared_context(_usable(kind, data)))
     numbers = [seed] if seeds is None else seeds
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
     _check_names(kind, settings)
     basis = _basis(basis, full, system)
-    data, held_out = _seen(full, basis), _seen(held_out, basis)
+    data, held_out = _projected(full, basis), _projected(held_out, basis)
     frame = Frame.from_dataset(data)
     plan = _plan(preset, frame.system, kind, settings, engine, checkpoint)
     system = _system_for(plan, system, full, basis, frame)
@@ -118,8 +118,8 @@ def fit(
     return stack(models) if seeds is not None else models[0]
 
 
-def _seen(data: xr.Dataset | None, basis: Basis | None) -> xr.Dataset | None:
-    """The data as the method sees them."""
+def _projected(data: xr.Dataset | None, basis: Basis | None) -> xr.Dataset | None:
+    """Coordinates of the data in the basis; the data themselves without a basis."""
     return data if data is None or basis is None else basis.project(data)
 
 
@@ -139,14 +139,14 @@ def _plan(
 
 
 def _usable(kind: type[Projection], data: xr.Dataset) -> xr.Dataset:
-    """The data, checked, with velocities; any will do where nothing is trained."""
+    """The data, checked, with velocities; with zeros for a method that is not trained."""
     if kind.trained:
         return check_dataset(needing_velocity(data))
     return data.assign(velocity=xr.zeros_like(check_states(data)["state"]))
 
 
-def _said(data: xr.Dataset) -> xr.Dataset:
-    """The data, after a warning where nobody said what their context is."""
+def warn_undeclared_context(data: xr.Dataset) -> xr.Dataset:
+    """`data`, after a warning if they do not declare their context."""
     if not is_declared(data) and (names := context_names(data)):
         text = f"the context is taken to be {', '.join(names)}, every coordinate of numbers along the trajectories"
         warn(f"{text}; declare it: romkit.data.describe(data, context=[...])", DataWarning)
@@ -177,7 +177,7 @@ def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None
 
 
 def _check_optimizer(plan: Recipe, engine: str, checkpoint: object) -> None:
-    """What an optimizer of torch or geoopt cannot do."""
+    """Raise where an optimizer of torch or geoopt is asked for compilation or checkpoints."""
     if callable(plan.snapshots.optimizer):
         fix = "leave it out, or give the name of an optimizer"
         if engine == "compiled":

@@ -24,32 +24,32 @@ from romkit.systems.terms import Quadratic
 from romkit.systems.through import Sampled
 
 ROUNDING = 4 * torch.finfo(torch.float32).eps
-"""Of the ends of a range, in which projections are trained; relative to the context."""
+"""Rounding of the ends of a training range in float32, relative to the context."""
 
 HALF_WIDTHS = "half widths of its range"
 
 
-def noted(
+def with_extrapolation(
     run: xr.Dataset, projection: Projection, distance: Callable[[Tensor], Tensor] | None, contexts: Tensor
 ) -> xr.Dataset:
-    """The run of a reduced model with its distance from what it was trained on; a warning where it leaves that.
+    """Add to a run its distance from the training range and from the samples of a law; warn where it leaves them.
 
     Args:
         run: with `latent`, as `romkit.follow` makes it.
-        projection: knows the range of the context.
-        distance: how far (..., T) latent states (..., T, m) are from those that a law was fitted to or a system sampled
-            on; None for other dynamics, which look at the whole full model instead.
+        projection: whose frame has the training range.
+        distance: (..., T) distance of latent states (..., T, m) from the samples of a law or of a sampled system; None
+            for dynamics that see the whole full model.
         contexts: (C, p) or (C, T, p) in physical units.
 
     Returns:
-        `context_distance` in half widths of the training range beyond its ends, 0 inside it, and relative to its value
-        where a parameter had a single one; and `state_distance`, 1 where the samples of a law end, or the residual of
-        sampled rows is ten times that of training data.
+        The run with `context_distance`, in half widths of the training range beyond its ends, 0 inside it, and relative
+        to its value where a parameter had a single one; and `state_distance`, 1 where the samples of a law end, or the
+        residual of sampled rows is ten times that of training data.
     """
-    shift, scale = projection.frame.context_shift, projection.frame.context_scale
     frame = projection.frame
+    shift, scale = frame.context_shift, frame.context_scale
     half = shift.new_tensor([name not in frame.fixed for name in frame.context_names])
-    scaled = projection.frame.normalise_context(contexts.to(shift))
+    scaled = frame.normalise_context(contexts.to(shift))
     beyond = (scaled.abs() - half - ROUNDING * (1 + shift.abs() / scale)).clamp(min=0)
     apart = beyond.amax(-1) if beyond.shape[-1] else contexts.new_zeros(contexts.shape[:-1])
     dims = ("trajectory", "time")[: apart.ndim]
@@ -87,8 +87,10 @@ def _state_in_words(distance: xr.DataArray) -> list[str]:
     return [f"the state of {trajectories} trajectories from t={first:.4g} on (distance up to {far:.2g})"]
 
 
-def folded(problem: Problem, quadratic: Quadratic | None) -> Problem:
-    """A problem in hidden units with the same decoder-side dynamics, or the problem itself where there is none.
+def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
+    """Problem in the hidden units before the decoder's last layer, with the same decoder-side dynamics.
+
+    The last layer is contracted with the field once. Problems without such a layer are returned unchanged.
 
     Args:
         problem: of first order, at contexts that stay, with the identity as metric.
@@ -101,7 +103,7 @@ def folded(problem: Problem, quadratic: Quadratic | None) -> Problem:
     if layer is None or layer.factor.shape[1] >= layer.factor.shape[0]:
         return problem
     gram = layer.factor.mT @ layer.factor
-    test = torch.linalg.solve(gram, layer.factor.mT).mT  # so that the rate of a is the one nearest to that of y
+    test = torch.linalg.solve(gram, layer.factor.mT).mT  # the rate of a is the one nearest to the rate of y
     field = quadratic.substituted(layer.factor, layer.shift, test)
 
     def metric(x: Tensor, u: Tensor) -> Tensor:
@@ -111,14 +113,14 @@ def folded(problem: Problem, quadratic: Quadratic | None) -> Problem:
 
 
 class ReducedModel:
-    """What `romkit.follow` and `romkit.forecast` integrate, in float64.
+    """Projection and latent dynamics at contexts, ready to integrate in float64; behind `follow` and `forecast`.
 
-    Arguments are those of `romkit.follow`, with the contexts where it is followed.
+    Arguments are those of `romkit.follow`, with the contexts of the trajectories.
 
     Attributes:
-        there: the projection on the device where it is followed, as the problem is; what else there is, is on the CPU.
-        problem: what the dynamics solve.
-        solved: the projection in it: that of coordinates in `basis`, where nothing else of the full model is needed.
+        placed: the projection on the device of the integration; all else but the problem is on the CPU.
+        problem: of the dynamics, on that device.
+        solved: the projection in the problem: of coordinates in `basis`, where no more of the full model is needed.
     """
 
     def __init__(
@@ -133,16 +135,15 @@ class ReducedModel:
         self.given, self.device = projection, torch.device("cpu") if device is None else device
         self.projection = copy.deepcopy(projection).cpu().double()  # laws of projections then hold to rounding
         on_cpu = self.device.type == "cpu"
-        self.there = self.projection if on_cpu else copy.deepcopy(self.projection).to(self.device)
+        self.placed = self.projection if on_cpu else copy.deepcopy(self.projection).to(self.device)
         self.dynamics = trained_dynamics(projection) if dynamics is None else dynamics
-        _check_order(self.dynamics, projection)
-        _check_mesh(self.dynamics, projection)
+        _check_dynamics(self.dynamics, projection)
         self.contexts, self.control = contexts, control
         self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
         if projection.basis is not None and self.dynamics.needs == "nothing":
-            system = None  # its image in the basis would cost much, for nothing
+            system = None  # its image in the basis takes seconds and is not used
         if self.dynamics.needs != "full":
-            system = seen_through(projection.basis, system)
+            system = in_coordinates(projection.basis, system)
         self.image = getattr(system, "image", None)
         self.basis = projection.basis if system is None or system.basis is not None else None
         self.solved = self._in_coordinates(self.projection)
@@ -151,7 +152,7 @@ class ReducedModel:
         self.quadratic = system.quadratic(contexts.initial.to(self.device)) if constant else None
 
     def start(self, t: Tensor, parts: Parts) -> Tensor:
-        """The latent state (..., order · m) that trajectories from full states, each (C, n), start at, at time t."""
+        """Latent state (..., order · m) at time t of trajectories that start at full states, each (C, n)."""
         with torch.no_grad(), one_thread():
             parts = tuple(part.to(self.device) for part in parts)
             if self.basis is not None:
@@ -162,20 +163,20 @@ class ReducedModel:
     def follow(self, start: Tensor, times: Tensor, *, solver: Solver | None, engine: str) -> xr.Dataset:
         """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes."""
         with torch.no_grad(), one_thread():
-            problem = folded(self.problem, self.quadratic) if self.dynamics.needs == "decoder" else self.problem
+            problem = precontracted(self.problem, self.quadratic) if self.dynamics.needs == "decoder" else self.problem
             solution = self.dynamics.solve(problem, start.to(self.device), times, solver=solver, engine=engine)
-            P = self.operator(self.there, self.contexts.over_time.to(self.device))
+            P = self.operator(self.placed, self.contexts.over_time.to(self.device))
             decoded = tuple(part.cpu() for part in self.problem.decode(P, solution.states))
             solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
         run = self._dataset(solution, decoded)
-        return noted(run, self.projection, self._distance(times), self.contexts.over_time)
+        return with_extrapolation(run, self.projection, self._distance(times), self.contexts.over_time)
 
     def operator(self, projection: Projection, contexts: Tensor) -> Operator:
         """A projection at contexts (C, p) or (C, T, p)."""
         return projection.operator(contexts if projection.seeds is None else contexts.unsqueeze(0))
 
     def _distance(self, times: Tensor) -> Callable[[Tensor], Tensor] | None:
-        """How far (..., T) latent states (..., T, m) are from what their field is made of, 1 where that ends."""
+        """Distance (..., T) of latent states (..., T, m) from the samples of their field, 1 where these end."""
         domain = self.dynamics.domain
         if domain is not None or not isinstance(self.image, Sampled):
             return None if domain is None else domain.distance
@@ -193,7 +194,7 @@ class ReducedModel:
         return projection if self.basis is None else projection.of_coordinates()
 
     def _problem(self, system: System | None) -> Problem:
-        initial, solved = self.contexts.initial.to(self.device), self._in_coordinates(self.there)
+        initial, solved = self.contexts.initial.to(self.device), self._in_coordinates(self.placed)
         c = initial.expand(*self.lead, -1)
         path = Path.constant(self.operator(solved, initial))
         if self.contexts.path is not None:
@@ -213,19 +214,16 @@ class ReducedModel:
         full, coded = (*lead, "time", "component"), (*lead, "time", "latent_component")
         units = frame.state_units[0] if len(set(frame.state_units)) == 1 else "mixed"
         latent = solution.states[..., : self.projection.latent_dim]
-        flags = {"flag_values": [int(s) for s in Status], "flag_meanings": " ".join(s.name.lower() for s in Status)}
+        flags = {"units": "1", "long_name": "status of the reduced model"}
+        flags |= {"flag_values": [*map(int, Status)], "flag_meanings": " ".join(s.name.lower() for s in Status)}
         variables = {
             "state": (full, decoded[0].numpy(), {"units": units, "long_name": "reduced model"}),
             "latent": (coded, latent.numpy(), {"units": "1", "long_name": "latent state"}),
-            "status": (
-                lead,
-                solution.status.numpy(),
-                {"units": "1", "long_name": "status of the reduced model"} | flags,
-            ),
+            "status": (lead, solution.status.numpy(), flags),
         }
         for velocity in decoded[1:]:
             variables["velocity"] = (full, velocity.numpy(), {"long_name": "velocity of the reduced model"})
-        std = self.projection.frame.state_std.numpy()
+        std = frame.state_std.numpy()
         coords = {
             "time": ("time", solution.times.numpy(), {"long_name": "time"}),
             "component": list(frame.state_names),
@@ -251,7 +249,7 @@ class ReducedModel:
 
 
 def trained_dynamics(projection: Projection) -> LatentDynamics:
-    """The latent dynamics that training followed; Galerkin where it followed none."""
+    """Latent dynamics of the rollouts in training; Galerkin if there were none."""
     first = (projection.report.get("seeds") or [projection.report])[0]
     recipe = first.get("recipe", {})  # models of romkit 0.1 have a flat one, and followed none
     followed = isinstance(recipe, dict) and (recipe.get("rollouts") or recipe.get("phase"))
@@ -261,10 +259,10 @@ def trained_dynamics(projection: Projection) -> LatentDynamics:
     return DYNAMICS[checks.one_of("dynamics of the training", name, DYNAMICS)]()
 
 
-def seen_through(basis: Basis | None, system: System | None) -> System | None:
-    """The system in the coordinates of a basis, if it can be seen in them, and else the system itself.
+def in_coordinates(basis: Basis | None, system: System | None) -> System | None:
+    """System in the coordinates of a basis, if it has polynomial terms, else the system itself.
 
-    Its tensors take seconds, so the basis keeps them for systems that cannot change.
+    The tensors of the terms take seconds, so the basis keeps them for systems that cannot change.
     """
     if basis is None or system is None or system.basis is not None or not system.terms():
         return system
@@ -276,13 +274,13 @@ def seen_through(basis: Basis | None, system: System | None) -> System | None:
 
 
 def _stays(system: System) -> bool:
-    """Whether a system is a frozen dataclass of numbers and words, so that an equal one has the same tensors."""
+    """Whether a system is a frozen dataclass of numbers and text, so that an equal system has equal tensors."""
     parameters = vars(type(system)).get("__dataclass_params__")
     frozen = parameters is not None and parameters.frozen
     return frozen and all(isinstance(getattr(system, f.name), int | float | str | None) for f in fields(system))
 
 
-def _checked(argument: str, dynamics: object) -> LatentDynamics:
+def _ready(argument: str, dynamics: object) -> LatentDynamics:
     if isinstance(dynamics, LatentDynamics):
         return dynamics
     if isinstance(dynamics, Estimator):
@@ -292,32 +290,27 @@ def _checked(argument: str, dynamics: object) -> LatentDynamics:
     raise InputError(argument, expected="latent dynamics", got=checks.shown(dynamics), fix=fix)
 
 
-def _check_order(dynamics: LatentDynamics, projection: Projection) -> None:
-    """Raise where a law knows the context of the projection in another order."""
+def _check_dynamics(dynamics: LatentDynamics, projection: Projection) -> None:
+    """Raise where a law has another order of the context, or rows were chosen behind another basis."""
     own, given = dynamics.context_names, projection.frame.context_names
     if own != given and sorted(own) == sorted(given):
         fix = "fit it to data in this order: romkit.data.describe(data, context=[...])"
         expected, got = f"a law with the context {', '.join(given)}", f"one with {', '.join(own)}"
         raise InputError("dynamics", expected=expected, got=got, fix=fix)
-
-
-def _check_mesh(dynamics: LatentDynamics, projection: Projection) -> None:
-    """Raise where rows were chosen behind another basis than that of the projection."""
     mesh, basis = dynamics.mesh, projection.basis
-    if mesh is None or basis is None or torch.equal(basis.modes, mesh.basis.modes):
-        return
-    got, fix = f"one behind the {basis}", "use the projection, or the basis, that the mesh was chosen with"
-    raise InputError("projection", expected=f"one behind the {mesh.basis} of the mesh", got=got, fix=fix)
+    if mesh is not None and basis is not None and not torch.equal(basis.modes, mesh.basis.modes):
+        got, fix = f"one behind the {basis}", "use the projection, or the basis, that the mesh was chosen with"
+        raise InputError("projection", expected=f"one behind the {mesh.basis} of the mesh", got=got, fix=fix)
 
 
-Dynamics = Annotated[LatentDynamics, _checked]
-"""Latent dynamics that are ready, checked where they are an argument."""
+Dynamics = Annotated[LatentDynamics, _ready]
+"""Latent dynamics as an argument; settings of a law that is not fitted yet are refused."""
 
 
 def check_match(system: System, projection: Projection) -> None:
-    """Raise InputError unless the projection was made for states and contexts like those of the system.
+    """Raise InputError unless the projection has the states and contexts of the system.
 
-    For one seen through a basis: behind this basis, or of its coordinates.
+    The projection for a system in coordinates of a basis is behind this basis, or of its coordinates.
     """
     frame = projection.frame
     if system.basis is not None and projection.basis is not None:

@@ -15,19 +15,18 @@ from romkit.data import (
     DIMS,
     Contexts,
     Layout,
+    Trajectories,
     check_states,
     context_names,
-    control_of,
     given_control,
     times_of,
     trajectories,
 )
-from romkit.data.control import by_name
 from romkit.data.layout import component_names
-from romkit.data.trajectories import check_components, check_grid, in_order, matched
+from romkit.data.trajectories import check_components, check_grid, in_order
 from romkit.engine import Engine
 from romkit.engine.devices import Device
-from romkit.integrators import LatentDynamics, LearnedField, Reencoded
+from romkit.integrators import LearnedField, Reencoded
 from romkit.metrics import VALID_THRESHOLD, idempotency_error, nrmse, valid_time
 from romkit.projections import Projection
 from romkit.solvers import Solver
@@ -101,7 +100,7 @@ def simulate(
 
 
 def _given(system: System, values: dict[str, object]) -> dict[str, Tensor]:
-    """What the user gave of state and velocity, by name."""
+    """State and velocity by name, as far as the user gave them."""
     given = {name: value for name, value in values.items() if value is not None}
     for name in given:
         if name not in NAMES[: system.order]:
@@ -159,37 +158,18 @@ def follow(
         >>> reduced.attrs["dynamics"], reduced.status.values.tolist()
         ('Galerkin', [0, 0])
     """
-    if contexts is None:  # else they come with a simulation, which may diverge
-        check_states(data)
-    frame = projection.frame
-    data = matched("data", data, frame.context_names, frame.state_names)
-    check_grid(data, frame.fields)
-    if system is None and not _is_law(dynamics):
+    frame, inputs = projection.frame, dynamics.control_names if dynamics else ()
+    known = (frame.context_names, frame.state_names, frame.fields)
+    given = Trajectories.of(data, *known, control=inputs, contexts=contexts)
+    # a law needs no system, which the data may name although they lack its context, say
+    law = dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics
+    if system is None and not isinstance(law, LearnedField):
         system = system_of(data)
     if system is not None:
         check_match(system, projection)
-    control = control_of(by_name(data, dynamics.control_names if dynamics else ()))
-    model = ReducedModel(projection, dynamics, contexts or Contexts.of_dataset(data), system, control, device)
-    names = ("state", "velocity")[: model.problem.order]
-    fix = "record it, or follow a law of first order"
-    parts = tuple(trajectories(data, name, fix=fix)[:, 0].contiguous() for name in names)
-    if contexts is None:
-        _check_starts(parts)
-    times = times_of(data)
-    return model.follow(model.start(times[0], parts), times, solver=solver, engine=engine)
-
-
-def _is_law(dynamics: LatentDynamics | None) -> bool:
-    """Whether it looks at nothing of the full model, which the data may name although they lack its context, say."""
-    return isinstance(dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics, LearnedField)
-
-
-def _check_starts(parts: tuple[Tensor, ...]) -> None:
-    missing = [k for k, start in enumerate(torch.cat(parts, dim=-1)) if not bool(start.isfinite().all())]
-    if missing:
-        fix = f"begin later, data.isel(time=slice(k, None)), or drop them, data.drop_isel(trajectory={missing})"
-        got = f"none for trajectories {', '.join(map(str, missing))}"
-        raise InputError("data", expected="a complete first state", got=got, fix=fix)
+    model = ReducedModel(projection, dynamics, given.contexts, system, given.control, device)
+    start = model.start(given.times[0], given.start(model.problem.order))
+    return model.follow(start, given.times, solver=solver, engine=engine)
 
 
 @validated
@@ -254,18 +234,13 @@ def forecast(
     contexts = Contexts.of(frame.context_names, named | (context or {}), times)
     several = [np.shape(control)[0]] if np.ndim(control) == 3 else []
     number = max(len(np.atleast_2d(initial_state)), len(contexts.initial), *several)
-    _check_number(contexts, frame.context_names, number)
+    if len(contexts.initial) not in (1, number):
+        names, expected = ", ".join(frame.context_names), f"one value, or {number} as there are states"
+        raise InputError(names, expected=expected, got=len(contexts.initial), fix="give as many of both, or one")
     inputs = given_control(control, times, number, dynamics.control_names if dynamics else ())
     model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
     run = model.follow(_starting_state(model, given, times[0], number), times, solver=solver, engine=engine)
     return run.squeeze("trajectory") if number == 1 else run
-
-
-def _check_number(contexts: Contexts, names: tuple[str, ...], number: int) -> None:
-    """Raise unless there is one context, or one for each of so many states."""
-    if len(contexts.initial) not in (1, number):
-        expected, fix = f"one value, or {number} as there are states", "give as many of both, or one"
-        raise InputError(", ".join(names), expected=expected, got=len(contexts.initial), fix=fix)
 
 
 def _starting_state(model: ReducedModel, given: Mapping[str, object], t: Tensor, number: int) -> Tensor:
@@ -285,7 +260,7 @@ def _starting_state(model: ReducedModel, given: Mapping[str, object], t: Tensor,
 
 
 def _flattened(layout: Layout, state: object) -> object:
-    """The state as an array, where it came as variables with dimensions of their own."""
+    """State as an array; variables with dimensions of their own are put one after the other."""
     if not isinstance(state, xr.Dataset):
         return state
     if "state" in state:
@@ -337,7 +312,7 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
     lead, size = reduced["state"].dims[:-2], truth.sizes["component"]
     checks.last_axis("reduced.state_std", reduced["state_std"].shape, size, "one for each component")
     x = trajectories(truth, "state")
-    errors = _measured(nrmse, x, *(torch.from_numpy(reduced[n].values.copy()) for n in ("state", "state_std")))
+    errors = _of_measured(nrmse, x, *(torch.from_numpy(reduced[n].values.copy()) for n in ("state", "state_std")))
     unit = truth["time"].attrs.get("units", "1")
     named = {"units": "1", "long_name": "normalised error of the reduced model"}
     until = {"units": unit, "long_name": f"time until NRMSE exceeds {VALID_THRESHOLD}"}
@@ -351,7 +326,7 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
 
 
 def _close(times: Tensor, others: Tensor) -> bool:
-    """Whether times differ by less than what a change of precision makes of them, and less than a step."""
+    """Whether times are equal up to the precision of float32, and nearer than a step."""
     step = float(others.diff().min()) if len(others) > 1 else torch.inf
     return bool(((times - others).abs() <= torch.clamp(1e-6 * others.abs(), max=step / 100)).all())
 
@@ -365,7 +340,7 @@ def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
             raise InputError("reduced", expected=f"the {name} of the truth", got=checks.shown(given.tolist()), fix=fix)
 
 
-def _measured(error: Callable[..., Tensor], truth: Tensor, reduced: Tensor, std: Tensor) -> Tensor:
+def _of_measured(error: Callable[..., Tensor], truth: Tensor, reduced: Tensor, std: Tensor) -> Tensor:
     """`error` of the components that are not missing in the truth."""
     missing = truth.isnan()
     if not bool(missing.any()):
@@ -376,7 +351,7 @@ def _measured(error: Callable[..., Tensor], truth: Tensor, reduced: Tensor, std:
 
 
 def _until(times: Tensor, errors: Tensor, truth: Tensor) -> Tensor:
-    """Valid time, of which missing samples say nothing: it ends with the last measured one at the latest."""
+    """Valid time without regard to missing samples; at most the time of the last measured one."""
     nothing = truth.isnan().all(-1).expand(errors.shape)
     if not bool(nothing.any()):
         return valid_time(times, errors)
@@ -469,7 +444,7 @@ def _refuse_for_data(given: dict[str, object]) -> None:
 
 
 def _projected(projection: Projection, truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
-    """P(x) of the true states, as a dataset like `reduced`; how idempotent P is there, as its attribute."""
+    """P(x) of the true states, as a dataset like `reduced`, with the idempotency error there as an attribute."""
     P = copy.deepcopy(projection).cpu().double()(truth)
     x = trajectories(truth, "state")
     x = x if projection.seeds is None else x.unsqueeze(0)

@@ -10,7 +10,7 @@ import romkit
 from romkit.integrators import Estimator, Galerkin, LearnedField, NeuralODE, SINDy
 from romkit.projections import Path, Projection, unstack
 from romkit.systems import Burgers2D
-from romkit.verbs.reduced import folded
+from romkit.verbs.reduced import precontracted
 from studies.large.measuring import FOLDER, evaluated, training
 from studies.pieces import Numbers
 
@@ -49,7 +49,7 @@ def projected(
         def at(c: Tensor, y0: Tensor, times: Tensor) -> tuple:
             P = model.double()(c)
             problem = through.problem(Path.constant(P), c)
-            small = folded(problem, through.quadratic(c))
+            small = precontracted(problem, through.quadratic(c))
             return Galerkin().field(small), Galerkin().start(problem, times[0], (y0,)), P.decode
 
         return at

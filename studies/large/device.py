@@ -25,7 +25,7 @@ from romkit.integrators import Galerkin
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D
 from romkit.systems.through import SystemThroughBasis
-from romkit.verbs.reduced import folded
+from romkit.verbs.reduced import precontracted
 from studies.large.measuring import HERE, solved
 from studies.pieces import stored
 from studies.report import write_text
@@ -115,7 +115,7 @@ def _network(through: SystemThroughBasis, c: Tensor, y0: Tensor) -> tuple[Callab
     model = romkit.fit("ncae", some, latent_dim=LATENT, epochs=1, device="cpu", verbose=False)
     P = model.double().to(c.device)(c)
     problem = through.problem(projections.Path.constant(P), c)
-    return Galerkin().field(folded(problem, through.quadratic(c))), P.encode(y0)
+    return Galerkin().field(precontracted(problem, through.quadratic(c))), P.encode(y0)
 
 
 def _explicit(system: Burgers2D, device: torch.device) -> Seconds:

@@ -17,7 +17,7 @@ from romkit.projections import Path, Projection
 from romkit.solvers import RK4, Solution
 from romkit.systems import CylinderWake, System
 from romkit.systems.cylinder_wake.flow import discretisation
-from romkit.verbs.reduced import folded
+from romkit.verbs.reduced import precontracted
 from studies.pieces import Numbers
 from studies.wake.stability import reduced_growth
 
@@ -95,7 +95,7 @@ def behind(through: System, model: Projection, dynamics: LatentField) -> Reduced
     def at(c: Tensor) -> Bound:
         P = model(c)
         problem = through.problem(Path.constant(P), c)
-        small = folded(problem, through.quadratic(c)) if dynamics.needs == "decoder" else problem
+        small = precontracted(problem, through.quadratic(c)) if dynamics.needs == "decoder" else problem
         return Bound(dynamics.field(small), lambda y: dynamics.start(problem, T0, (y,)), P.decode)
 
     return at

@@ -18,7 +18,7 @@ from romkit.projections import METHODS, Frame, architecture, stack, unstack
 from romkit.systems.terms import Projected, Term
 from romkit.testing import check_projection
 from romkit.testing.models import idempotency, left_inverse, probe, tangents
-from romkit.verbs.reduced import ReducedModel, folded
+from romkit.verbs.reduced import ReducedModel, precontracted
 
 R, LARGE = 6, 10_000
 
@@ -201,7 +201,7 @@ def test_the_last_layer_folds_into_the_field(method, lorenz, lorenz_data):
     model = romkit.fit(method, lorenz_data, basis=10, epochs=1, **sizes)
     c = torch.tensor([[3.14], [3.18]], dtype=torch.float64)
     reduced = ReducedModel(model, Galerkin(), Contexts(c, c), lorenz)
-    small = folded(reduced.problem, reduced.quadratic)
+    small = precontracted(reduced.problem, reduced.quadratic)
     assert small.path.operator.state_size == 5
     z, t = torch.randn(2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64), torch.zeros(())
     rate = Galerkin().field(lorenz.problem(romkit.projections.Path.constant(copy.deepcopy(model).double()(c)), c))(t, z)
@@ -215,6 +215,6 @@ def test_what_cannot_be_folded_stays(lorenz, lorenz_data):
     pod = romkit.fit("pod", lorenz_data, basis=10, latent_dim=2)
     for model in (stack_of_two, pod):
         reduced = ReducedModel(model, Galerkin(), Contexts(c, c), lorenz)
-        assert folded(reduced.problem, reduced.quadratic) is reduced.problem
+        assert precontracted(reduced.problem, reduced.quadratic) is reduced.problem
     reduced = ReducedModel(wide, Galerkin(), Contexts(c, c), lorenz)
-    assert folded(reduced.problem, reduced.quadratic).path.operator.state_size == 2
+    assert precontracted(reduced.problem, reduced.quadratic).path.operator.state_size == 2

@@ -15,7 +15,7 @@ from romkit.solvers import RK4
 from romkit.systems import MechanicalSystem
 from romkit.training import LatentVelocity, PhaseFit, Reconstruction, RolloutTraining
 from romkit.training.loss import Objective
-from romkit.training.rollouts import Advance, Trajectories
+from romkit.training.rollouts import Advance, EvenTrajectories
 
 ROLLOUTS = {"rollouts.steps": 6, "rollouts.length": 12, "rollouts.batch": 4, "engine": "torch"}
 
@@ -27,7 +27,7 @@ def lorenz():
 
 @pytest.fixture(scope="module")
 def waves(lorenz):
-    """Trajectories of four waves, long enough for windows of 2 time units."""
+    """EvenTrajectories of four waves, long enough for windows of 2 time units."""
     return lorenz.dataset(F=np.linspace(3.14, 3.17, 4), duration=4.0)
 
 
@@ -99,7 +99,7 @@ def test_fast_rates_are_followed_and_not_cut_off():
 
 def test_the_step_is_the_mean_one_of_times_in_single_precision(waves):
     late = waves.assign_coords(time=(100 + waves.time).astype("f4"))
-    found = Trajectories.from_dataset(late, 10, like=torch.zeros(1))
+    found = EvenTrajectories.from_dataset(late, 10, like=torch.zeros(1))
     assert found.h == pytest.approx(0.1, rel=5e-6)
 
 
