@@ -94,12 +94,13 @@ class Basis(Display):
     Args:
         modes: V (n, r), of `romkit.basis` or computed elsewhere.
         mean: x̄ (n,), zero by default.
-        weight: W, see `romkit.bases.base`; the identity by default.
+        weight: W, the identity by default; (n,) weights of a quadrature, or a sparse mass matrix (n, n).
+        dual: W V, in place of a weight that is not at hand.
         singular_values: (r,), where they are known: of the snapshots minus their mean.
         energy: (r,) share of the energy ‖x - x̄‖² of the snapshots that the first k modes hold.
 
     Attributes:
-        dual: W V (n, r), in place of W, which nothing else needs.
+        dual: W V (n, r), kept in place of W, which nothing else needs.
         images: of systems that have been seen through the basis, by system.
 
     Raises:
@@ -122,6 +123,7 @@ class Basis(Display):
         mean: np.ndarray | Tensor | None = None,
         weight: Weight = None,
         *,
+        dual: np.ndarray | Tensor | None = None,
         singular_values: np.ndarray | Tensor | None = None,
         energy: np.ndarray | Tensor | None = None,
     ):
@@ -129,42 +131,19 @@ class Basis(Display):
         if modes.ndim != 2 or not modes.shape[0] >= modes.shape[1] >= 1:
             fix = "put modes into columns"
             raise InputError("modes", expected="(n, r) with n >= r >= 1", got=f"shape {tuple(modes.shape)}", fix=fix)
-        dual = weigher(weight, len(modes))(modes)
-        self._set(modes, dual, mean, singular_values, energy)
-
-    @classmethod
-    @validated
-    def with_dual(
-        cls,
-        modes: Tensor,
-        dual: Tensor | None,
-        mean: Tensor,
-        *,
-        singular_values: Tensor | None = None,
-        energy: Tensor | None = None,
-    ) -> "Basis":
-        """A basis from V and W V, where W itself is not at hand; arguments are those of the class."""
-        basis = object.__new__(cls)
-        modes = _float64("modes", modes)
-        dual = modes if dual is None else _float64("dual", dual, tuple(modes.shape))
-        basis._set(modes, dual, mean, singular_values, energy)
-        return basis
-
-    def _set(
-        self,
-        modes: Tensor,
-        dual: Tensor,
-        mean: np.ndarray | Tensor | None,
-        singular_values: np.ndarray | Tensor | None,
-        energy: np.ndarray | Tensor | None,
-    ) -> None:
         n, r = modes.shape
+        dual = weigher(weight, n)(modes) if dual is None else _float64("dual", dual, (n, r))
         self.mean = _float64("mean", torch.zeros(n) if mean is None else mean, (n,))
         self.modes, self.dual = _orthonormal(modes, dual)
         self.singular_values = None if singular_values is None else _float64("singular_values", singular_values, (r,))
         self.energy = None if energy is None else _float64("energy", energy, (r,))
         self.images: dict[object, object] = {}
         self._constants = Constants(mean=self.mean, modes=self.modes, dual=self.dual)
+
+    @classmethod
+    def with_dual(cls, modes: Tensor, dual: Tensor | None, mean: Tensor, **more: Tensor | None) -> "Basis":
+        """A basis from V and W V, where W itself is not at hand; further arguments are those of the class."""
+        return cls(modes, mean, dual=dual, **more)
 
     @property
     def size(self) -> int:

@@ -237,7 +237,7 @@ def _summary(part: Basis, count: int) -> Summary:
 
 
 PASSES = 12
-"""At most; two or three are usual."""
+"""Largest number of passes over the data; two or three are usual."""
 
 SETTLED = 1e-7
 """Estimate of the angle between the subspaces found and sought at which passes end."""

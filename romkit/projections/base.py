@@ -55,7 +55,7 @@ class Described(Display):
         return f"{type(self).__name__}({'; '.join([sizes, *filter(None, made)])}{f'; {seeds} seeds' * (seeds > 1)})"
 
     def facts(self) -> dict[str, str]:
-        """Those that all seeds share, and where there is one alone, its training."""
+        """Facts that all seeds share, and the training of a single one."""
         frame = self.frame
         middle, half = frame.context_shift, frame.context_scale
         ends = zip(frame.context_names, (middle - half).tolist(), (middle + half).tolist(), strict=True)
@@ -77,7 +77,7 @@ class Described(Display):
         return shared | (trained[0] if len(trained) == 1 else {"seeds": ", ".join(row["seed"] for row in trained)})
 
     def trainings(self) -> list[dict[str, str]]:
-        """How each seed was trained; none where that is not known."""
+        """Facts about the training of each seed; an empty list where they are not known."""
         return [_training(report) for report in self._reports() if "seed" in report]
 
     def curves(self) -> tuple[str, Sequence[Sequence[float]]]:

@@ -10,20 +10,9 @@ from annotated_types import Ge, Lt
 from torch import Tensor, nn
 
 from romkit.core.boundary import Count, Positive, Sizes, validated
+from romkit.projections import layers as parts
 from romkit.projections.base import Projection, check_chain, check_embedding
 from romkit.projections.frame import Frame
-from romkit.projections.layers import (
-    BiorthogonalPair,
-    Embedding,
-    FixedBias,
-    FixedSlope,
-    FreePair,
-    Joint,
-    ModulatedBias,
-    ModulatedSlope,
-    Networks,
-    layer_pairs,
-)
 
 Slope = Annotated[float, Ge(0), Lt(math.pi / 4)]
 
@@ -32,7 +21,7 @@ MIDDLE_SLOPE = math.pi / 10
 
 
 class Constrained(Projection):
-    """What all constrained autoencoders share: weights, slopes and biases of each layer pair.
+    """Base of the constrained autoencoders: weights, slopes and biases of each layer pair.
 
     A method is a choice of three kinds of part: pairs of weights, slopes, and biases, each fixed or driven by
     the signal s = embedding(c).
@@ -53,10 +42,10 @@ class Constrained(Projection):
         self.weights, self.slopes, self.biases = map(nn.ModuleList, (weights, slopes, biases))
         self.embedding = embedding
 
-    def at(self, c: Tensor) -> Networks:
-        return layer_pairs((weight() for weight in self.weights), self.slopes, self.biases, self.embedding(c))
+    def at(self, c: Tensor) -> parts.Networks:
+        return parts.layer_pairs((weight() for weight in self.weights), self.slopes, self.biases, self.embedding(c))
 
-    def penalty(self, maps: Networks) -> Tensor:
+    def penalty(self, maps: parts.Networks) -> Tensor:
         layers = zip(self.weights, maps.decoder, reversed(maps.encoder), strict=True)
         return sum(weight.penalty(outer.phi_t.mT, inner.psi) for weight, outer, inner in layers)
 
@@ -97,9 +86,9 @@ class CAE(Constrained):
         super().__init__(
             frame,
             {"layers": list(layers), "slope": slope},
-            weights=[BiorthogonalPair(n, r, generator) for r, n in pairwise(sizes)],
-            slopes=[FixedSlope(slope, r) for r in sizes[:-1]],
-            biases=[FixedBias(n) for n in sizes[1:]],
+            weights=[parts.BiorthogonalPair(n, r, generator) for r, n in pairwise(sizes)],
+            slopes=[parts.FixedSlope(slope, r) for r in sizes[:-1]],
+            biases=[parts.FixedBias(n) for n in sizes[1:]],
             embedding=nn.Identity(),
         )
 
@@ -132,16 +121,16 @@ class ContextCAE(CAE):
     ):
         super().__init__(frame, generator, layers=layers, slope=slope)
 
-    def at(self, c: Tensor) -> Joint:
-        return Joint(super().at(c), c, self.frame.size)
+    def at(self, c: Tensor) -> parts.Joint:
+        return parts.Joint(super().at(c), c, self.frame.size)
 
-    def penalty(self, maps: Joint) -> Tensor:
+    def penalty(self, maps: parts.Joint) -> Tensor:
         return super().penalty(maps.maps)
 
 
 @validated
 class Modulated(Constrained):
-    """What the NcAE and its variants share: a subclass names the kinds of part that it is made of.
+    """Base of the NcAE and its variants: a subclass names the kinds of part that it is made of.
 
     Args:
         layers: sizes from the latent side to the state, (m, ..., n).
@@ -150,9 +139,9 @@ class Modulated(Constrained):
             a bifurcation, where the manifold changes within a small part of the range, more than 1 learns it better.
     """
 
-    weight: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = BiorthogonalPair
-    slope: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = ModulatedSlope
-    bias: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = ModulatedBias
+    weight: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = parts.BiorthogonalPair
+    slope: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = parts.ModulatedSlope
+    bias: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = parts.ModulatedBias
 
     def __init__(
         self,
@@ -172,7 +161,7 @@ class Modulated(Constrained):
             weights=[self.weight(n, r, generator) for r, n in pairwise(layers)],
             slopes=[self.slope(signal, r, generator) for r in layers[:-1]],
             biases=[self.bias(signal, n, generator) for n in layers[1:]],
-            embedding=Embedding(embedding, generator, bandwidth=bandwidth),
+            embedding=parts.Embedding(embedding, generator, bandwidth=bandwidth),
         )
 
 
@@ -213,9 +202,9 @@ class BiasNcAE(Modulated):
 
     @staticmethod
     @validated
-    def slope(signal: Count, size: Count, generator: torch.Generator) -> FixedSlope:
+    def slope(signal: Count, size: Count, generator: torch.Generator) -> parts.FixedSlope:
         """Slopes of `size` units that do not see the signal."""
-        return FixedSlope(MIDDLE_SLOPE, size)
+        return parts.FixedSlope(MIDDLE_SLOPE, size)
 
 
 class SlopeNcAE(Modulated):
@@ -234,9 +223,9 @@ class SlopeNcAE(Modulated):
 
     @staticmethod
     @validated
-    def bias(signal: Count, size: Count, generator: torch.Generator) -> FixedBias:
+    def bias(signal: Count, size: Count, generator: torch.Generator) -> parts.FixedBias:
         """Biases of `size` units that do not see the signal."""
-        return FixedBias(size)
+        return parts.FixedBias(size)
 
 
 class SoftNcAE(Modulated):
@@ -251,4 +240,4 @@ class SoftNcAE(Modulated):
     """
 
     name = "soft-ncae"
-    weight = FreePair
+    weight = parts.FreePair

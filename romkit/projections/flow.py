@@ -20,8 +20,8 @@ from romkit.projections.linear import leading_modes
 from romkit.projections.operator import EncoderDecoder
 
 TURNING = 0.3
-"""How fast the rotation follows its gradient, beside the networks: at their own rate it now and then loses its way to
-coordinates over which the manifold folds, before the networks can tell."""
+"""Learning rate of the rotation, as a share of that of the networks; at their own rate it now and then turns to
+coordinates over which the manifold folds, before the networks have learned anything."""
 
 
 class Shift(NamedTuple):
@@ -247,7 +247,7 @@ class Flow(Projection):
 
     @property
     def rotation(self) -> Rotation:
-        """From the coordinates that couplings move to those of the state."""
+        """Rotation from the coordinates that couplings move to those of the state."""
         if self.turn is None:
             return Rotation(self.reflectors)
         return Rotation(self.reflectors + TURNING * self.turn)

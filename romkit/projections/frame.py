@@ -238,7 +238,7 @@ def _components(data: xr.Dataset) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _groups(units: tuple[str, ...], layout: Layout) -> tuple[str, ...]:
-    """What shares a scale: components of one unit; without a unit, those of one variable."""
+    """Group of each component, which shares a scale: components of one unit, or of one variable without units."""
     owners = [variable.name for variable in layout.variables for _ in range(variable.size)]
     return tuple(unit or f"of {owner}" for unit, owner in zip(units, owners, strict=True))
 

@@ -116,7 +116,7 @@ class Pair(nn.Module, abc.ABC):
     @staticmethod
     @abc.abstractmethod
     def penalty(phi: Tensor, psi: Tensor) -> Tensor:
-        """What training adds to the loss for the matrices that `forward` gave, one value per seed."""
+        """Term of the training loss for the matrices that `forward` gave, one value per seed."""
 
 
 class BiorthogonalPair(Pair):
@@ -245,7 +245,7 @@ def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) ->
 
 
 class Step(Protocol):
-    """One step of a network at a fixed context, with its tangent."""
+    """Step of a network at a fixed context, with its tangent."""
 
     def __call__(self, x: Tensor) -> Tensor: ...
 
@@ -253,7 +253,7 @@ class Step(Protocol):
 
 
 class DecoderStep(Step, Protocol):
-    """One that can also be followed along a curve."""
+    """Step that also maps curves, with their velocity and acceleration."""
 
     def jet(self, curve: Jet) -> Jet: ...
 
@@ -351,21 +351,21 @@ class Joint(EncoderDecoder):
 
 
 def run(steps: Sequence[Step], x: Tensor) -> Tensor:
-    """One step after the other."""
+    """Apply one step after the other."""
     for step in steps:
         x = step(x)
     return x
 
 
 def run_jvp(steps: Sequence[Step], x: Tensor, v: Tensor) -> Dual:
-    """The same, with a tangent."""
+    """Apply one step after the other to a value and a tangent."""
     for step in steps:
         x, v = step.jvp(x, v)
     return Dual(x, v)
 
 
 def run_jet(steps: Sequence[DecoderStep], curve: Jet) -> Jet:
-    """The same, along a curve."""
+    """Apply one step after the other to a curve."""
     for step in steps:
         curve = step.jet(curve)
     return curve

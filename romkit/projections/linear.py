@@ -102,7 +102,7 @@ RIDGES = tuple(10.0**-k for k in range(11))
 """Regularisations that are tried, the largest first."""
 
 BLOCKS = 5
-"""Of consecutive snapshots, each held out once: neighbours in time are alike, so single ones would hold out nothing."""
+"""Number of blocks of consecutive snapshots that are held out in turn; single snapshots have neighbours like them."""
 
 RESOLVED = 1e-7
 """Size of a product, relative to the largest, below which data in float32 do not hold it."""

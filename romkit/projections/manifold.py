@@ -171,7 +171,7 @@ def _origin_like(pair: Tensor) -> Tensor:
 
 
 def _rounding(pair: Tensor) -> Tensor:
-    """What rounding alone may make of |Ψᵀ Φ - I| (..., 1, 1, 1)."""
+    """Size of |Ψᵀ Φ - I| (..., 1, 1, 1) that rounding alone may cause."""
     size = layers.overlap(pair.abs()).amax((-2, -1), keepdim=True).unsqueeze(-3)
     return 4 * torch.finfo(pair.dtype).eps * size
 

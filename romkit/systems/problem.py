@@ -1,4 +1,4 @@
-"""What a latent dynamics solves: the operators, the full-order equation, and how distances are weighed.
+"""Problems that latent dynamics solve: the operators, the full-order equation, and the metric of distances.
 
 A latent dynamics gives the highest rate of the latent coordinates: ż of a first-order system, z̈ of a mechanical one. A
 problem says what that rate has to answer to, so that a dynamics is written once for both, and for contexts that move.
@@ -71,7 +71,7 @@ class Decoded(NamedTuple):
 
 
 class Linearised(NamedTuple):
-    """The same with the tangents J = Dφ (..., n, m) of the manifold at x.
+    """State x (..., n), tangents J = Dφ (..., n, m) of the manifold at x, and the target (..., n) of J times the rate.
 
     Example:
         >>> import torch
@@ -143,7 +143,7 @@ class Problem(abc.ABC):
 
     @abc.abstractmethod
     def linearised(self, t: Time, w: Tensor) -> Linearised:
-        """The same with tangents."""
+        """The manifold at w with its tangents, and the motion there."""
 
     @abc.abstractmethod
     def motion(self, w: Tensor, rate: Tensor) -> Tensor:
@@ -225,6 +225,6 @@ class SecondOrder(Problem):
 
 
 PROBLEMS: dict[int, type[Problem]] = {kind.order: kind for kind in (FirstOrder, SecondOrder)}
-"""By the order of the equation."""
+"""Class of problem for each order of the equation."""
 
 __getattr__ = renamed(__name__, ConstantPath="romkit.projections:Path.constant")
