@@ -14,10 +14,9 @@ from torch.nn.functional import normalize
 
 from romkit.bases import Basis
 from romkit.core.boundary import Count, Limit, Part, Positive, validated
-from romkit.core.display import Display
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
-from romkit.core.tensors import Constants, align
+from romkit.core.tensors import align
 from romkit.core.types import Dual, Field
 from romkit.data import times_of
 from romkit.engine import Newton, compiled_if
@@ -31,7 +30,7 @@ from romkit.solvers.base import Run, inside
 from romkit.solvers.fixed import Grid
 from romkit.systems import System
 from romkit.systems.problem import FirstOrder, Parts, Problem
-from romkit.systems.through import check_fits, gives_rows, training_data
+from romkit.systems.through import Rows, check_fits, gives_rows, training_data
 
 CORRECTIONS = 3
 """Gauss-Newton steps that a time step takes, about."""
@@ -350,35 +349,20 @@ TINY = torch.finfo(torch.float64).tiny
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ReducedMesh(Display):
-    """Rows of a system with weights, and the entries of the state that these need.
+class ReducedMesh(Rows):
+    """Rows of a system with positive weights (s,), with those of the system's metric in them.
 
-    Made by `romkit.reduced_mesh`, used by `LSPG(mesh=...)`.
+    Made by `romkit.reduced_mesh`, used by `LSPG(mesh=...)`, behind the basis of the projection they were chosen with.
 
     Attributes:
-        system: whose rows they are.
-        basis: of the projection behind which they were chosen.
-        rows: (s,) of the n.
-        weights: (s,) positive, with those of the system's metric in them.
         region: latent states of the training data.
     """
 
-    system: System
-    basis: Basis
-    rows: Tensor
-    weights: Tensor
     region: Region
 
-    def __post_init__(self):
-        stencil = self.system.stencil(self.rows)
-        others = stencil.flatten().unique()
-        points = torch.cat([self.rows, others[~torch.isin(others, self.rows)]])
-        place = torch.full((self.basis.size,), -1).index_put((points,), torch.arange(len(points)))
-        weights = torch.cat([self.weights, self.weights.new_zeros(len(points) - len(self.rows))])
-        parts = {"rows": self.rows, "stencil": place[stencil], "weights": weights.unsqueeze(-1)}
-        there = {"mean": self.basis.mean[points], "modes": self.basis.modes[points].mT.contiguous()}
-        object.__setattr__(self, "points", points)
-        object.__setattr__(self, "_constants", Constants(**parts, **there))
+    def _more(self) -> dict[str, Tensor]:
+        others = len(self.points) - len(self.rows)
+        return {"metric": torch.nn.functional.pad(self.weights, (0, others)).unsqueeze(-1)}
 
     def problem(self, path: Path) -> Problem:
         """The full problem at the points of the mesh alone; the path is that of coordinates in the basis."""
@@ -386,24 +370,15 @@ class ReducedMesh(Display):
             fix = "use the projection, or the basis, that the mesh was chosen with"
             expected, got = f"one behind the {self.basis} of the mesh", f"one of {size} components"
             raise InputError("projection", expected=expected, got=got, fix=fix)
-        rhs_rows, constants, others = self.system.rhs_rows, self._constants, len(self.points) - len(self.rows)
+        others = len(self.points) - len(self.rows)
 
         def field(t: Tensor, x: Tensor) -> Tensor:
-            own = constants.like(x)
-            found = rhs_rows(t, own["rows"], x[..., own["stencil"]], align(path.at(t).context.to(x), x))
+            found = self.rhs(t, x, align(path.at(t).context.to(x), x))
             return torch.cat([found, found.new_zeros(*found.shape[:-1], others)], dim=-1)
 
         return FirstOrder(
-            path.mapped(lambda P: _AtPoints(P, constants)), field, lambda x, u: constants.like(u)["weights"] * u
+            path.mapped(lambda P: _AtPoints(P, self)), field, lambda x, u: self.constants.like(u)["metric"] * u
         )
-
-    def facts(self) -> dict[str, str]:
-        """Numbers of rows and of entries of the state that they need, and the system."""
-        seen = f"{len(self.points)} of {self.basis.size}"
-        return {"system": self.system.name, "rows": f"{len(self.rows)} of {self.basis.size}", "components seen": seen}
-
-    def __repr__(self) -> str:
-        return f"ReducedMesh({len(self.rows)} of {self.basis.size} rows)"
 
 
 @validated
@@ -511,15 +486,14 @@ def _parts(
 
 @dataclass(frozen=True)
 class _AtPoints:
-    """Decoder of an operator of coordinates at the points of a mesh: x = x̄ + V φ(z)."""
+    """Decoder of an operator of coordinates at the points of some rows: x = x̄ + V φ(z)."""
 
     operator: Operator
-    constants: Constants
+    rows: Rows
 
     def decode(self, z: Tensor) -> Tensor:
-        own = self.constants.like(z)
-        return own["mean"] + self.operator.decode(z) @ own["modes"]
+        return self.rows.decode(self.operator.decode(z))
 
     def decode_jacobian(self, z: Tensor) -> Dual:
-        own, (y, J) = self.constants.like(z), self.operator.decode_jacobian(z)
-        return Dual(own["mean"] + y @ own["modes"], own["modes"].mT @ J)
+        y, J = self.operator.decode_jacobian(z)
+        return Dual(self.rows.decode(y), self.rows.constants.like(z)["modes"].mT @ J)

@@ -3,6 +3,7 @@
 import functools
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from romkit.bases import Basis, check_size, weigher
 from romkit.bases.base import root_of
 from romkit.bases.modes import Summary
 from romkit.core.boundary import Positive, validated
+from romkit.core.display import Display
 from romkit.core.errors import InputError
 from romkit.core.tensors import Constants, align
 from romkit.core.types import ContextFunction, Field
@@ -119,75 +121,124 @@ def _same(u: Tensor) -> Tensor:
 OVERSAMPLING = 2
 """Rows for each mode of the right-hand sides: with one, the error of sampling is twice as large; more gain little."""
 
-
 REACH, ROUNDING = 10.0, 1e-12
-"""Residual that counts as far away, in the largest of the training data; and the least of these, relative to f̄."""
+"""Residual at distance 1, relative to the largest one of training data; and the least of these, relative to f̄."""
 
 
-class Sampled:
-    """Vᵀ W f(x̄ + V y; c) of a system that gives rows of f, with f taken to lie in a basis of right-hand sides.
-
-    f = f̄ + U a, with a from s rows by least squares. Nothing in `rate` depends on n: the state is decoded in the
-    stencil of these rows alone, and what leads from them to ẏ is a matrix (s, r).
-
-    Args:
-        system: that gives its rows.
-        basis: x̄, V and W.
-        rates: f̄ and U.
-        number: s, of rows.
+@dataclass(frozen=True, eq=False, repr=False)
+class Rows(Display):
+    """Rows of f(t, x̄ + V y; c) with weights, from the entries of x that they need: no cost depends on n.
 
     Attributes:
-        rows: (s,), in the order in which they were chosen.
-        reach: residual from which on a state is far from the training data, infinite until `calibrate` has seen these.
+        system: of first order, that gives its rows (`stencil`, `rhs_rows`).
+        basis: x̄ and V.
+        rows: (s,) of the n.
+        weights: of the rows: (s,) of a sum over them, or (s, r) of a rate in the coordinates.
+        points: (k,) entries of x, those of the rows first.
+    """
+
+    system: System
+    basis: Basis
+    rows: Tensor
+    weights: Tensor
+
+    def __post_init__(self):
+        stencil, n = self.system.stencil(self.rows), self.basis.size
+        whole = (
+            isinstance(stencil, Tensor) and not stencil.is_floating_point() and stencil.shape[:-1] == self.rows.shape
+        )
+        if not whole or (stencil.numel() and not 0 <= int(stencil.min()) <= int(stencil.max()) < n):
+            got = f"{stencil.dtype} {tuple(stencil.shape)}" if isinstance(stencil, Tensor) else type(stencil).__name__
+            expected = f"a stencil of whole numbers ({len(self.rows)}, k) from 0 to {n - 1}"
+            raise InputError("system", expected=expected, got=got, fix="see System.stencil")
+        others = stencil.long().flatten().unique()
+        points = torch.cat([self.rows, others[~torch.isin(others, self.rows)]])
+        place = torch.full((n,), -1).index_put((points,), torch.arange(len(points)))
+        parts = {"rows": self.rows, "stencil": place[stencil.long()], "weights": self.weights}
+        there = {"mean": self.basis.mean[points], "modes": self.basis.modes[points].mT.contiguous()}
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "constants", Constants(**parts, **there, **self._more()))
+
+    def decode(self, y: Tensor) -> Tensor:
+        """x̄ + V y (..., k) at the points."""
+        own = self.constants.like(y)
+        return own["mean"] + y @ own["modes"]
+
+    def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
+        """The rows (..., s) of f at states (..., k) at the points, with c (..., p) broadcastable against them."""
+        own = self.constants.like(x)
+        return self.system.rhs_rows(t, own["rows"], x[..., own["stencil"]], c)
+
+    def facts(self) -> dict[str, str]:
+        """Numbers of rows and of entries of the state that they need, and the system."""
+        seen = f"{len(self.points)} of {self.basis.size}"
+        return {"system": self.system.name, "rows": f"{len(self.rows)} of {self.basis.size}", "components seen": seen}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self.rows)} of {self.basis.size} rows)"
+
+    def _more(self) -> dict[str, Tensor]:
+        """Further constants of a subclass."""
+        return {}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sampled(Rows):
+    """Vᵀ W f(x̄ + V y; c) from some rows of f, with f taken to lie in a basis of right-hand sides.
+
+    f = f̄ + U a, with a from s rows by least squares. The matrix `weights` (s, r) leads from these rows to ẏ.
+
+    Attributes:
+        rates: f̄ and U.
+        reach: residual from which on a state is far from the training data, infinite where that is not known.
 
     Source: Chaturantabut, Sorensen (2010), Nonlinear model reduction via discrete empirical interpolation; Everson,
     Sirovich (1995) for least squares.
     """
 
-    def __init__(self, system: System, basis: Basis, rates: Basis, number: int):
-        self.rows = chosen_rows(rates.modes, number)
-        stencil = _checked(system.stencil(self.rows), number, basis.size)
-        self.shape, points = stencil.shape, stencil.flatten()
-        mean, modes = basis.mean[points], basis.modes[points].mT.contiguous()
-        fit, seen = torch.linalg.pinv(rates.modes[self.rows]), rates.modes[self.rows]
-        weights = (basis.dual.mT @ rates.modes @ fit).mT.contiguous()
-        constant = basis.encode_tangent(rates.mean) - rates.mean[self.rows] @ weights
-        self.mean_at_rows, unseen = rates.mean[self.rows], torch.eye(number, dtype=fit.dtype) - seen @ fit
-        parts = {"rows": self.rows, "mean": mean, "modes": modes, "constant": constant, "weights": weights}
-        there = {"mean_at_rows": self.mean_at_rows, "modes_at_rows": basis.modes[self.rows].mT.contiguous()}
-        self._constants = Constants(**parts, **there, unseen=unseen)
-        self.rhs_rows, self.reach = system.rhs_rows, math.inf
+    rates: Basis
+    reach: float = math.inf
+
+    @classmethod
+    def of(cls, system: System, basis: Basis, rates: Basis, number: int) -> "Sampled":
+        """Choose this many rows."""
+        rows = chosen_rows(rates.modes, number)
+        weights = basis.dual.mT @ rates.modes @ torch.linalg.pinv(rates.modes[rows])
+        return cls(system, basis, rows, weights.mT.contiguous(), rates)
+
+    def _more(self) -> dict[str, Tensor]:
+        seen, mean = self.rates.modes[self.rows], self.rates.mean[self.rows]
+        return {
+            "constant": self.basis.encode_tangent(self.rates.mean) - mean @ self.weights,
+            "mean_at_rows": mean,
+            "modes_at_rows": self.basis.modes[self.rows].mT.contiguous(),
+            "unseen": torch.eye(len(seen), dtype=seen.dtype) - seen @ torch.linalg.pinv(seen),
+        }
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """ẏ (..., r) at coordinates y (..., r), with c (..., p) broadcastable against their leading axes."""
-        own = self._constants.like(y)
-        return own["constant"] + self._rows(t, y, c) @ own["weights"]
+        own = self.constants.like(y)
+        return own["constant"] + self.rhs(t, self.decode(y), c) @ own["weights"]
 
     def residual(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        """(...) norm of what the modes of right-hand sides leave of the rows: how far f is from those of training."""
-        own = self._constants.like(y)
-        return ((self._rows(t, y, c) - own["mean_at_rows"]) @ own["unseen"]).norm(dim=-1)
+        """Norm (...) of the rows without their part in the modes of right-hand sides: distance of f from training."""
+        own = self.constants.like(y)
+        return ((self.rhs(t, self.decode(y), c) - own["mean_at_rows"]) @ own["unseen"]).norm(dim=-1)
 
     def unresolved(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        """(...) share of the rows of f that V ẏ leaves."""
-        own = self._constants.like(y)
-        found = self._rows(t, y, c)
+        """Share (...) of the rows of f that V ẏ leaves."""
+        own, found = self.constants.like(y), self.rhs(t, self.decode(y), c)
         left = found - (own["constant"] + found @ own["weights"]) @ own["modes_at_rows"]
         return left.norm(dim=-1) / found.norm(dim=-1)
 
     def distance(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        """(...) the residual, 1 at `REACH` times the largest of the training data."""
+        """Residual (...), 1 at `REACH` times the largest one of the training data."""
         return self.residual(t, y, c) / self.reach
 
-    def calibrate(self, times: Tensor, y: Tensor, c: Tensor) -> "Sampled":
-        """Itself, after a look at the residuals of training data: times (N,), coordinates (N, r), contexts (N, p)."""
+    def calibrated(self, times: Tensor, y: Tensor, c: Tensor) -> "Sampled":
+        """Rows that know the residuals at training data: times (N,), coordinates (N, r), contexts (N, p)."""
         largest = max(self.residual(*each).item() for each in zip(times, y, c, strict=True))
-        self.reach = REACH * max(largest, ROUNDING * self.mean_at_rows.norm().item())
-        return self
-
-    def _rows(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        own = self._constants.like(y)
-        return self.rhs_rows(t, own["rows"], (own["mean"] + y @ own["modes"]).unflatten(-1, self.shape), c)
+        return replace(self, reach=REACH * max(largest, ROUNDING * self.rates.mean[self.rows].norm().item()))
 
 
 def gives_rows(system: System) -> bool:
@@ -216,16 +267,6 @@ def chosen_rows(modes: Tensor, number: int) -> Tensor:
         gain[rows] = -1.0
         rows = torch.cat([rows, gain.argmax().unsqueeze(0)])
     return rows
-
-
-def _checked(stencil: Tensor, number: int, size: int) -> Tensor:
-    """What a system gave as the stencil of its rows, if it is one."""
-    whole = isinstance(stencil, Tensor) and not stencil.is_floating_point() and stencil.shape[:-1] == (number,)
-    if whole and stencil.numel() and int(stencil.min()) >= 0 and int(stencil.max()) < size:
-        return stencil.long()
-    got = f"{stencil.dtype} {tuple(stencil.shape)}" if isinstance(stencil, Tensor) else type(stencil).__name__
-    expected, fix = f"a stencil of whole numbers ({number}, k) from 0 to {size - 1}", "see System.stencil"
-    raise InputError("system", expected=expected, got=got, fix=fix)
 
 
 METRIC = 1e-8
@@ -378,8 +419,22 @@ def through(
             basis; data of another system.
     """
     check_fits(self, basis)
-    image = _projected(self, basis, device) if data is None else _sampled(self, basis, data, tolerance)
-    return SystemThroughBasis(self, basis, image)
+    kind = type(self).__name__
+    if data is not None:
+        if not gives_rows(self):
+            fix = f"write stencil() and rhs_rows() of {kind}"
+            raise InputError("system", expected="one that gives its rows", got=f"{self.name} without", fix=fix)
+        seen = training_data(self, basis, data)
+        rates = basis_of_rates(self, basis, seen, tolerance)
+        rows = Sampled.of(self, basis, rates, min(OVERSAMPLING * rates.rank, rates.size))
+        return SystemThroughBasis(self, basis, rows.calibrated(*seen))
+    if terms := self.terms():
+        return SystemThroughBasis(self, basis, Projected(terms, basis, device))
+    if gives_rows(self):
+        expected, fix = "training data, on which rows are chosen", "give those that the basis was made of"
+        raise InputError("data", expected=expected, got="none", fix=fix)
+    fix = f"write terms() or rhs_rows() of {kind}, or roll out in full space"
+    raise InputError("system", expected="one that gives its terms or its rows", got=f"{self.name}, neither", fix=fix)
 
 
 System.through = through  # a method of every system, defined here because its result is itself a System
@@ -399,22 +454,3 @@ def check_fits(system: System, basis: Basis) -> None:
         fix = "make it with romkit.basis(data, weight=system.weight)"
         got = f"Vᵀ W V = I up to {error:.1e}"
         raise InputError("basis", expected=f"modes orthonormal in the metric of {system.name}", got=got, fix=fix)
-
-
-def _projected(system: System, basis: Basis, device: torch.device) -> Projected:
-    if terms := system.terms():
-        return Projected(terms, basis, device)
-    if gives_rows(system):
-        expected, fix = "training data, on which rows are chosen", "give those that the basis was made of"
-        raise InputError("data", expected=expected, got="none", fix=fix)
-    fix = f"write terms() or rhs_rows() of {type(system).__name__}, or roll out in full space"
-    raise InputError("system", expected="one that gives its terms or its rows", got=f"{system.name}, neither", fix=fix)
-
-
-def _sampled(system: System, basis: Basis, data: xr.Dataset, tolerance: float | None) -> Sampled:
-    if not gives_rows(system):
-        fix = f"write stencil() and rhs_rows() of {type(system).__name__}"
-        raise InputError("system", expected="one that gives its rows", got=f"{system.name} without", fix=fix)
-    seen = training_data(system, basis, data)
-    rates = basis_of_rates(system, basis, seen, tolerance)
-    return Sampled(system, basis, rates, min(OVERSAMPLING * rates.rank, rates.size)).calibrate(*seen)

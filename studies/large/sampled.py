@@ -49,7 +49,7 @@ def burgers(rank: int = 64, cells: int = 100) -> Numbers:
     exact, step = _run(system.through(basis), c, times, system.dt), system.dt
 
     def measured(rates: Basis, share: float = 2.0) -> Numbers:
-        sampled = SystemThroughBasis(system, basis, Sampled(system, basis, rates, round(share * rates.rank)))
+        sampled = SystemThroughBasis(system, basis, Sampled.of(system, basis, rates, round(share * rates.rank)))
         y = _run(sampled, c, times, step)
         apart = ((y - exact).norm() / exact.norm()).item()
         found = {"modes": rates.rank, "rows": len(sampled.image.rows), "from exact": apart}
@@ -130,7 +130,7 @@ def step_against_n(cells: int) -> Numbers:
         field = system.field(c[0])
         rates = romkit.basis(torch.stack([field(torch.zeros(()), basis.decode(each)) for each in y]), rank=RATES)
         began = time.process_time()
-        sampled = SystemThroughBasis(system, basis, Sampled(system, basis, rates, 2 * RATES))
+        sampled = SystemThroughBasis(system, basis, Sampled.of(system, basis, rates, 2 * RATES))
         offline = time.process_time() - began
         times = torch.linspace(0, 0.5, 11, dtype=torch.float64)
         run, _ = RK4(STEP).prepare(sampled.field(c), y[1:2], times, "compiled", "reduced")

@@ -98,7 +98,7 @@ def test_the_laws_see_wrong_rows():
 def test_rows_of_all_are_the_projected_field(rod):
     """With modes of everything, nothing is left out."""
     basis, everything = Basis(orthonormal(40, 5), mean=np.linspace(0, 1, 40)), Basis(torch.eye(40))
-    through = SystemThroughBasis(rod, basis, Sampled(rod, basis, everything, 40))
+    through = SystemThroughBasis(rod, basis, Sampled.of(rod, basis, everything, 40))
     c = torch.tensor([[0.7], [2.9]], dtype=torch.float64)
     y = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     full = basis.encode_tangent(rod.field(c)(T0, basis.decode(y)))
