@@ -4,20 +4,24 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 INSTALLED := $(VENV)/.installed
 LINKS := $(BIN)/lychee --quiet --offline --include-fragments --exclude-path webpack-macros.html  # within the site
 
 .DEFAULT_GOAL := help
-.PHONY: help rollout test docs reference lint format clean
+.PHONY: help rollout test test-all docs reference lint format clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 17
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 17
 
 rollout: $(INSTALLED)  ## simulate Lorenz96 and its reduced model at F = 3.15; results in runs/
 	$(BIN)/romkit rollout lorenz96 --F 3.15 --force
 
-test: $(INSTALLED)  ## run the tests
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+test: $(INSTALLED)  ## run the tests but the slow ones: whole studies and benchmarks, kills
+	$(PYTEST) -m "not slow"
+
+test-all: $(INSTALLED)  ## run all tests
+	$(PYTEST)
 
 docs: $(VENV)/.docs  ## build the site in docs/_build/html; its tutorials and gallery run
 	OMP_NUM_THREADS=1 TQDM_DISABLE=1 $(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html

@@ -19,6 +19,7 @@ print(survive(WORKS[sys.argv[1]], 2, Path(sys.argv[2]))["kills"])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("work", WORKS)
 def test_what_is_killed_goes_on_bit_for_bit(work, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "TQDM_DISABLE": "1"}

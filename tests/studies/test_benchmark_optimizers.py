@@ -68,6 +68,7 @@ def test_seconds_to_accuracy():
     assert report.seconds_to_loss(result, 0.5) == 1
 
 
+@pytest.mark.slow
 def test_it_runs_and_reports(tmp_path):
     found = harness.run(SMOKE, run.measure, report.page, tmp_path)
     report.write_curves(tmp_path)

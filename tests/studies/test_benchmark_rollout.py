@@ -52,6 +52,7 @@ def test_tolerances_are_the_largest_that_match_rk4(problem):
     assert (looser - contestants.rk4(problem, 1, dt=contestants.DT / 10)).abs().max() > found["rk4_error"]
 
 
+@pytest.mark.slow
 def test_it_runs_and_reports(tmp_path):
     smoke = dataclasses.replace(run.PRESETS["smoke"], cases=(run.Case(2, romkit=50, eager=1),))
     found = harness.run(smoke, run.measure, report.page, tmp_path)

@@ -19,6 +19,7 @@ def test_a_difference_is_noticed():
         run.check(fits | {"other": lambda: ours() * 0})
 
 
+@pytest.mark.slow
 def test_it_runs_reports_and_resumes(tmp_path):
     smoke = run.PRESETS["smoke"]
     found = harness.run(smoke, run.measure, report.page, tmp_path)

@@ -32,6 +32,7 @@ def test_a_difference_is_noticed(problem):
         run.check_geoopt(other)
 
 
+@pytest.mark.slow
 def test_it_runs_and_reports(tmp_path):
     config = dataclasses.replace(run.PRESETS["smoke"], repeats=1)
     found = harness.run(config, run.measure, report.page, tmp_path)

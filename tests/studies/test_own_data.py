@@ -13,6 +13,7 @@ from studies.pieces import stored
 SMALL = run.SCALES["smoke"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sets.SETS)
 def test_a_data_set_goes_the_whole_path(name, tmp_path, capsys):
     path, raw = paths.PATHS[name], sets.SETS[name](**SMALL.sets[name])

@@ -55,6 +55,7 @@ def one_result():
     return Results("quick", (data,), None, {})
 
 
+@pytest.mark.slow
 def test_smoke_runs_every_task_and_covers_tables_figures_and_claims(smoke):
     folder, sweep = smoke
     assert not sweep.failed
@@ -71,11 +72,13 @@ def test_smoke_runs_every_task_and_covers_tables_figures_and_claims(smoke):
     assert all(f"### {title}" in report for title in TABLES.values())
 
 
+@pytest.mark.slow
 def test_a_second_run_computes_nothing(smoke):
     folder, _ = smoke
     assert not run(tasks("smoke"), folder / "smoke").complete
 
 
+@pytest.mark.slow
 def test_the_time_of_a_preset_is_that_of_its_epochs_and_tasks(smoke, monkeypatch):
     monkeypatch.setattr(datasets, "CACHE", smoke[0] / "datasets")
     plans = config("smoke")

@@ -32,6 +32,7 @@ def result(folder, method, dynamics="petrov-galerkin", system="lorenz96"):
     return open_dataset(folder / "smoke" / f"{system}-{method}-paper-loss-{dynamics}.nc")
 
 
+@pytest.mark.slow
 def test_every_projection_and_dynamics_is_on_the_page(folder):
     page = (folder / "REPORT.md").read_text()
     for name in (*(f"{method}/paper-loss" for method in METHODS), "ncae/dynamics", "lspg", "sindy", "neural-ode"):
@@ -39,6 +40,7 @@ def test_every_projection_and_dynamics_is_on_the_page(folder):
     assert len(list(folder.glob("*.png"))) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["lorenz96", "pendulum"])
 def test_the_task_follows_models_as_rollout_does(folder, system):
     task = next(t for t in tasks("smoke") if t.name == f"{system}-ncae-paper-loss-petrov-galerkin")
@@ -57,6 +59,7 @@ def test_the_task_follows_models_as_rollout_does(folder, system):
     assert np.allclose(middle, found.nrmse.sel(quantile=0.5), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_exact_projections_may_be_re_encoded_and_others_not(folder):
     changes = {}
     for method in METHODS:
