@@ -39,7 +39,7 @@ LAWS: dict[str, type[Estimator]] = {
     "dmd": DMD,
     "neural-ode": NeuralODE,
 }
-"""What fits latent dynamics to data, by the name that the command line and files take."""
+"""Estimators of laws by the name that the command line and files take."""
 
 __all__ = [
     "DMD",

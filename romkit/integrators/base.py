@@ -200,7 +200,7 @@ class LearnedField(LatentField, Display):
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
-        """Of the context parameters, then of the inputs."""
+        """Names of the context parameters, then of the inputs."""
         return self.context_names + self.control_names
 
     def details(self) -> list[str]:

@@ -72,7 +72,9 @@ class Hamiltonian(LatentDynamics):
             columns = torch.stack([v, problem.field(t, q, v)], dim=-1)
             momentum, force = problem.metric(q, columns).unbind(-1)
             changing = torch.func.jvp(lambda q: problem.metric(q, columns[..., :1]), (q,), (v,))[1].squeeze(-1)
-            return torch.cat([dz, transposed_product(J, force + changing) + _bent(P, z, dz, momentum)], dim=-1)
+            return torch.cat(
+                [dz, transposed_product(J, force + changing) + _curvature_force(P, z, dz, momentum)], dim=-1
+            )
 
         return canonical
 
@@ -107,7 +109,7 @@ def _inertia(problem: Problem, t: Tensor, z: Tensor) -> Tensor:
     return J.mT @ problem.metric(q, J)
 
 
-def _bent(P: object, z: Tensor, dz: Tensor, momentum: Tensor) -> Tensor:
+def _curvature_force(P: object, z: Tensor, dz: Tensor, momentum: Tensor) -> Tensor:
     """J̇ᵀ p (..., m): D²φ(ż, eᵢ) from D²φ(ż + eᵢ, ż + eᵢ) and D²φ(ż - eᵢ, ż - eᵢ)."""
     unit = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device)
     z, dz = z.unsqueeze(-2), dz.unsqueeze(-2)

@@ -99,7 +99,7 @@ class LSPG(LatentDynamics):
 
     @property
     def domain(self) -> Region | None:
-        """Where latent states of a mesh are held."""
+        """Region in which latent states are held with a mesh."""
         return None if self.mesh is None else self.mesh.region
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:
@@ -113,15 +113,15 @@ class LSPG(LatentDynamics):
             raise InputError("solver", expected="none: LSPG steps in time by itself", got=str(solver), fix=fix)
         problem = problem if self.mesh is None else self.mesh.problem(problem.path)
         rate, rule = Galerkin().latent_rate(problem)(times[0], start), _RULES[problem.order](problem)
-        rule = rule if self.mesh is None else _Held(rule, self.mesh.region)
+        rule = rule if self.mesh is None else ClampedSteps(rule, self.mesh.region)
         return _Steps(self, rule, rate)(problem.field, start, times, engine=engine)
 
 
 class _Rule(Protocol):
-    """How a time step leaves y: by the unknown u (..., m) at which a residual is smallest. t and h are scalars."""
+    """Time stepping rule: the unknown u (..., m) of a step minimises a residual. t and h are scalars."""
 
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        """What the residual of a step of length h from y at t is made of (..., k), and u to begin with.
+        """Known parts (..., k) of the residual of a step of length h from y at t, and a first guess of u.
 
         `rate` (..., m) is that of the step before.
         """
@@ -190,8 +190,8 @@ class AverageAccelerationRule:
 
 
 @dataclass(frozen=True)
-class _Held:
-    """A rule whose u is a latent state and stays in a trust region."""
+class ClampedSteps:
+    """Rule whose u is a latent state that is clamped to a region."""
 
     rule: _Rule
     region: Region
@@ -208,7 +208,7 @@ class _Held:
 
 
 _RULES: dict[int, Callable[[Problem], _Rule]] = {1: TrapezoidalRule, 2: AverageAccelerationRule}
-"""By the order of the problem."""
+"""Time stepping rules by the order of the problem."""
 
 
 def _with_step(known: Tensor, h: Tensor) -> Tensor:

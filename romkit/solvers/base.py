@@ -1,4 +1,4 @@
-"""What every solver takes and returns: a field, an initial state, output times; states and a status per member."""
+"""Interface of solvers: from a field, an initial state and output times to states and a status per member."""
 
 import abc
 import enum
@@ -20,7 +20,7 @@ Run = Callable[[Tensor, Tensor], Tensor]
 
 
 class Status(enum.IntEnum):
-    """How the integration of one member ended (one code per member, never an exception).
+    """End of the integration of one member (a code per member, never an exception).
 
     Example:
         >>> import torch
@@ -57,7 +57,7 @@ class Solution(NamedTuple):
 
 
 def cost_of(solver: object, engine: str, compiling: float, computing: float) -> dict[str, object]:
-    """What a run records of its cost."""
+    """Cost of a run, as it is recorded."""
     return {
         "solver": str(solver),
         "engine": engine,
@@ -119,7 +119,7 @@ class Solver(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, field: Field, y0: Tensor, times: Times, engine: Engine, label: str) -> tuple[Run, str]:
-        """What integrates the field, and the engine that it is.
+        """Make a function that integrates the field, and name its engine.
 
         It will be called with states like y0 and with `times`, or with one part of them after the other. It gives
         states (T, ..., d); those of members that leave `divergence_threshold` may be anything from then on.

@@ -16,7 +16,7 @@ from romkit.engine.captured import CapturedSteps
 from romkit.solvers.base import Run, Solver, check_field, inside
 
 ROUNDING = 1e-3
-"""Of an interval, in steps: times in single precision would else take one step more in every other interval."""
+"""Tolerance of the length of an interval, in steps: times in single precision are off by rounding."""
 
 
 class Grid(NamedTuple):
@@ -126,7 +126,7 @@ def step_by_tensor(field: Field, t: Tensor, y: Tensor, h: Tensor) -> Tensor:
 
 
 ITERATIONS = 8
-"""Of the fixed point that a step takes, about."""
+"""Iterations of the fixed point in one step, about."""
 
 Settle = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(t, known, u) -> the midpoint that the iteration from u ends at."""
@@ -246,7 +246,7 @@ class Restarted(Solver):
 
     @property
     def divergence_threshold(self) -> float:
-        """That of the solver in between."""
+        """Threshold of the solver in between."""
         return self.solver.divergence_threshold
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:

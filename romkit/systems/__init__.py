@@ -35,7 +35,7 @@ __all__ = [
 SYSTEMS: dict[str, type[System]] = {
     system.name: system for system in (Lorenz96, Pendulum, KuramotoSivashinsky, Burgers2D, CylinderWake)
 }
-"""By the name that the command line takes and that files record."""
+"""Systems by the name that the command line takes and that files record."""
 
 
 @validated

@@ -208,7 +208,7 @@ class System(abc.ABC):
         return u
 
     def terms(self) -> Sequence[Term]:
-        """What `rhs` is the sum of, if it is a polynomial of x of degree two: none by default (see `Term`)."""
+        """Terms that add up to `rhs`, if it is a polynomial of x of degree two: none by default (see `Term`)."""
         return ()
 
     def stencil(self, rows: Codes) -> Tensor:
@@ -303,7 +303,7 @@ class System(abc.ABC):
 
     @validated
     def using(self, solver: Solver) -> Self:
-        """The same system, integrated by another solver: `system.using(SciPy("BDF"))` where it is stiff.
+        """Copy of the system that another solver integrates: `system.using(SciPy("BDF"))` where it is stiff.
 
         Raises:
             InputError: no solver, or a system that simulates itself.

@@ -152,7 +152,7 @@ def _step(nonlinear: Callable[[Tensor], Tensor], v: Tensor, coefficients: tuple[
 
 
 def _coefficients(linear: Tensor, h: float) -> tuple[Tensor, ...]:
-    """Those of a step h, by contour integrals, which do not cancel near zero (Kassam & Trefethen 2005, section 3)."""
+    """Coefficients of a step h by contour integrals, without cancellation (Kassam & Trefethen 2005, section 3)."""
     angle = torch.pi * (torch.arange(1, CONTOUR + 1, dtype=linear.dtype) - 0.5) / CONTOUR
     z = h * linear.unsqueeze(-1) + torch.exp(1j * angle)
     e, cube = torch.exp(z), z**3

@@ -25,7 +25,7 @@ from romkit.systems.mujoco.engine import simulate_chains
 from romkit.systems.problem import Parts
 
 DRIVING = 4
-"""How many angles drive the others."""
+"""Number of angles that drive the others."""
 
 
 def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -310,7 +310,7 @@ class SystemThroughBasis(System):
 
     @property
     def state_units(self) -> list[str]:
-        """That of the states, if they share one, times that of the root of the weight."""
+        """Unit of the states, if they share one, times the unit of the root of the weight."""
         units = {*self.full.state_units}
         return [units.pop() if len(units) == 1 else "mixed"] * self.basis.rank
 

@@ -13,7 +13,7 @@ from romkit.integrators import LatentDynamics
 from romkit.projections import Operator, Path, Projection, stack
 from romkit.solvers import RK4, Status
 from romkit.systems.problem import PROBLEMS, Problem
-from romkit.testing.verdict import close, fact, laws_of
+from romkit.testing.systems import close, fact, laws_of
 
 
 class Probe(NamedTuple):

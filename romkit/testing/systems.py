@@ -1,5 +1,8 @@
 """The laws of systems and of solvers."""
 
+import contextlib
+from collections.abc import Callable, Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -13,7 +16,45 @@ from romkit.systems import System
 from romkit.systems.base import along
 from romkit.systems.problem import Parts
 from romkit.systems.through import gives_rows
-from romkit.testing.verdict import close, fact, holds, laws_of, refused
+
+TOLERANCE = 1e-10
+"""Largest relative error allowed in float64 where two ways to compute the same are compared."""
+
+
+def holds(ok: bool, law: str) -> None:
+    """Raise AssertionError unless the law holds."""
+    if not ok:
+        raise AssertionError(law)
+
+
+def close(law: str, a: Tensor, b: Tensor, tolerance: float = TOLERANCE) -> None:
+    """Raise AssertionError unless a = b, relative to the largest entry of b (at least 1); NaN equals nothing."""
+    holds(a.shape == b.shape, f"{law}: shapes {tuple(a.shape)} and {tuple(b.shape)} differ")
+    if a.numel() > 0:
+        error = ((a - b).abs().max() / b.abs().max().clamp(min=1.0)).item()
+        holds(error <= tolerance, f"{law}: relative error {error:.1e}, tolerance {tolerance:.0e}")
+
+
+def fact(law: str, expected: object, got: object) -> None:
+    """Raise AssertionError unless two facts are equal."""
+    holds(expected == got, f"{law}: expected {expected}, got {got}")
+
+
+def refused(law: str, error: type[Exception], call: Callable[[], object]) -> None:
+    """Raise AssertionError unless a call raises the error."""
+    with contextlib.suppress(error):
+        call()
+        raise AssertionError(f"{law}: expected {error.__name__}, got a result")
+
+
+@contextlib.contextmanager
+def laws_of(what: str) -> Iterator[None]:
+    """Put the name of the object under test in front of the first law that does not hold."""
+    try:
+        yield
+    except AssertionError as broken:
+        raise AssertionError(f"{what}: {broken}") from None
+
 
 ROWS = 1000
 """Rows of the right-hand side that are looked at, at most."""

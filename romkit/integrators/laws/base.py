@@ -211,7 +211,7 @@ class Estimator(abc.ABC):
     @staticmethod
     @validated
     def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
-        """What `fit` fits to, before it is scaled."""
+        """Samples that `fit` fits to, before they are scaled."""
         check_states(data)
         return (encoded_samples if "velocity" in data else differentiated_samples)(projection, data)
 

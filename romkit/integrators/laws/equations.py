@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CONSTANT = "1"
 
 MOST_TERMS = 10_000
-"""Of a polynomial, beyond which no fit has an end."""
+"""Largest number of terms of a polynomial; a fit of more would not end."""
 
 
 class Library(abc.ABC):
@@ -249,7 +249,7 @@ class Features:
         return self.terms_of_scaled(self.variables.on(z)(z), c)
 
     def terms_of_scaled(self, z: Tensor, c: Tensor) -> list[Tensor]:
-        """The same for variables that are scaled already."""
+        """Terms at variables that are scaled already."""
         latent = self.library(z)
         if self.context_names == [CONSTANT]:
             return latent
@@ -269,7 +269,7 @@ class Features:
         return values * self._rate_scale(values)
 
     def __getitem__(self, problem: int) -> "Features":
-        """That of one problem of a stack."""
+        """Features of one problem of a stack."""
         return replace(self, variables=self.variables[problem])
 
     def at(self, coefficients: Tensor, c: Tensor) -> Callable[[Tensor], Tensor]:
@@ -361,7 +361,7 @@ def texts(found: "Sequence[sympy.Eq]", digits: int) -> list[str]:
 
 
 def latex(found: "Sequence[sympy.Eq]", digits: int, names: Sequence[str], order: int) -> list[str]:
-    """The same for LaTeX, with dots for rates."""
+    """Equations in LaTeX, with dots for rates."""
     import sympy
 
     latents = names[: len(found)]
@@ -384,7 +384,7 @@ def _physical(scaling: Scaling) -> "list[sympy.Expr]":
 
 
 def _sizes(scaling: Scaling) -> "dict[sympy.Symbol, float]":
-    """How large each variable is in the data."""
+    """Size of each variable in the data."""
     import sympy
 
     rows = zip(scaling.names, scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
@@ -522,7 +522,7 @@ class Equation(LearnedField):
 
     @property
     def context_names(self) -> tuple[str, ...]:
-        """Of the parameters that the law depends on, without its inputs."""
+        """Names of the context parameters of the law, without its inputs."""
         return self.basis.context.names[: len(self.basis.context) - len(self.control_names)]
 
     @property
@@ -605,12 +605,12 @@ class Equation(LearnedField):
 
     @validated
     def formulas(self, digits: Count = 4) -> list[str]:
-        """The same as text with this many significant digits."""
+        """Equations of `to_sympy` as text with this many significant digits."""
         return texts(self.to_sympy(), digits)
 
     @validated
     def latex(self, digits: Count = 4) -> list[str]:
-        """The same as LaTeX, without the dollars."""
+        """Equations of `to_sympy` in LaTeX, without the dollars."""
         return latex(self.to_sympy(), digits, self.basis.variables.names, self.order)
 
     def to_pysindy(self) -> object:

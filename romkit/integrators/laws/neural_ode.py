@@ -73,7 +73,7 @@ class NeuralODEModel(LearnedField):
 
     @property
     def context_names(self) -> tuple[str, ...]:
-        """Of the parameters that the law depends on, without its inputs."""
+        """Names of the context parameters of the law, without its inputs."""
         return self.context.names[: len(self.context) - len(self.control_names)]
 
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
@@ -212,7 +212,7 @@ class Shooting(NamedTuple):
 
     @classmethod
     def along(cls, paths: Paths, strides: Tensor, length: int) -> "Shooting":
-        """Of all segments that the paths have.
+        """Find all segments that the paths have.
 
         Raises:
             InputError: every segment has a missing sample.

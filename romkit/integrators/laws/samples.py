@@ -92,7 +92,7 @@ class Scaling:
     @classmethod
     @validated
     def of_context(cls, data: xr.Dataset) -> "Scaling":
-        """Of the context to [-1, 1] over its training range, or over the values in the dataset where none is given.
+        """Scale the context to [-1, 1] over its training range, or over the values in the dataset where none is given.
 
         Inputs follow, to [-1, 1] over their values.
         """
@@ -109,7 +109,7 @@ class Scaling:
 
     @validated
     def __getitem__(self, problem: int) -> "Scaling":
-        """That of one problem of a stack; the same where they share it."""
+        """Scaling of one problem of a stack, or the one that all share."""
         if self.shift.ndim == 1:
             return self
         problem = checks.index("problem", problem, len(self.shift))
@@ -117,7 +117,7 @@ class Scaling:
 
     @validated
     def repeated(self, number: Count) -> "Scaling":
-        """That of a stack of this many stacks; the same where problems share it."""
+        """Scaling of a stack of this many stacks; unchanged where problems share it."""
         if self.shift.ndim == 1:
             return self
         return replace(self, **{k: getattr(self, k).expand(number, *self.shift.shape) for k in ("shift", "scale")})
@@ -141,12 +141,12 @@ class Scaling:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """What stands in an equation for each variable."""
+        """Symbol of each variable in an equation."""
         return tuple(f"δ{name}" if scaled else name for name, scaled in zip(self.names, self._scaled, strict=True))
 
     @property
     def definitions(self) -> list[str]:
-        """What each scaled variable means, as text; for a single problem."""
+        """Definition of each scaled variable, as text; for a single problem."""
         rows = zip(self.names, self.shift.tolist(), self.scale.tolist(), self._scaled, strict=True)
         return [f"δ{name} = {_scaled_text(name, shift, scale)}" for name, shift, scale, scaled in rows if scaled]
 
@@ -163,7 +163,7 @@ def _scaled_text(name: str, shift: float, scale: float) -> str:
 
 
 SAMPLED = ("inputs", "targets", "context", "drift")
-"""What has a row for each sample."""
+"""Parts that have a row for each sample."""
 
 
 @validated
@@ -256,7 +256,7 @@ class LatentSamples:
         return self.inputs.shape[-1] // self.targets.shape[-1]
 
     def scaled(self) -> "LatentSamples":
-        """The same samples, whose latent coordinates enter the terms with mean 0 and standard deviation 1.
+        """Scale the latent coordinates: they enter the terms with mean 0 and standard deviation 1.
 
         Where latents are far from zero or of very different size, this is what makes one threshold fit all terms. Each
         problem of a stack is scaled by its own samples.
@@ -417,7 +417,7 @@ def _context(value: object, z: Tensor, *, trajectories: bool) -> Tensor:
 
 
 NUDGE = 1e-3
-"""In time steps, by which the context is moved to see how encoded states move with it."""
+"""Time, in steps of the data, by which the context is moved for the difference quotient of encoded states."""
 
 
 @runtime_checkable
@@ -655,7 +655,7 @@ def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
 
 
 def _samples(data: xr.Dataset, *values: Tensor, source: str, drift: Tensor | None = None) -> LatentSamples:
-    """Of z and ż, or of z, ż and z̈, each (..., C, T, m), and the drift of z."""
+    """Samples of z and ż, or of z, ż and z̈, each (..., C, T, m), with the drift of z."""
     make = LatentSamples.first_order if len(values) == 2 else LatentSamples.second_order
     if len(values) == 3 and drift is not None:
         expected, fix = "a context that stays for a law of order 2", "drop the acceleration, for one of order 1"

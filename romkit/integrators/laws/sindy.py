@@ -236,7 +236,7 @@ def stlsq(solve: Solve, scale: Tensor, settings: Thresholding, m: int) -> Fit:
 
 
 def _residual(grams: Tensor, coefficients: Tensor, squares: Tensor) -> Tensor:
-    """From the sums alone; below about 1e-8 it is rounding."""
+    """Relative residual from the sums alone; below about 1e-8 it is rounding."""
     K = coefficients.shape[-2]
     G, b = grams[..., :K, :K], grams[..., :K, K:]
     explained = (coefficients * (2 * b - G @ coefficients)).sum(-2)
@@ -424,7 +424,7 @@ def design_of(samples: LatentSamples, basis: Features) -> Design:
 
 
 def equation(samples: LatentSamples, basis: Features, found: Fit, *members: int) -> Equation:
-    """What was found for the members of an ensemble, if any, and for the problems of the samples."""
+    """Equation of a fit, for the members of an ensemble, if any, and the problems of the samples."""
     lead, flat = (*members, *samples.targets.shape[:-2]), 1 + len(members)
     parts = {name: value.reshape((*lead, *value.shape[flat:])) for name, value in found._asdict().items()}
     facts = {"order": samples.order, "source": samples.source, "control_names": samples.control_names}

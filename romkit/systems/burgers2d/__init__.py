@@ -25,7 +25,7 @@ from romkit.systems.base import System
 from romkit.systems.terms import Term
 
 WIDTH, SOURCE = 100.0, 0.02
-"""Of the square, and strength of the source."""
+"""Width of the square, and strength of the source."""
 
 CHEBYSHEV = 14
 """Polynomials of μ₂ that the source is a sum of: to rounding over the training range and as much to both sides, and to

@@ -68,10 +68,10 @@ class LinearMap(torch.autograd.Function):
 
 
 DIAMETER = 0.1
-"""Of the cylinder in m; with the mean inflow of 1 m/s, Re = 0.1 / ν."""
+"""Diameter of the cylinder in m; with the mean inflow of 1 m/s, Re = 0.1 / ν."""
 
 FORCE = 2 / DIAMETER
-"""From a force per density to a coefficient, 2 F / (ρ U² D)."""
+"""Factor from a force per density to a coefficient, 2 F / (ρ U² D)."""
 
 Reynolds = Annotated[float, Ge(1), Le(10_000)]
 

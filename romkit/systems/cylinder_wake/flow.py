@@ -12,7 +12,7 @@ from scipy.sparse.linalg import SuperLU, splu
 from romkit.core.errors import InputError
 
 HEIGHT, CENTRE, RADIUS, MEAN_INFLOW = 0.41, (0.2, 0.2), 0.05, 1.0
-"""Of the channel and of the cylinder in m, and m/s (Schäfer & Turek 1996)."""
+"""Height of the channel, centre and radius of the cylinder in m, and mean inflow in m/s (Schäfer & Turek 1996)."""
 
 MESHES = {file.stem.removeprefix("mesh-"): file for file in sorted(Path(__file__).parent.glob("mesh-*.npz"))}
 """Meshes that ship with romkit, by name; studies/wake/mesh.py makes them."""
@@ -23,7 +23,7 @@ QUADRATURE = 5
 
 @dataclass(frozen=True, eq=False)
 class Discretisation:
-    """What a mesh determines. Velocities have n components, pressures have k.
+    """Finite elements on a mesh. Velocities have n components, pressures have k.
 
     Attributes:
         places: (n, 2) where each velocity component sits, and `along` (n,) in which direction it points, 0 or 1.

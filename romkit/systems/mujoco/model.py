@@ -17,7 +17,7 @@ HINGE, SLIDE, BALL, FREE = (
     int(getattr(mujoco.mjtJoint, f"mjJNT_{kind}")) for kind in ("HINGE", "SLIDE", "BALL", "FREE")
 )
 NAMES = {HINGE: ("",), SLIDE: ("",), BALL: ("_w", "_i", "_j", "_k"), FREE: ("_x", "_y", "_z", "_w", "_i", "_j", "_k")}
-"""What is appended to the name of a joint, for each number of its position; w, i, j, k are those of a quaternion."""
+"""Endings of the name of a joint, one for each number of its position; w, i, j, k are those of a quaternion."""
 UNITS = {HINGE: ("rad",), SLIDE: ("m",), BALL: ("1",) * 4, FREE: ("m",) * 3 + ("1",) * 4}
 
 
@@ -40,7 +40,7 @@ class Joints(NamedTuple):
 
     @classmethod
     def of(cls, model: "mujoco.MjModel") -> "Joints":
-        """Those of a compiled model.
+        """Joints of a compiled model.
 
         Raises:
             InputError: none, or two of one name, as a joint q1 and the second one without a name have.
@@ -208,7 +208,7 @@ def _set(spec: "mujoco.MjSpec", target: str, value: float) -> None:
 
 
 def unsmooth(model: "mujoco.MjModel") -> list[str]:
-    """What the closed form of a model does not have, in words."""
+    """Parts of a model that its closed form lacks, in words."""
     joint = int(mujoco.mjtTrn.mjTRN_JOINT)
     none = int(mujoco.mjtDyn.mjDYN_NONE)
     affine = {int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)}

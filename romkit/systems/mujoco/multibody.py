@@ -54,7 +54,7 @@ class Tree(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """How a body lies and moves, and the Jacobian columns of the coordinates it depends on."""
+    """Pose and motion of a body, and the Jacobian columns of the coordinates that move it."""
 
     R: Tensor
     x: Tensor
