@@ -3,16 +3,20 @@
 from romkit.data.context import (
     ContextParameter,
     Contexts,
+    Control,
     context_array,
     context_matrix,
     context_names,
     context_ranges,
+    control_matrix,
+    control_names,
+    control_of,
     even_step,
+    given_control,
     is_declared,
     pieces,
     times_of,
 )
-from romkit.data.control import Control, control_matrix, control_names, control_of, given_control
 from romkit.data.describe import describe, from_arrays, summary
 from romkit.data.layout import Layout, fields, layout_of
 from romkit.data.schema import DIMS, check_dataset, check_states, complete, make_dataset

@@ -9,8 +9,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import validated
 from romkit.core.display import with_unit
 from romkit.core.errors import InputError
-from romkit.data.context import ROLE, context_names, even_step, is_declared
-from romkit.data.control import control_names
+from romkit.data.context import ROLE, context_names, control_names, even_step, is_declared
 from romkit.data.layout import Layout, layout_of
 from romkit.data.schema import DIMS, RESERVED, check_states, complete
 

@@ -10,8 +10,17 @@ from torch import Tensor
 
 from romkit.core.boundary import Count, Part, Seed, validated
 from romkit.core.errors import InputError
-from romkit.data.context import ROLE, Contexts, context_matrix, context_names, is_declared, times_of
-from romkit.data.control import Control, by_name, control_of
+from romkit.data.context import (
+    ROLE,
+    Contexts,
+    Control,
+    by_name,
+    context_matrix,
+    context_names,
+    control_of,
+    is_declared,
+    times_of,
+)
 from romkit.data.layout import Layout, component_names, layout_of
 from romkit.data.schema import DIMS, check_numbers, check_states, complete
 

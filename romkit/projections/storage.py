@@ -88,10 +88,10 @@ def _replace(module: nn.Module, name: str, value: torch.Tensor, requires_grad: b
 
 
 FAULTS = (AttributeError, IndexError, KeyError, MemoryError, OverflowError, RuntimeError, TypeError, ValueError)
-"""What classes raise on arguments that are not theirs."""
+"""Errors of classes on arguments that are not theirs."""
 
 BASIS = "basis."
-"""In front of the names of the tensors of a basis."""
+"""Prefix of the names of the tensors of a basis."""
 
 POSITIVE = ("state_scale", "state_std", "coordinate_std", "context_scale")
 """Tensors of a frame that divide."""
@@ -132,7 +132,7 @@ def find(path: str | os.PathLike) -> Path:
 
 
 def packed(projection: Projection) -> tuple[Header, Tensors]:
-    """Header and tensors of a projection, or of a stack of them, for a sealed file.
+    """Header and tensors of a projection, or of a stack of them, for a file.
 
     Raises:
         InputError: `config` does not rebuild it, `config` or `report` is not JSON, or numbers in half precision.
@@ -167,7 +167,7 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
 
 
 def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Projection:
-    """The projection of a sealed file, on the CPU and in the precision that it was saved in.
+    """The projection of a file, on the CPU and in the precision that it was saved in.
 
     Raises:
         FileError: a method that no class has, or content that does not fit it.
@@ -179,8 +179,22 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
         problem = f"holds a projection of the unknown method {header.get('method')!r:.40}"
         raise FileError(path, problem=problem, fix="import the module that defines it first")
     try:
-        _check_sizes(method, header, tensors)
-        return _rebuild(method, header, tensors)
+        seeds, most = header["seeds"], max((t.shape[0] for t in tensors.values() if t.ndim), default=0)
+        if seeds is not None and (type(seeds) is not int or not 1 <= seeds <= most):
+            raise ValueError(f"seeds is {seeds!r:.20}")
+        divisors = (tensors[name] for name in tensors if name.startswith("frame.") and name.endswith(POSITIVE))
+        if not all(bool((tensor > 0).all()) for tensor in divisors):
+            raise ValueError(f"one of {', '.join(POSITIVE)} is not positive")
+        if fault := _precision(method, {name: t for name, t in tensors.items() if not name.startswith(BASIS)}):
+            raise ValueError(fault)
+        projection = _rebuild(method, header, tensors)
+        report = projection.report
+        each = report.get("seeds", [{}] * (seeds or 0))
+        if len(each) != (seeds or 0) or not all(isinstance(one, dict) for one in each):
+            raise ValueError("a report that training did not write")
+        if seeds is None and "seeds" in report:
+            raise ValueError("a report of several seeds")
+        return projection
     except FAULTS as error:
         problem = f"does not fit {method.__name__} as it is here ({reason(error)})"
         fix = f"load it with romkit {header.get('romkit')!s:.20}, which saved it"
@@ -191,33 +205,8 @@ def _is_column_major(tensor: Tensor) -> bool:
     return tensor.ndim >= 2 and not tensor.is_contiguous() and tensor.mT.is_contiguous()
 
 
-def _check_sizes(method: type[Projection], header: Header, tensors: Tensors) -> None:
-    """Raise unless the tensors have the shapes that the header asks for, before memory is spent on these."""
-    seeds = header["seeds"]
-    if seeds is not None and (type(seeds) is not int or seeds < 1):
-        raise ValueError(f"seeds is {seeds!r:.20}")
-    if issubclass(method, tuple(METHODS.values())):  # one of the user's own need not know tensors without numbers
-        frame = _frame(header, tensors)
-        with torch.device("meta"):
-            empty = method(frame, torch.Generator(), **header["config"])
-        lead = () if seeds is None else (seeds,)
-        wanted = {name: buffer.shape for name, buffer in empty.named_buffers()}
-        wanted |= {name: (*lead, *parameter.shape) for name, parameter in empty.named_parameters()}
-        for name, shape in wanted.items():
-            if tensors[name].shape != shape:
-                raise ValueError(f"size mismatch for {name}: {tuple(tensors[name].shape)}, not {tuple(shape)}")
-    elif seeds is not None and seeds > max(map(len, tensors.values())):
-        raise ValueError(f"{seeds} seeds, and no tensor with as many")
-    _check_report(header["report"], seeds)
-    if fault := _precision(method, {name: t for name, t in tensors.items() if not name.startswith(BASIS)}):
-        raise ValueError(fault)
-    for name, tensor in tensors.items():
-        if name.startswith("frame.") and name.endswith(POSITIVE) and not bool((tensor > 0).all()):
-            raise ValueError(f"{name} is not positive")
-
-
 def _precision(method: type[Projection], tensors: Tensors) -> str:
-    """What is wrong with the precision of the tensors of a method of romkit, in words; nothing where all is well."""
+    """Description of a precision that methods of romkit do not have; empty if all is well."""
     kinds = {tensor.dtype for tensor in tensors.values()}
     fits = len(kinds) == 1 and kinds <= {torch.float32, torch.float64}
     return "" if fits or not issubclass(method, tuple(METHODS.values())) else f"numbers in {', '.join(map(str, kinds))}"
@@ -234,18 +223,12 @@ def _frame(header: Header, tensors: Tensors) -> Frame:
     return Frame.from_json(header["signature"], basis)
 
 
-def _check_report(report: object, seeds: int | None) -> None:
-    """Raise unless this is what training records: a dict, and for a stack one for each seed."""
-    each = [report] if seeds is None else report["seeds"] if isinstance(report, dict) and "seeds" in report else []
-    fits = all(isinstance(one, dict) for one in [report, *each]) and len(each) in (0, seeds or 1)
-    if not fits or (seeds is None and "seeds" in report):
-        raise ValueError("a report that training did not write")
-
-
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
     frame = _frame(header, tensors)
-    with torch.random.fork_rng(devices=[]):  # a method that draws from the global generator must not advance it here
-        projection = method(frame, torch.Generator(), **header["config"])
+    # without memory for a method of romkit; one of the user's own may keep tensors beside its state
+    device = "meta" if issubclass(method, tuple(METHODS.values())) else "cpu"
+    with torch.random.fork_rng(devices=[]), torch.device(device):  # a method must not advance the global generator here
+        projection = method(frame, torch.Generator("cpu"), **header["config"])
     if header["seeds"] is not None:
         projection = stack([projection] * header["seeds"])
     rows = {name: tensor.contiguous() for name, tensor in tensors.items() if not name.startswith(BASIS)}

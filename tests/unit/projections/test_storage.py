@@ -212,18 +212,18 @@ def test_every_flipped_byte_is_noticed_or_harmless(tiny):
     path, model = tiny
     content, rng = path.read_bytes(), np.random.default_rng(0)
     hits = 0
-    for position in range(0, len(content), max(1, len(content) // 400)):
+    for position in range(0, len(content), max(1, len(content) // 200)):
         damaged = bytearray(content)
         damaged[position] ^= int(rng.integers(1, 256))
         path.write_bytes(damaged)
         hits += noticed(path, model)
-    assert hits > 395  # all but padding and a letter that JSON reads alike
+    assert hits > 195  # all but padding and a letter that JSON reads alike
 
 
 def test_every_truncation_is_noticed(tiny):
     path, model = tiny
     content = path.read_bytes()
-    for size in (0, 7, 8, len(content) - 1, *np.random.default_rng(1).integers(len(content), size=40)):
+    for size in (0, 7, 8, len(content) - 1, *np.random.default_rng(1).integers(len(content), size=20)):
         path.write_bytes(content[:size])
         assert noticed(path, model)
 
@@ -249,42 +249,6 @@ def test_a_file_of_another_version(tiny, changes, message):
     with pytest.raises(FileError, match=message) as caught:
         load(rewritten(tiny[0], **changes))
     assert "\n" not in str(caught.value)
-
-
-NAN, COMPLEX = torch.full((2, 1), torch.nan), torch.ones(2, 1, dtype=torch.complex64)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"tensors": {"biases.0.b": NAN}}, "holds NaN or infinity in biases.0.b"),
-        ({"tensors": {"biases.0.b": COMPLEX}}, "holds a tensor biases.0.b of torch.complex64"),
-        ({"tensors": {"frame.state_scale": -torch.ones(2)}}, "state_scale is not positive"),
-        ({"tensors": {"frame.state_std": torch.zeros(2)}}, "state_std is not positive"),
-        ({"seeds": 10**8}, "size mismatch"),
-        ({"seeds": 0}, "seeds is 0"),
-        ({"seeds": True}, "seeds is True"),
-        ({"config": {"layers": [10**7, 10**7]}}, "layers: expected sizes that do not decrease"),
-        ({"config": {"layers": [1, 10**9, 2]}}, "does not fit CAE"),
-        ({"config": 3}, "does not fit CAE"),
-        ({"method": ["cae"]}, "unknown method"),
-        ({"method": "a\x1b[31m"}, "holds control characters in 'a.x1b"),
-        ({"report": {"\x07": 1}}, "holds control characters"),
-        ({"signature": {"system": "a"}}, "does not fit CAE"),
-        ({"law": {}}, "holds a law of the unknown kind {}"),
-    ],
-)
-def test_a_forged_file_is_refused_before_it_costs_memory(tiny, changes, message):
-    with pytest.raises(FileError, match=message) as caught:
-        load(rewritten(tiny[0], **changes))
-    assert str(caught.value).isprintable()
-
-
-def test_a_header_that_is_nested_too_deep(tiny):
-    deep = json.dumps({"sha256": "", "format": 2})[:-1] + ', "report": ' + 100_000 * "[" + 100_000 * "]" + "}"
-    tiny[0].write_bytes(safetensors.torch.save({"a": torch.ones(2)}, {"romkit": deep}))
-    with pytest.raises(FileError, match="no romkit header, or a damaged one"):
-        load(tiny[0])
 
 
 def test_what_would_be_refused_is_not_saved(tiny, tmp_path):
@@ -316,10 +280,10 @@ def _write_forever(models, path):
 def test_a_killed_writer_leaves_a_whole_file(tmp_path):
     models = [build(NcAE, seed) for seed in (0, 1)]
     path = save(models[0], tmp_path / "a.safetensors")
-    for k in range(8):
+    for k in range(4):
         writer = multiprocessing.get_context("fork").Process(target=_write_forever, args=(models, path))
         writer.start()
-        time.sleep(0.02 + 0.0071 * k)
+        time.sleep(0.02 + 0.0142 * k)
         writer.kill()
         writer.join()
         back = load(path)
