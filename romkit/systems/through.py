@@ -29,19 +29,30 @@ from romkit.systems.problem import Parts
 from romkit.systems.terms import Projected, Quadratic
 
 SNAPSHOTS, BLOCK, MOST = 1000, 100, 256
-"""Snapshots that are taken, evenly out of all; in memory at a time; and modes of them, at most."""
+"""Most training snapshots, evenly out of all; right-hand sides in memory at a time; most modes of them."""
 
+UNKNOWN, SMALLEST = 1e-6, 1e-14
+"""Share of energy that right-hand sides may lose: where the basis knows none of its own, and at least."""
+
+OVERSAMPLING = 2
+"""Rows for each mode of the right-hand sides: with one, the error of sampling is twice as large; more gain little."""
+
+REACH, ROUNDING = 10.0, 1e-12
+"""Residual at distance 1, relative to the largest one of training data; and the least of these, relative to f̄."""
+
+METRIC = 1e-8
+"""Largest error of Vᵀ W V = I in the metric of the system."""
+
+SKETCH = 32
+"""Random combinations of what lies outside of the subspace: its length is known to an eighth (1/√64)."""
 
 TrainingData = tuple[Tensor, Tensor, Tensor]
 
-UNKNOWN, SMALLEST = 1e-6, 1e-14
-"""Shares of energy that may be left out: where the basis knows none, and at least."""
-
 
 def basis_of_rates(system: System, basis: Basis, data: TrainingData, tolerance: float | None = None) -> Basis:
-    """The modes of f(t, x̄ + V y; c) at the coordinates y of training data.
+    """Modes of f(t, x̄ + V y; c) at the coordinates y of training data.
 
-    What a reduced model asks for is f on the subspace and not at the states themselves: in as many modes of these the
+    A reduced model evaluates f on the subspace and not at the states themselves: with as many modes of f at these, the
     error of sampling is three to nine times larger (studies/large/SAMPLED.md).
 
     Args:
@@ -55,23 +66,20 @@ def basis_of_rates(system: System, basis: Basis, data: TrainingData, tolerance: 
         InputError: a right-hand side that is the same at all data, or not finite; a tolerance that `MOST` modes do not
             reach.
     """
-    parts = (Summary.of(x, min(MOST, len(x)), _same) for x in _blocks(system, basis, *data))
-    whole = functools.reduce(lambda a, b: a.merged(b, MOST, _same), parts)
+    identity = lambda u: u  # noqa: E731  (the metric of right-hand sides)
+    parts = (Summary.of(x, min(MOST, len(x)), identity) for x in _blocks(system, basis, *data))
+    whole = functools.reduce(lambda a, b: a.merged(b, MOST, identity), parts)
     sigma = whole.factor.norm(dim=0)
     if not len(sigma):
         expected, fix = "snapshots at which the right-hand side differs", "give more of them, or roll out in full space"
         raise InputError("data", expected=expected, got="the same at all of them", fix=fix)
     share = (sigma**2).cumsum(0) / whole.energy
-    rank = int((1 - share > (_left_out(basis) if tolerance is None else tolerance)).sum()) + 1
+    left_out = UNKNOWN if basis.energy is None else max(1 - basis.energy[-1].item(), SMALLEST)
+    rank = int((1 - share > (left_out if tolerance is None else tolerance)).sum()) + 1
     if rank > len(share) and tolerance is not None:
         got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
         raise InputError("tolerance", expected=f"one that {len(share)} modes reach", got=got, fix="raise it")
     return Basis(whole.factor[:, :rank] / sigma[:rank], whole.mean, singular_values=sigma[:rank], energy=share[:rank])
-
-
-def _left_out(basis: Basis) -> float:
-    """The share of the energy of the states that a basis leaves out, if it is more than rounding."""
-    return UNKNOWN if basis.energy is None else max(1 - basis.energy[-1].item(), SMALLEST)
 
 
 def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
@@ -93,7 +101,7 @@ def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingDat
 
 
 def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
-    """Times (T,), coordinates (C, T, r) and contexts (C, T or 1, p) of data, which are those of `training_data`."""
+    """Times (T,), coordinates (C, T, r) and contexts (C, T or 1, p) of data, as `training_data` takes them."""
     check_context("data", data, system.context_names)
     names = tuple(f"y{k}" for k in range(basis.rank))  # not the number, which states have too in a whole basis
     if "component" not in data.dims or component_names(data) != names:
@@ -105,24 +113,13 @@ def coordinates_of(system: System, basis: Basis, data: xr.Dataset) -> TrainingDa
 
 
 def _blocks(system: System, basis: Basis, t: Tensor, y: Tensor, c: Tensor) -> Iterator[Tensor]:
-    """Right-hand sides (k, n)."""
+    """Right-hand sides (k, n) at training data, `BLOCK` at a time."""
     for rows in torch.arange(len(y)).split(BLOCK):
         rates = torch.stack([system.field(c[i])(t[i], basis.decode(y[i])) for i in rows])
         if not bool(rates.isfinite().all()):
             expected, fix = "snapshots at which the right-hand side is finite, behind the basis", "take more modes"
             raise InputError("data", expected=expected, got="NaN or infinity", fix=fix)
         yield rates
-
-
-def _same(u: Tensor) -> Tensor:
-    return u
-
-
-OVERSAMPLING = 2
-"""Rows for each mode of the right-hand sides: with one, the error of sampling is twice as large; more gain little."""
-
-REACH, ROUNDING = 10.0, 1e-12
-"""Residual at distance 1, relative to the largest one of training data; and the least of these, relative to f̄."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -267,14 +264,6 @@ def chosen_rows(modes: Tensor, number: int) -> Tensor:
         gain[rows] = -1.0
         rows = torch.cat([rows, gain.argmax().unsqueeze(0)])
     return rows
-
-
-METRIC = 1e-8
-"""Largest error of Vᵀ W V = I in the metric of the system."""
-
-
-SKETCH = 32
-"""Random combinations of what lies outside of the subspace: its length is known to an eighth (1/√64)."""
 
 
 class SystemThroughBasis(System):

@@ -143,3 +143,18 @@ def test_a_broken_law_of_second_order_is_named():
     with pytest.raises(AssertionError, match="order 2: motion on an invariant manifold"):
         check_dynamics(Flat(), make("ncae", (2, 3, 2, 3)))
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("flags", "needs"),
+    [({"tangential": False}, "full"), ({"sees_field": False}, "nothing"), ({"decodes_only": True}, "decoder")],
+    ids=["tangential", "sees_field", "decodes_only"],
+)
+def test_flags_of_romkit_01_warn_and_say_what_dynamics_need(flags, needs):
+    with pytest.warns(DeprecationWarning, match="Old: tangential, sees_field and decodes_only are now one, needs"):
+        old = type("Old", (Standing,), flags)()
+    assert old.needs == needs
+    with pytest.warns(DeprecationWarning, match="decodes_only"):
+        assert Galerkin().decodes_only
+    with pytest.warns(DeprecationWarning, match="old name of romkit.integrators.Equation"):
+        assert integrators.SINDyModel is integrators.Equation
