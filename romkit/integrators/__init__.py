@@ -39,7 +39,7 @@ LAWS: dict[str, type[Estimator]] = {
     "dmd": DMD,
     "neural-ode": NeuralODE,
 }
-"""Estimators of laws by the name that the command line and files take."""
+"""Estimators of latent dynamics by the name that the command line and files take."""
 
 __all__ = [
     "DMD",

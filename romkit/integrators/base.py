@@ -223,6 +223,13 @@ class LearnedField(LatentField, Display):
         These are the context, and the inputs behind it where the law has some.
         """
 
+    def motion(self, c: Tensor) -> Field:
+        """Field (t, w) -> ẇ of w = z or (z, ż), at parameters c (..., p) as in `right_hand_side`."""
+        g = self.right_hand_side(c)
+        if self.order == 1:
+            return lambda t, w: g(w)
+        return lambda t, w: torch.cat([w[..., self.latent_dim :], g(w)], dim=-1)
+
     def at(self, P: Operator, control: Tensor | None = None) -> Callable[[Tensor], Tensor]:
         """w -> the highest latent rate at the context of P and inputs (..., q).
 

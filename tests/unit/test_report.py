@@ -44,7 +44,7 @@ def _empty_folder(tmp_path, monkeypatch):
         ("one", ("NRMSE", "Provenance", "<img")),
         ("data", ("trajectory", "Provenance", "lorenz96")),
         ("model", ("ncae", "<img", "torch")),
-        ("law", ("SINDyModel", "Law")),
+        ("law", ("Equation", "Law")),
         ("basis", ("Basis", "modes", "energy left out")),
         ("pretrained", ("ncae", "recipe")),
     ],

@@ -3,7 +3,7 @@
 import abc
 import itertools
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 import numpy as np
@@ -16,20 +16,15 @@ from romkit.core.boundary import Part, Seed, validated
 from romkit.core.errors import FitWarning, InputError
 from romkit.data import check_states
 from romkit.integrators.base import LearnedField, default_solver
-from romkit.integrators.laws.samples import (
-    LatentSamples,
-    ProjectionFamily,
-    differentiated_samples,
-    encoded_samples,
-    trajectory_times,
-)
+from romkit.integrators.laws import samples as sources
+from romkit.integrators.laws.samples import LatentSamples, ProjectionFamily
 from romkit.integrators.region import Region
 
 HELD_OUT = 0.25
-"""Share of the trajectories by which settings are chosen, where none is given."""
+"""Default share of the trajectories by which settings are chosen."""
 
 LOST = 2.0
-"""Largest error that counts, in standard deviations: two signals that have nothing to do with each other have 1.4."""
+"""Largest error that counts [standard deviations]; two independent signals have 1.4."""
 
 
 def choose(
@@ -39,10 +34,10 @@ def choose(
     validation: float,
     seed: int,
 ) -> LearnedField:
-    """The law whose settings, out of all combinations, follow held-out trajectories best; it is fitted to all of them.
+    """Law with the combination of settings that follows held-out trajectories best, fitted to all trajectories.
 
     Args:
-        estimator: the settings that are not chosen.
+        estimator: settings that are not chosen.
         samples: whole trajectories.
         grid: values to choose from, by the name of a setting.
         validation: share of the trajectories that is held out, by context; of a single one, the last part of it.
@@ -51,25 +46,35 @@ def choose(
     Raises:
         InputError: an unknown setting, samples that are no trajectories, or candidates that all diverge.
     """
-    names = [field.name for field in fields(estimator)]
     for name in grid:
-        checks.one_of("select", name, names)
+        checks.one_of("select", name, [field.name for field in fields(estimator)])
     train, held = split(samples, validation, seed)
     candidates = [
-        replace(estimator, **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())
+        replace(estimator, **dict(zip(grid, each, strict=True))) for each in itertools.product(*grid.values())
     ]
-    errors = [_error(candidate, train, held, seed) for candidate in candidates]
+    errors = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)
+        for candidate in candidates:
+            try:
+                errors.append(rollout_error(candidate.fit_samples(train, seed=seed), held).nanmean().item())
+            except InputError:  # more terms than samples, say
+                errors.append(LOST)
     best = int(np.argmin(errors))
     if not errors[best] < LOST:
         fix = "widen the grid, or take another kind of law"
         got = f"{len(candidates)} that are lost from the start"
         raise InputError("select", expected="a candidate whose rollouts stay near the data", got=got, fix=fix)
-    chosen = candidates[best]
-    law = chosen.fit_samples(samples, seed=seed)
-    settings = ", ".join(f"{name}={_short(getattr(chosen, name))}" for name in grid)
-    held_out = len(held) // len(held.times)
-    said = f"{settings} chosen out of {len(candidates)} by rollouts of {held_out} held out (error {errors[best]:.2g})"
-    return replace(law, source=f"{samples.source}; {said}")
+    law = candidates[best].fit_samples(samples, seed=seed)
+    chosen = ", ".join(f"{name}={_short(getattr(candidates[best], name))}" for name in grid)
+    held_out = f"{len(held) // len(held.times)} held out (error {errors[best]:.2g})"
+    return replace(law, source=f"{law.source}; {chosen} chosen out of {len(candidates)} by rollouts of {held_out}")
+
+
+def _short(value: object) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_short, value))})"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentSamples, LatentSamples]:
@@ -78,49 +83,48 @@ def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentS
     Raises:
         InputError: single samples, or a share that leaves nothing on one side.
     """
-    share = validation
-    T = len(trajectory_times(samples))
-    number = len(samples) // T
+    times = sources.trajectory_times(samples)
+    T, number = len(times), len(samples) // len(times)
     if number == 1:
-        cut = round((1 - share) * T)
-        return _part(samples, torch.arange(T) < cut, samples.times[:cut]), _part(
-            samples, torch.arange(T) >= cut, samples.times[cut:]
-        )
+        early = torch.arange(T) < round((1 - validation) * T)
+        return samples.only(early, times[early]), samples.only(~early, times[~early])
     draw = np.random.default_rng(seed)
     p = samples.context.shape[-1] - len(samples.control_names)
     starts = samples.context[..., ::T, :p].movedim(-2, 0).flatten(1).cpu().numpy()
     groups = np.unique(starts, axis=0, return_inverse=True)[1].reshape(-1)
     groups = groups if groups.max() > 0 else np.arange(number)
     kinds = draw.permutation(groups.max() + 1)
-    out = kinds[: min(len(kinds) - 1, max(1, round(share * len(kinds))))]
+    out = kinds[: min(len(kinds) - 1, max(1, round(validation * len(kinds))))]
     held = torch.from_numpy(np.isin(groups, out)).repeat_interleave(T)
-    return _part(samples, ~held, samples.times), _part(samples, held, samples.times)
+    return samples.only(~held, times), samples.only(held, times)
 
 
 def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
-    """(..., C) error of rollouts of a law from the first state of each trajectory: mean over time of the distance.
+    """Error (..., C) of rollouts of a law from the first state of each trajectory: mean over time of the distance.
 
-    It is measured in standard deviations of the latent coordinates (root mean square over them), at most `LOST`.
-    Missing samples do not count; a trajectory without a first state, where others have one, has NaN.
+    The distance is measured in standard deviations of the latent coordinates (root mean square over them), at most
+    `LOST`. Missing samples do not count; a trajectory without a first state, where others have one, has NaN.
     """
     m, times = samples.targets.shape[-1], samples.times
     parts = (samples.inputs, samples.context, samples.drift)
     truth, context, drift = (x.double().unflatten(-2, (-1, len(times))) for x in parts)
-    there = truth.isfinite().all(-1).reshape(-1, *truth.shape[-3:-1]).all(0)
-    first = int(there.any(0).int().argmax())
-    truth, context, drift, times = truth[..., first:, :], context[..., first:, :], drift[..., first:, :], times[first:]
-    context, drift = _filled(context), _filled(drift)
-    at, drifting = _between(context, times), _between(drift, times)
-    moving = not bool((context == context[..., :1, :]).all())
-    fixed = None if moving else law.right_hand_side(context[..., 0, :])
+    complete = truth.isfinite().all(-1).reshape(-1, *truth.shape[-3:-1]).all(0)
+    first = int(complete.any(0).int().argmax())
+    times, truth = times[first:] - times[first], truth[..., first:, :]
+    context, drift = (_filled(x[..., first:, :]).movedim(-2, 0) for x in (context, drift))  # (T, ..., C, k)
+    at, drifting = sources.interpolated(context, times), sources.interpolated(drift, times)
+    moving = not bool((context == context[:1]).all())
+    fixed = None if moving else law.motion(context[0])
+    pad = truth.shape[-1] - m
 
     def field(t: Tensor, w: Tensor) -> Tensor:
-        rate = fixed(w) if fixed is not None else law.right_hand_side(at(t))(w) + drifting(t)
-        return rate if law.order == 1 else torch.cat([w[..., m:], rate], dim=-1)
+        if fixed is not None:
+            return fixed(t, w)
+        return law.motion(at(t))(t, w) + torch.nn.functional.pad(drifting(t), (0, pad))
 
     with torch.no_grad():
         start = truth[..., 0, :].contiguous()
-        reached = default_solver(times)(field, start, times - times[0]).states
+        reached = default_solver(times)(field, start, times).states
     z = truth[..., :m]
     deviation = (z - z.nanmean((-3, -2), keepdim=True)).square().nanmean((-3, -2), keepdim=True).sqrt()
     apart = ((reached[..., :m] - z) / torch.where(deviation > 0, deviation, 1.0)).square().mean(-1).sqrt()
@@ -129,40 +133,9 @@ def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
 
 
 def _filled(values: Tensor) -> Tensor:
-    """Values (..., T, k), in place of missing ones those before."""
+    """Values (..., T, k), missing ones replaced by those before."""
     known = values.isfinite().all(-1) * torch.arange(values.shape[-2])
     return values.gather(-2, known.cummax(-1).values.unsqueeze(-1).expand_as(values))
-
-
-def _between(values: Tensor, times: Tensor) -> Callable[[Tensor], Tensor]:
-    """t -> (..., C, k), linear between values (..., C, T, k) at the times."""
-    span = times - times[0]
-
-    def at(t: Tensor) -> Tensor:
-        k = int(torch.searchsorted(span, t.double(), right=True).clamp(1, len(span) - 1))
-        share = ((t - span[k - 1]) / (span[k] - span[k - 1])).clamp(0, 1)
-        return torch.lerp(values[..., k - 1, :], values[..., k, :], share.to(values))
-
-    return at
-
-
-def _error(estimator: "Estimator", train: LatentSamples, held: LatentSamples, seed: int) -> float:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitWarning)
-        try:
-            return rollout_error(estimator.fit_samples(train, seed=seed), held).nanmean().item()
-        except InputError:  # more terms than samples, say
-            return LOST
-
-
-def _part(samples: LatentSamples, rows: Tensor, times: Tensor) -> LatentSamples:
-    return replace(samples.only(rows), times=times)
-
-
-def _short(value: object) -> str:
-    if isinstance(value, tuple):
-        return f"({', '.join(map(_short, value))})"
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 class Estimator(abc.ABC):
@@ -189,13 +162,13 @@ class Estimator(abc.ABC):
         select: Mapping[str, Sequence[object]] | None = None,
         validation: Part | None = None,
     ) -> LearnedField:
-        """The law of a projection on a dataset, of second order where that has a variable `acceleration`.
+        """Law of a projection on a dataset; of second order where the dataset has a variable `acceleration`.
 
         Args:
             projection: trained on such data; a stack of seeds gives a stack of laws.
             data: in romkit's schema; without `velocity`, rates come from differentiation in time, and `source` of the
                 law says so.
-            seed: of whatever is random in the fit, the same for all laws of a stack.
+            seed: of all random numbers in the fit, the same for all laws of a stack.
             select: settings to choose by rollouts of held-out trajectories, and the values to choose from:
                 `{"threshold": (0.01, 0.03, 0.1), "degree": (2, 3)}`. `source` of the law says which were taken.
             validation: share of the trajectories that is held out for this choice, by default a quarter; the law is
@@ -213,7 +186,7 @@ class Estimator(abc.ABC):
     def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
         """Samples that `fit` fits to, before they are scaled."""
         check_states(data)
-        return (encoded_samples if "velocity" in data else differentiated_samples)(projection, data)
+        return (sources.encoded_samples if "velocity" in data else sources.differentiated_samples)(projection, data)
 
     @validated
     def fit_samples(
@@ -227,7 +200,7 @@ class Estimator(abc.ABC):
         validation: Part | None = None,
         **labels: object,
     ) -> LearnedField:
-        """The law of samples, scaled only if they are (`LatentSamples.scaled`).
+        """Law of samples, which are taken as they are: scale them by `LatentSamples.scaled`.
 
         Args:
             samples: `LatentSamples`; or z, with `zdot`, `context` and labels as in `LatentSamples.first_order`.
@@ -249,7 +222,7 @@ class Estimator(abc.ABC):
         if select is not None:
             return choose(self, samples, select, HELD_OUT if validation is None else validation, seed)
         if validation is not None:
-            own = hasattr(self, "validation")  # by which it chooses what no select names
+            own = hasattr(self, "validation")  # of an estimator that chooses some settings without `select`
             fix = f"give it to {type(self).__name__}" if own else "name what to choose by it, or drop it"
             raise InputError("validation", expected="select beside it", got=validation, fix=fix)
         return replace(self._fit(samples, seed), domain=Region.of(samples.latents))

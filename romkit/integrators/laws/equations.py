@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CONSTANT = "1"
 
 MOST_TERMS = 10_000
-"""Largest number of terms of a polynomial; a fit of more would not end."""
+"""Largest number of terms of a polynomial; a fit with more would not end."""
 
 
 class Library(abc.ABC):
@@ -40,11 +40,11 @@ class Library(abc.ABC):
 
     @abc.abstractmethod
     def names(self, variables: Sequence[str]) -> list[str]:
-        """The K names, for variables with these names."""
+        """Names of the K terms, for variables with these names."""
 
     @abc.abstractmethod
     def __call__(self, x: Tensor) -> list[Tensor]:
-        """The K terms at x (..., d), each (...)."""
+        """Values of the K terms at x (..., d), each (...)."""
 
     @validated
     def __add__(self, other: "Library") -> "Library":
@@ -67,9 +67,7 @@ class Polynomial(Library):
     degree: Natural
 
     def names(self, variables: Sequence[str]) -> list[str]:
-        return [
-            _monomial_name([variables[i] for i in monomial]) for monomial in _monomials(self.degree, len(variables))
-        ]
+        return [_monomial_name(variables[i] for i in each) for each in _monomials(self.degree, len(variables))]
 
     def __call__(self, x: Tensor) -> list[Tensor]:
         variables = x.unbind(-1)
@@ -88,17 +86,12 @@ class Fourier(Library):
     frequencies: Count
 
     def names(self, variables: Sequence[str]) -> list[str]:
-        waves = range(1, self.frequencies + 1)
-        return [
-            f"{function}({k} {name})" if k > 1 else f"{function}({name})"
-            for k in waves
-            for name in variables
-            for function in ("sin", "cos")
-        ]
+        waves = [f"{k} {name}" if k > 1 else name for k in range(1, self.frequencies + 1) for name in variables]
+        return [f"{function}({wave})" for wave in waves for function in ("sin", "cos")]
 
     def __call__(self, x: Tensor) -> list[Tensor]:
-        waves = range(1, self.frequencies + 1)
-        return [wave for k in waves for column in (k * x).unbind(-1) for wave in (column.sin(), column.cos())]
+        waves = [column for k in range(1, self.frequencies + 1) for column in (k * x).unbind(-1)]
+        return [values for wave in waves for values in (wave.sin(), wave.cos())]
 
 
 @validated
@@ -118,29 +111,26 @@ class Functions(Library):
         return list(self.functions)
 
     def __call__(self, x: Tensor) -> list[Tensor]:
-        return [self._evaluate(name, function, x) for name, function in self.functions.items()]
+        found, fix = [], "index the variables as z[..., 0]"
+        for name, function in self.functions.items():
+            try:
+                found.append(function(x))
+            except (IndexError, RuntimeError, TypeError) as error:
+                expected = f"a function of {x.shape[-1]} variables"
+                raise InputError(f"term {name!r}", expected=expected, got=reason(error), fix=fix) from error
+            if not torch.is_tensor(found[-1]) or found[-1].shape != x.shape[:-1]:
+                expected = f"a tensor of shape {tuple(x.shape[:-1])} for variables of shape {tuple(x.shape)}"
+                raise InputError(f"term {name!r}", expected=expected, got=checks.shown(found[-1]), fix=fix)
+        return found
 
     def __repr__(self) -> str:
         return f"Functions({', '.join(self.functions)})"
-
-    @staticmethod
-    def _evaluate(name: str, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        try:
-            values = function(x)
-        except (IndexError, RuntimeError, TypeError) as error:
-            expected, fix = f"a function of {x.shape[-1]} variables", "index them as z[..., 0]"
-            raise InputError(f"term {name!r}", expected=expected, got=reason(error), fix=fix) from error
-        if torch.is_tensor(values) and values.shape == x.shape[:-1]:
-            return values
-        got = f"shape {tuple(values.shape)}" if torch.is_tensor(values) else type(values).__name__
-        expected = f"a tensor of shape {tuple(x.shape[:-1])} for variables of shape {tuple(x.shape)}"
-        raise InputError(f"term {name!r}", expected=expected, got=got, fix="index the variables as z[..., 0]")
 
 
 @validated
 @dataclass(frozen=True)
 class Sum(Library):
-    """The terms of both libraries: what `a + b` makes."""
+    """Terms of both libraries, `a + b`."""
 
     first: Library
     second: Library
@@ -155,7 +145,7 @@ class Sum(Library):
 @validated
 @dataclass(frozen=True)
 class Product(Library):
-    """Every product of a term of the first and one of the second library: what `a * b` makes."""
+    """Every product of a term of the first and one of the second library, `a * b`."""
 
     first: Library
     second: Library
@@ -170,7 +160,7 @@ class Product(Library):
 @validated
 @dataclass(frozen=True)
 class Subset(Library):
-    """Terms of a library by their index."""
+    """Some terms of a library, by their index."""
 
     library: Library
     keep: tuple[int, ...]
@@ -185,30 +175,28 @@ class Subset(Library):
 
 
 def distinct(library: Library, variables: Sequence[str]) -> Library:
-    """The library, or where names repeat its first term of each name."""
+    """The library, or its first term of each name where names repeat."""
     names = library.names(variables)
     keep = tuple(k for k, name in enumerate(names) if name not in names[:k])
     return library if len(keep) == len(names) else Subset(library, keep)
 
 
 def product_names(first: Sequence[str], second: Sequence[str]) -> list[str]:
-    """Names of all products, the second factor running faster; the constant leaves no trace."""
-    return [
-        " ".join(factor for factor in pair if factor != CONSTANT) or CONSTANT
-        for pair in itertools.product(first, second)
-    ]
+    """Names of all products, the second factor running faster; a constant factor is left out."""
+    pairs = itertools.product(first, second)
+    return [" ".join(factor for factor in pair if factor != CONSTANT) or CONSTANT for pair in pairs]
 
 
 @functools.lru_cache
 def _monomials(degree: int, variables: int) -> list[tuple[int, ...]]:
-    """Each as the sorted indices of its factors, so that all but the last factor is a monomial before it."""
+    """Monomials as sorted indices of their factors; each without its last factor stands before it."""
     if (number := math.comb(variables + degree, degree)) > MOST_TERMS:
         got = f"degree {degree} of {variables} variables, {number} terms"
         raise InputError("degree", expected=f"at most {MOST_TERMS} terms", got=got, fix="lower the degree")
     return [m for d in range(degree + 1) for m in itertools.combinations_with_replacement(range(variables), d)]
 
 
-def _monomial_name(factors: list[str]) -> str:
+def _monomial_name(factors: Iterator[str]) -> str:
     powers = [(name, len(list(group))) for name, group in itertools.groupby(factors)]
     return " ".join(name if power == 1 else f"{name}^{power}" for name, power in powers) or CONSTANT
 
@@ -230,11 +218,6 @@ class Features:
     context: Scaling
 
     @functools.cached_property
-    def names(self) -> list[str]:
-        """(K,) names of the terms."""
-        return product_names(self.latent_names, self.context_names)
-
-    @functools.cached_property
     def latent_names(self) -> list[str]:
         """Names of the latent factors."""
         return self.library.names(self.variables.symbols)
@@ -244,42 +227,44 @@ class Features:
         """Names of the context factors."""
         return self.context_library.names(self.context.symbols)
 
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """Names of the K terms."""
+        return product_names(self.latent_names, self.context_names)
+
     def terms(self, z: Tensor, c: Tensor) -> list[Tensor]:
-        """The K terms at z (..., d) and c (..., p), each (...); leading axes broadcast as in torch."""
+        """Terms at z (..., d) and c (..., p) in physical units, each (...); leading axes broadcast as in torch."""
         return self.terms_of_scaled(self.variables.on(z)(z), c)
 
     def terms_of_scaled(self, z: Tensor, c: Tensor) -> list[Tensor]:
-        """Terms at variables that are scaled already."""
+        """Terms at z (..., d) that is scaled already, and c (..., p) in physical units."""
         latent = self.library(z)
         if self.context_names == [CONSTANT]:
             return latent
-        return [a * b for a, b in itertools.product(latent, self.context_terms(c))]
-
-    def context_terms(self, c: Tensor) -> list[Tensor]:
-        """The context factors at c (..., p) in physical units."""
-        return self.context_library(self.context.on(c)(c))
+        return [a * b for a, b in itertools.product(latent, self.context_library(self.context.on(c)(c)))]
 
     def scaled(self, z: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
-        """z (..., N, d) and ż or z̈ (..., N, m) as they enter the equation: scaled, in float64."""
+        """Latents (..., N, d) and rates (..., N, m) as they enter the equation: scaled, in float64."""
         z, rate = z.double(), rate.double()
-        return self.variables.on(z)(z), rate / self._rate_scale(rate)
+        return self.variables.on(z)(z), rate / self.rate_scale(rate)
 
-    def rate(self, values: Tensor) -> Tensor:
-        """ż or z̈ (..., m) in physical units, from those of the scaled variables that the equation gives."""
-        return values * self._rate_scale(values)
-
-    def __getitem__(self, problem: int) -> "Features":
-        """Features of one problem of a stack."""
-        return replace(self, variables=self.variables[problem])
+    def rate_scale(self, rate: Tensor) -> Tensor:
+        """Unit of rates (..., m), by which those in the equation are multiplied to have physical ones."""
+        return align(self.variables.scale.to(rate)[..., : rate.shape[-1]], rate)
 
     def at(self, coefficients: Tensor, c: Tensor) -> Callable[[Tensor], Tensor]:
-        """z (..., d) -> the right-hand side (..., m) at a context, whose terms are evaluated once, here.
+        """Right-hand side z (..., d) -> (..., m) at a context, whose terms are evaluated once, here.
 
         Args:
             coefficients: (..., K, m); leading axes are stacked equations.
             c: (..., p) in physical units; leading axes match those of the coefficients from the left.
         """
-        weights = self.rate(self.folded(coefficients, c))
+        context = torch.stack(self.context_library(self.context.on(c)(c)), dim=-1)
+        lead, m = coefficients.shape[:-2], coefficients.shape[-1]
+        missing = (1,) * max(0, context.ndim - 1 - len(lead)) if lead else ()
+        grid = coefficients.to(c).reshape(*lead, *missing, -1, context.shape[-1], m)
+        weights = torch.einsum("...kcm,...c->...km", grid, context)  # of the latent factors alone
+        weights = weights * self.rate_scale(weights)
         scaled = self.variables.on(c)
 
         def g(z: Tensor) -> Tensor:
@@ -289,48 +274,14 @@ class Features:
 
         return g
 
-    def folded(self, coefficients: Tensor, c: Tensor) -> Tensor:
-        """Coefficients (..., latent terms, m) of the latent factors alone, at a context c (..., p)."""
-        context = torch.stack(self.context_terms(c), dim=-1)
-        lead, m = coefficients.shape[:-2], coefficients.shape[-1]
-        missing = (1,) * max(0, context.ndim - 1 - len(lead)) if lead else ()
-        grid = coefficients.to(c).reshape(*lead, *missing, -1, context.shape[-1], m)
-        return torch.einsum("...kcm,...c->...km", grid, context)
-
-    def _rate_scale(self, values: Tensor) -> Tensor:
-        """Factors (..., m) for rates (..., m)."""
-        return align(self.variables.scale.to(values)[..., : values.shape[-1]], values)
-
 
 ROUNDING = 1e-12
-"""Terms below this share of the largest one, where the data are, are what is left of terms that cancel when brackets
-are multiplied out."""
+"""Smallest term of a multiplied-out formula, relative to the largest one where the data are; smaller ones are
+remainders of terms that cancel."""
 
 
-def equations(basis: Features, coefficients: Tensor, order: int) -> "list[sympy.Eq]":
-    """żᵢ or z̈ᵢ = Σₖ ξₖᵢ θₖ with every scaled variable written out.
-
-    Args:
-        basis: the terms.
-        coefficients: (K, m).
-        order: 1 or 2.
-    """
-    import sympy
-
-    latent = terms(basis.library, _physical(basis.variables))
-    context = terms(basis.context_library, _physical(basis.context))
-    theta = [a * b for a, b in itertools.product(latent, context)]
-    columns = coefficients.T.tolist()
-    scales = basis.variables.scale.tolist()[: len(columns)]
-    sizes, found = _sizes(basis.variables) | _sizes(basis.context), []
-    for name, column, scale in zip(basis.variables.names, columns, scales, strict=False):
-        total = sum((scale * value * term for value, term in zip(column, theta, strict=True) if value), sympy.S.Zero)
-        found.append(sympy.Eq(sympy.Symbol(name + "'" * order), _expanded(total, sizes), evaluate=False))
-    return found
-
-
-def terms(library: Library, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
-    """The terms of a library at symbolic variables.
+def symbolic(library: Library, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
+    """Terms of a library at symbolic variables.
 
     Raises:
         InputError: terms that are functions of the user's own.
@@ -345,50 +296,14 @@ def terms(library: Library, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
             waves = range(1, frequencies + 1)
             return [wave(k * each) for k in waves for each in x for wave in (sympy.sin, sympy.cos)]
         case Sum(first, second):
-            return terms(first, x) + terms(second, x)
+            return symbolic(first, x) + symbolic(second, x)
         case Product(first, second):
-            return [a * b for a, b in itertools.product(terms(first, x), terms(second, x))]
+            return [a * b for a, b in itertools.product(symbolic(first, x), symbolic(second, x))]
         case Subset(inner, keep):
-            found = terms(inner, x)
+            found = symbolic(inner, x)
             return [found[k] for k in keep]
     fix = "build them from Polynomial and Fourier, or use equations()"
     raise InputError("law", expected="terms that sympy can write", got=repr(library)[:80], fix=fix)
-
-
-def texts(found: "Sequence[sympy.Eq]", digits: int) -> list[str]:
-    """`z0' = 0.9252 - 0.9095 z0`, one line for each."""
-    return [f"{each.lhs} = {_rounded(each.rhs, digits)}".replace("**", "^").replace("*", " ") for each in found]
-
-
-def latex(found: "Sequence[sympy.Eq]", digits: int, names: Sequence[str], order: int) -> list[str]:
-    """Equations in LaTeX, with dots for rates."""
-    import sympy
-
-    latents = names[: len(found)]
-    dotted = {name: sympy.latex(sympy.Symbol(name)) for name in latents}
-    symbols = {sympy.Symbol(f"{name}'"): rf"\dot{{{text}}}" for name, text in dotted.items()}
-    dot = "dot" if order == 1 else "ddot"
-    return [
-        rf"\{dot}{{{dotted[name]}}} = {sympy.latex(_rounded(each.rhs, digits), symbol_names=symbols)}"
-        for name, each in zip(latents, found, strict=True)
-    ]
-
-
-def _physical(scaling: Scaling) -> "list[sympy.Expr]":
-    """(x - shift) / scale of each variable."""
-    import sympy
-
-    rows = zip(scaling.names, scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
-    return [(sympy.Symbol(name) - shift) / scale if (shift, scale) != (0, 1) else sympy.Symbol(name)
-            for name, shift, scale in rows]  # fmt: skip
-
-
-def _sizes(scaling: Scaling) -> "dict[sympy.Symbol, float]":
-    """Size of each variable in the data."""
-    import sympy
-
-    rows = zip(scaling.names, scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
-    return {sympy.Symbol(name): abs(shift) + scale for name, shift, scale in rows}
 
 
 def _expanded(expression: "sympy.Expr", sizes: "dict[sympy.Symbol, float]") -> "sympy.Expr":
@@ -407,76 +322,10 @@ def _rounded(expression: "sympy.Expr", digits: int) -> "sympy.Expr":
     return expression.xreplace({x: sympy.Float(float(x), digits) for x in expression.atoms(sympy.Float)})
 
 
-def to_pysindy(basis: Features, coefficients: Tensor, order: int) -> object:
-    """A fitted `pysindy.SINDy` for one equation, with the context (physical units) as control input.
-
-    Args:
-        basis: the terms.
-        coefficients: (K, m).
-        order: 1, or 2, where its state is (z, ż) and the rates ż are features of their own in front of the terms.
-    """
-    import pysindy
-
-    K, m = coefficients.shape
-    rates, parameters = m * (order - 1), len(basis.context.names)
-    names = [*basis.variables.names[len(basis.variables) - rates :], *basis.names]
-    library = _library_class()(_features(basis, rates), names)
-    library.n_features_in_ = len(basis.variables) + parameters
-    library.n_output_features_ = rates + K
-    optimizer = pysindy.STLSQ()
-    optimizer.coef_ = np.zeros((rates + m, rates + K))
-    optimizer.coef_[:rates, :rates] = np.eye(rates)
-    optimizer.coef_[rates:, rates:] = basis.rate(coefficients).T.cpu().numpy()
-    optimizer.ind_, optimizer.intercept_ = optimizer.coef_ != 0, 0.0
-    model = pysindy.SINDy(optimizer=optimizer, feature_library=library)
-    model.feature_names = [*basis.variables.names, *basis.context.names]
-    model.n_control_features_ = parameters
-    model._fit_shape()  # what its fit calls last
-    return model
-
-
-def _features(basis: Features, rates: int) -> Callable[[np.ndarray], np.ndarray]:
-    """(N, d + p) -> (N, rates + K): the rates ż and the terms at (z, ż) and c."""
-    d = len(basis.variables)
-
-    def features(x: np.ndarray) -> np.ndarray:
-        x = torch.from_numpy(np.array(x, dtype=np.float64))
-        z, c = x[:, :d], x[:, d:]
-        columns = [*z[:, d - rates :].unbind(-1), *(term.expand(len(z)) for term in basis.terms(z, c))]
-        return torch.stack(columns, dim=-1).numpy()
-
-    return features
-
-
-@functools.cache
-def _library_class() -> type:
-    """A feature library of pysindy that evaluates romkit's terms; a class of its own would import pysindy."""
-    from pysindy.feature_library.base import BaseFeatureLibrary, x_sequence_or_item
-
-    class RomkitLibrary(BaseFeatureLibrary):
-        """Terms of a romkit equation."""
-
-        def __init__(self, features: Callable[[np.ndarray], np.ndarray], names: Sequence[str]):
-            self.features, self.names = features, names
-
-        @x_sequence_or_item
-        def fit(self, x, y=None):
-            return self
-
-        @x_sequence_or_item
-        def transform(self, x):
-            return [self.features(np.asarray(one)) for one in x]
-
-        def get_feature_names(self, input_features=None):
-            return list(self.names)
-
-    return RomkitLibrary
-
-
 @validated
 @dataclass(frozen=True, eq=False, repr=False)
 class Equation(LearnedField):
-    """żᵢ = Σₖ ξₖᵢ θₖ(z, c), or z̈ᵢ = Σₖ ξₖᵢ θₖ(z, ż, c): the law that SINDy, operator inference and DMD fit.
+    """Law żᵢ = Σₖ ξₖᵢ θₖ(z, c), or z̈ᵢ = Σₖ ξₖᵢ θₖ(z, ż, c): the result of `SINDy`, `OperatorInference` and `DMD`.
 
     One equation for all contexts. A stack of problems has a leading axis on coefficients, condition, converged and
     residual; `model[i]` is one of it, and the stack as it is drives a stack of projections.
@@ -484,9 +333,9 @@ class Equation(LearnedField):
     Attributes:
         basis: the candidate terms.
         coefficients: ξ (..., terms, latent), float64.
-        order, source, samples, control_names, domain: as of every `LearnedField`.
+        order, source, samples, control_names, domain: as in every `LearnedField`.
         condition: (...) condition number of the library with columns of norm 1. From about 1e4 on, coefficients of
-            single terms depend on details of the data, while the fitted field need not; see `regression`.
+            single terms depend on details of the data, while the fitted field need not.
         converged: (...) whether the support settled within `max_iter` steps.
         residual: (..., latent) root mean square residual over the samples, relative to that of the target.
 
@@ -522,7 +371,7 @@ class Equation(LearnedField):
 
     @property
     def context_names(self) -> tuple[str, ...]:
-        """Names of the context parameters of the law, without its inputs."""
+        """Names of the parameters that the law depends on, without its inputs."""
         return self.basis.context.names[: len(self.basis.context) - len(self.control_names)]
 
     @property
@@ -532,16 +381,16 @@ class Equation(LearnedField):
 
     @property
     def support(self) -> Tensor:
-        """(..., terms, latent) which terms the equation has."""
+        """Terms that the equation has, as a mask (..., terms, latent)."""
         return self.coefficients != 0
 
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
-        """w = z or (z, ż) -> ż or z̈ (..., m) at a context c (..., p), whose terms are evaluated once, here."""
+        """Map w = z or (z, ż) -> ż or z̈ (..., m) at a context c (..., p), whose terms are evaluated once, here."""
         return self.basis.at(self.coefficients, c)
 
     @validated
     def predict(self, z: Tensor, context: Tensor | None = None) -> Tensor:
-        """The right-hand side (..., m) at z (..., m), or (z, ż) (..., 2m), and context (..., p) in physical units.
+        """Right-hand side (..., m) at z (..., m), or (z, ż) (..., 2m), and context (..., p) in physical units.
 
         Leading axes of the context match those of z from the left; samples of a stack are (problems, N, m).
         """
@@ -555,18 +404,16 @@ class Equation(LearnedField):
     def step(self, dt: Positive) -> tuple[Tensor, Tensor]:
         """A (m, m) and B (m, 1 + p) of z(t + dt) = A z(t) + B (1, c, u), in physical latents, contexts and inputs.
 
-        For a linear law ż = A z + B (1, c, u), as `DMD` finds.
-
         Raises:
-            InputError: a stack, a law of second order, or one with other terms.
+            InputError: a stack, a law of second order, or one that is not ż = A z + B (1, c, u).
         """
         self._check_single("step")
+        m, p = self.latent_dim, len(self.basis.context)
         linear = {CONSTANT, *self.basis.variables.symbols, *self.basis.context.symbols}
         used = [name for name, row in zip(self.terms, self.support.any(-1).tolist(), strict=True) if row]
         if self.order != 1 or not linear.issuperset(used):
             got, fix = f"order {self.order}, terms {', '.join(used)}", "fit it with DMD()"
             raise InputError("model", expected="a linear law of order 1", got=got, fix=fix)
-        m, p = self.latent_dim, len(self.basis.context)
         zero, units = torch.zeros(p, dtype=torch.float64), torch.eye(m, dtype=torch.float64)
         free = self.predict(torch.zeros(m, dtype=torch.float64), zero)
         A = torch.stack([self.predict(u, zero) - free for u in units], dim=-1)
@@ -580,15 +427,11 @@ class Equation(LearnedField):
     def equations(self, digits: Count = 4) -> list[str]:
         """One formula per latent in the terms as they are scaled, like `δz0' = 1.000 δz1 - 0.5000 δz0 F`."""
         self._check_single("equations")
-        columns = self.coefficients.T.tolist()
-        latents = self.basis.variables.symbols[: len(columns)]
-        return [
-            f"{name}{chr(39) * self.order} = {_formula(column, self.terms, digits)}"
-            for name, column in zip(latents, columns, strict=True)
-        ]
+        columns = zip(self.basis.variables.symbols, self.coefficients.T.tolist(), strict=False)
+        return [f"{name}{chr(39) * self.order} = {_formula(column, self.terms, digits)}" for name, column in columns]
 
     def details(self) -> list[str]:
-        """Each equation with its residual, and what scaled variables mean."""
+        """Each equation with its residual, and definitions of scaled variables."""
         if self.coefficients.ndim > 2:
             return [line for k in range(len(self)) for line in (f"law {k} of the stack", *self[k].details())]
         rows = zip(self.equations(), self.residual.tolist(), strict=True)
@@ -600,38 +443,104 @@ class Equation(LearnedField):
         Raises:
             InputError: a stack, or terms that are functions of the user's own.
         """
+        import sympy
+
         self._check_single("to_sympy")
-        return equations(self.basis, self.coefficients, self.order)
+        factors, sizes, order = [], {}, self.order
+        for scaling, library in (
+            (self.basis.variables, self.basis.library),
+            (self.basis.context, self.basis.context_library),
+        ):
+            rows = list(
+                zip(map(sympy.Symbol, scaling.names), scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
+            )
+            factors.append(symbolic(library, [(x - a) / b if (a, b) != (0, 1) else x for x, a, b in rows]))
+            sizes |= {x: abs(a) + b for x, a, b in rows}
+        theta, found = [a * b for a, b in itertools.product(*factors)], []
+        columns = self.coefficients.T.tolist()
+        for name, scale, column in zip(
+            self.basis.variables.names, self.basis.variables.scale.tolist(), columns, strict=False
+        ):
+            total = sum(
+                (scale * value * term for term, value in zip(theta, column, strict=True) if value), sympy.S.Zero
+            )
+            found.append(sympy.Eq(sympy.Symbol(name + "'" * order), _expanded(total, sizes), evaluate=False))
+        return found
 
     @validated
     def formulas(self, digits: Count = 4) -> list[str]:
-        """Equations of `to_sympy` as text with this many significant digits."""
-        return texts(self.to_sympy(), digits)
+        """Equations of `to_sympy` as text with this many significant digits, `z0' = 0.9252 - 0.9095 z0`."""
+        found = (f"{each.lhs} = {_rounded(each.rhs, digits)}" for each in self.to_sympy())
+        return [text.replace("**", "^").replace("*", " ") for text in found]
 
     @validated
     def latex(self, digits: Count = 4) -> list[str]:
-        """Equations of `to_sympy` in LaTeX, without the dollars."""
-        return latex(self.to_sympy(), digits, self.basis.variables.names, self.order)
+        """Equations of `to_sympy` as LaTeX, without the dollars."""
+        import sympy
+
+        found = self.to_sympy()
+        dotted = {name: sympy.latex(sympy.Symbol(name)) for name in self.basis.variables.names[: len(found)]}
+        symbols = {sympy.Symbol(f"{name}'"): rf"\dot{{{text}}}" for name, text in dotted.items()}
+        return [
+            rf"\{'d' * self.order}ot{{{text}}} = {sympy.latex(_rounded(each.rhs, digits), symbol_names=symbols)}"
+            for text, each in zip(dotted.values(), found, strict=True)
+        ]
 
     def to_pysindy(self) -> object:
         """A fitted `pysindy.SINDy` with the same terms and coefficients; the context becomes its control input.
 
-        For second order its inputs are (z, ż) and its `predict` gives (ż, z̈).
+        For second order its inputs are (z, ż), the rates ż are features of their own in front of the terms, and its
+        `predict` gives (ż, z̈).
         """
+        import pysindy
+        from pysindy.feature_library.base import BaseFeatureLibrary, x_sequence_or_item
+
         self._check_single("to_pysindy")
-        return to_pysindy(self.basis, self.coefficients, self.order)
+        basis, (K, m) = self.basis, self.coefficients.shape
+        d, rates = len(basis.variables), m * (self.order - 1)
+
+        class Terms(BaseFeatureLibrary):
+            """Rates ż and terms (N, rates + K) at (z, ż) and c."""
+
+            n_features_in_, n_output_features_ = d + len(basis.context), rates + K
+
+            @x_sequence_or_item
+            def fit(self, x, y=None):
+                return self
+
+            @x_sequence_or_item
+            def transform(self, x):
+                return [self.features(torch.from_numpy(np.array(one, dtype=np.float64))) for one in x]
+
+            @staticmethod
+            def features(x: Tensor) -> np.ndarray:
+                terms = (term.expand(len(x)) for term in basis.terms(x[:, :d], x[:, d:]))
+                return torch.stack([*x[:, d - rates : d].unbind(-1), *terms], dim=-1).numpy()
+
+            def get_feature_names(self, input_features=None):
+                return [*basis.variables.names[d - rates :], *basis.names]
+
+        optimizer = pysindy.STLSQ()
+        optimizer.coef_ = np.zeros((rates + m, rates + K))
+        optimizer.coef_[:rates, :rates] = np.eye(rates)
+        optimizer.coef_[rates:, rates:] = (self.coefficients * basis.rate_scale(self.coefficients)).T.cpu().numpy()
+        optimizer.ind_, optimizer.intercept_ = optimizer.coef_ != 0, 0.0
+        model = pysindy.SINDy(optimizer=optimizer, feature_library=Terms())
+        model.feature_names = [*basis.variables.names, *basis.context.names]
+        model.n_control_features_ = len(basis.context)
+        model._fit_shape()  # its fit calls this last
+        return model
 
     @validated
-    def __getitem__(self, index: int) -> Self:
+    def __getitem__(self, index: int) -> "Equation":
         if self.coefficients.ndim < 3:
             raise InputError("index", expected="a stack of equations", got="a single one", fix="use it as it is")
         index = checks.index("index", index, len(self))
-        parts = ("coefficients", "condition", "converged", "residual")
-        domain = None if self.domain is None else self.domain[index]
-        own = {part: getattr(self, part)[index] for part in parts}
-        return replace(self, basis=self.basis[index], domain=domain, **own)
+        own = {part: getattr(self, part)[index] for part in ("coefficients", "condition", "converged", "residual")}
+        basis = replace(self.basis, variables=self.basis.variables[index])
+        return replace(self, basis=basis, domain=None if self.domain is None else self.domain[index], **own)
 
-    def __iter__(self) -> Iterator[Self]:
+    def __iter__(self) -> "Iterator[Equation]":
         return (self[k] for k in range(len(self)))
 
     def __len__(self) -> int:
@@ -640,35 +549,31 @@ class Equation(LearnedField):
     def __repr__(self) -> str:
         lead = tuple(self.coefficients.shape[:-2])
         if lead:
-            facts = f"stack {lead}, {len(self.terms)} candidate terms, {self.samples} samples; {self.source}"
-            return f"{type(self).__name__}({facts})"
+            return f"Equation(stack {lead}, {len(self.terms)} candidate terms, {self.samples} samples; {self.source})"
         facts = (
             f"{int(self.support.sum())} of {self.support.numel()} coefficients, "
             f"residual {', '.join(f'{r:.1e}' for r in self.residual.tolist())}, "
             f"condition {self.condition.item():.1e}, {self.samples} samples; {self.source}"
         )
         unsettled = [] if bool(self.converged) else ["the support had not settled: raise max_iter"]
-        return "\n  ".join([f"{type(self).__name__}({facts})", *self.equations(), *self._definitions, *unsettled])
+        return "\n  ".join([f"Equation({facts})", *self.equations(), *self._definitions, *unsettled])
 
     @property
     def _definitions(self) -> list[str]:
         return self.basis.variables.definitions + self.basis.context.definitions
 
-    def _check_single(self, what: str) -> None:
+    def _check_single(self, method: str) -> None:
         if self.coefficients.ndim > 2:
             got = f"a stack of shape {tuple(self.coefficients.shape[:-2])}"
-            raise InputError("model", expected="a single equation", got=got, fix=f"take one: model[0].{what}()")
+            raise InputError("model", expected="a single equation", got=got, fix=f"take one: model[0].{method}()")
 
 
 def _formula(column: list[float], names: list[str], digits: int) -> str:
-    """The non-zero terms with signs, `0` without any."""
-    parts = [(c, name) for c, name in zip(column, names, strict=True) if c != 0]
-    if not parts:
-        return "0"
-    text = " ".join(f"{'-' if c < 0 else '+'} {_factor(abs(c), name, digits)}" for c, name in parts)
-    return text.removeprefix("+ ") if parts[0][0] > 0 else text.replace("- ", "-", 1)
-
-
-def _factor(value: float, name: str, digits: int) -> str:
-    number = f"{value:#.{digits}g}"
-    return number.rstrip(".") if name == "1" else f"{number.rstrip('.')} {name}"
+    """Non-zero terms with signs, like `-0.5000 z0 + 1.000`; `0` without any."""
+    text = ""
+    for value, name in zip(column, names, strict=True):
+        if value:
+            sign = ("-" if value < 0 else "") if not text else " - " if value < 0 else " + "
+            number = f"{abs(value):#.{digits}g}".rstrip(".")
+            text += sign + (number if name == CONSTANT else f"{number} {name}")
+    return text or "0"

@@ -1,6 +1,5 @@
 """Neural ODEs: a small network for the latent field, trained on rates and then on segments of trajectories."""
 
-import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -14,11 +13,10 @@ from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, W
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.core.tensors import align, matmul
-from romkit.core.types import Field
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.base import Estimator
-from romkit.integrators.laws.samples import LatentSamples, Scaling, interval
+from romkit.integrators.laws.samples import LatentSamples, Scaling, interpolated, interval
 from romkit.integrators.region import Region
 from romkit.solvers import odeint
 
@@ -29,7 +27,7 @@ Layers = tuple[tuple[Tensor, Tensor], ...]
 @validated
 @dataclass(frozen=True, eq=False, repr=False)
 class NeuralODEModel(LearnedField):
-    """The latent field that `NeuralODE.fit` returns. A stack of fields drives a stack of projections.
+    """Latent field that `NeuralODE.fit` returns. A stack of fields drives a stack of projections.
 
     The network sees latents as (w - shift) / scale, w = z or (z, ż), and contexts scaled to [-1, 1] over the training
     range; its output is multiplied by `rate`.
@@ -39,7 +37,7 @@ class NeuralODEModel(LearnedField):
         shift, scale: (..., d) mean and standard deviation of w over the training data; the mean of ż counts as 0.
         rate: (..., m) root mean square of ż, or of z̈, over the training data.
         context: names and scaling of the context.
-        order, source, samples, control_names, domain: as of every `LearnedField`.
+        order, source, samples, control_names, domain: as in every `LearnedField`.
         velocity_error: (...) root mean square error of the rates of the training data, in units of `rate`.
         trajectory_error: (...) root mean square error along a segment, in units of `scale`.
 
@@ -73,16 +71,15 @@ class NeuralODEModel(LearnedField):
 
     @property
     def context_names(self) -> tuple[str, ...]:
-        """Names of the context parameters of the law, without its inputs."""
+        """Names of the parameters that the law depends on, without its inputs."""
         return self.context.names[: len(self.context) - len(self.control_names)]
 
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
-        """w (..., d) -> ż or z̈ (..., m) at a context c (..., p) in physical units."""
+        """Map w (..., d) -> ż or z̈ (..., m) at a context c (..., p) in physical units."""
         d = self.scale.shape[-1]
         (first, offset), *rest = self._scaled(c)
         if self.context.names:
-            towards = matmul(self.context.on(c)(c), first[..., d:, :])
-            offset = towards + align(offset, towards)
+            offset = affine(self.context.on(c)(c), first[..., d:, :], offset)
 
         def g(w: Tensor) -> Tensor:
             y = affine(w, first[..., :d, :], offset)
@@ -92,26 +89,18 @@ class NeuralODEModel(LearnedField):
 
         return g
 
-    def motion(self, c: Tensor) -> Field:
-        """ẇ (..., d) of w = z or (z, ż) at a context c (..., p)."""
-        g = self.right_hand_side(c)
-        if self.order == 1:
-            return lambda t, w: g(w)
-        return lambda t, w: torch.cat([w.chunk(2, dim=-1)[1], g(w)], dim=-1)
-
     def detached(self, *, single: bool) -> "NeuralODEModel":
         """A copy without gradients; with `single`, the only field of its stack, without the leading axis."""
         plain = lambda tensor: tensor.detach()[0] if single else tensor.detach()  # noqa: E731
         parts = ("shift", "scale", "rate", "velocity_error", "trajectory_error")
-        layers = tuple((plain(weight), plain(bias)) for weight, bias in self.layers)
+        layers = tuple(tuple(map(plain, layer)) for layer in self.layers)
         return replace(self, layers=layers, **{part: plain(getattr(self, part)) for part in parts})
 
     def _scaled(self, like: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """The layers with shift, scale and rate put into the first and the last, so that a call has no more to do."""
+        """Layers with shift, scale and rate multiplied into the first and the last."""
         layers = [(weight.to(like), bias.to(like)) for weight, bias in self.layers]
         shift, scale, rate = (value.to(like).unsqueeze(-2) for value in (self.shift, self.scale, self.rate))
-        d = scale.shape[-1]
-        weight, bias = layers[0]
+        d, (weight, bias) = scale.shape[-1], layers[0]
         inner = weight[..., :d, :] / scale.mT
         layers[0] = torch.cat([inner, weight[..., d:, :]], dim=-2), bias - (shift @ inner).squeeze(-2)
         weight, bias = layers[-1]
@@ -131,7 +120,7 @@ class NeuralODEModel(LearnedField):
 
 
 def affine(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """x W + b along the last axis of x, for one layer or one per seed; b may have axes of x as well."""
+    """Product x W + b along the last axis of x, for one layer or one per seed; b may have axes of x as well."""
     if x.ndim == weight.ndim == 3 and len(x) == len(weight):
         return torch.baddbmm(bias if bias.ndim == 3 else bias.unsqueeze(1), x, weight)
     y = matmul(x, weight)
@@ -160,20 +149,20 @@ class Paths(NamedTuple):
 
     @property
     def observed(self) -> Tensor:
-        """(C, T) whether a sample is complete."""
+        """Complete samples, as a mask (C, T)."""
         parts = (self.states, self.rates, self.context, self.drift)
-        return functools.reduce(torch.logical_and, (part.isfinite().all(-1).all(0) for part in parts))
+        return torch.stack([part.isfinite().all(-1).all(0) for part in parts]).all(0)
 
     def complete(self) -> "Paths":
         """The samples as they are if none is missing, else those that are not, as one path (S, 1, N, ...)."""
-        there = self.observed
-        if bool(there.all()):
+        rows = self.observed
+        if bool(rows.all()):
             return self
-        return self._replace(states=self.states[:, there].unsqueeze(1), rates=self.rates[:, there].unsqueeze(1))
+        return self._replace(states=self.states[:, rows].unsqueeze(1), rates=self.rates[:, rows].unsqueeze(1))
 
 
 def make_paths(samples: LatentSamples) -> Paths:
-    """The trajectories of samples, and of each its context."""
+    """Trajectories of samples, and the context of each."""
     if samples.inputs.ndim > 3:
         got = f"a stack of shape {tuple(samples.inputs.shape[:-2])}"
         raise InputError("samples", expected="one problem or a stack of them", got=got, fix="flatten the stack")
@@ -184,13 +173,12 @@ def make_paths(samples: LatentSamples) -> Paths:
 
 
 def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
-    """(S,) samples in one step of a segment."""
-    T = paths.states.shape[2]
+    """Samples (S,) in one step of a segment."""
+    T, m = paths.states.shape[2], paths.rates.shape[-1]
     longest = (T - 1) // segment
     if step is None:
-        m = paths.rates.shape[-1]
         z = paths.complete().states[..., :m].flatten(1, 2)
-        speed = _mean((paths.states.diff(dim=2)[..., :m] / paths.dt).square().sum(-1)).sqrt()
+        speed = (paths.states.diff(dim=2)[..., :m] / paths.dt).square().sum(-1).nanmean((1, 2)).sqrt()
         step = z.var(1).sum(-1).sqrt() / speed / STEPS_PER_DEVIATION
         strides = (step / paths.dt).nan_to_num(nan=1.0).round().clamp(min=1, max=max(1, longest)).long()
     else:
@@ -203,7 +191,10 @@ def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
 
 
 class Shooting(NamedTuple):
-    """Segments of `length` steps without missing samples; a step of field s is strides[s] (S,) samples long."""
+    """Segments of `length` steps without missing samples; a step of field s is strides[s] (S,) samples long.
+
+    Where samples are missing, `starts` has the path and the first sample (K, 2) of each segment of each field.
+    """
 
     paths: Paths
     strides: Tensor
@@ -212,90 +203,65 @@ class Shooting(NamedTuple):
 
     @classmethod
     def along(cls, paths: Paths, strides: Tensor, length: int) -> "Shooting":
-        """Find all segments that the paths have.
+        """All segments of the paths.
 
         Raises:
             InputError: every segment has a missing sample.
         """
-        observed = paths.observed
-        if bool(observed.all()):
+        missing = ~paths.observed
+        if not bool(missing.any()):
             return cls(paths, strides, length, None)
-        starts = [_starts(observed, length * int(stride)) for stride in strides]
+        count, starts = torch.nn.functional.pad(missing.long().cumsum(1), (1, 0)), []
+        for size in (length * strides).tolist():
+            starts.append((count[:, size + 1 :] == count[:, : -size - 1]).nonzero())
         if min(map(len, starts)) == 0:
             got, fix = "a missing sample in every one", "shorten the segment or the step, or fit SINDy"
             raise InputError("segment", expected=f"stretches of {length} steps", got=got, fix=fix)
         return cls(paths, strides, length, starts)
 
     def error(self, field: NeuralODEModel, batch: int, noise: float, draw: torch.Generator) -> Tensor:
-        """(S,) mean squared error along `batch` random segments, in standard deviations of w."""
+        """Mean squared error (S,) along `batch` random segments, in standard deviations of w."""
         w, _, c, drift, dt = self.paths
-        S, *_, d = w.shape
-        path, first = self._draw(batch, draw)
+        S, C, T, d = w.shape
+        if self.starts is None:
+            path, room = torch.randint(C, (batch,), generator=draw), (T - self.length * self.strides).unsqueeze(-1)
+            first = (torch.rand(batch, generator=draw, dtype=w.dtype) * room).long()
+        else:
+            picked = [own[torch.randint(len(own), (batch,), generator=draw)] for own in self.starts]
+            path, first = torch.stack(picked).unbind(-1)
         index = first + self.strides.unsqueeze(-1) * torch.arange(self.length + 1).view(-1, 1, 1)
         each = torch.arange(S).unsqueeze(-1)
         truth = w[each, path, index]  # (length + 1, S, batch, d)
         start = truth[0] + noise * field.scale.unsqueeze(1) * torch.randn(batch, d, generator=draw, dtype=w.dtype)
         step, ticks = dt * self.strides.view(-1, 1, 1), torch.arange(self.length + 1, dtype=w.dtype)
-        if moves(c):
-            parameters = c.expand(S, *c.shape[1:])[each, path, index]  # (length + 1, S, batch, p)
-            beside = torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))[each, path, index]
-            motion = lambda t, w: field.motion(_between(parameters, t))(t, w) + _between(beside, t)  # noqa: E731
-        else:
+        if torch.equal(c, c[:, :, :1].expand_as(c)):
             motion = field.motion(c[each if len(c) > 1 else each[:1], path, 0])
+        else:
+            at = interpolated(c.expand(S, *c.shape[1:])[each, path, index], ticks)
+            beside = interpolated(torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))[each, path, index], ticks)
+            motion = lambda t, w: field.motion(at(t))(t, w) + beside(t)  # noqa: E731
         reached = odeint(lambda t, w: step * motion(t, w), start, ticks)
         return ((reached - truth)[1:] / field.scale.unsqueeze(1)).square().mean((0, 2, 3))
 
-    def _draw(self, batch: int, draw: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Paths (batch,), or (S, batch) where samples are missing, and first samples (S, batch) of random segments."""
-        w = self.paths.states
-        if self.starts is not None:
-            picked = [own[torch.randint(len(own), (batch,), generator=draw)] for own in self.starts]
-            return torch.stack(picked).unbind(-1)
-        path = torch.randint(w.shape[1], (batch,), generator=draw)
-        room = (w.shape[2] - self.length * self.strides).unsqueeze(-1)
-        return path, (torch.rand(batch, generator=draw, dtype=w.dtype) * room).long()
-
-
-def moves(c: Tensor) -> bool:
-    """Whether parameters (S, C, T, p) vary along a trajectory."""
-    return not torch.equal(c, c[:, :, :1].expand_as(c))
-
-
-def _between(parameters: Tensor, t: Tensor) -> Tensor:
-    """Parameters (steps + 1, ...) at t steps, on straight lines between them."""
-    k = min(max(int(t), 0), len(parameters) - 2)
-    return parameters[k] + (t - k) * (parameters[k + 1] - parameters[k])
-
-
-def _starts(observed: Tensor, samples: int) -> Tensor:
-    """(K, 2) path and first sample of every stretch of `samples` further ones without a missing one."""
-    count = torch.nn.functional.pad((~observed).long().cumsum(1), (1, 0))
-    return (count[:, samples + 1 :] == count[:, : -samples - 1]).nonzero()
-
-
-def _mean(values: Tensor) -> Tensor:
-    """(S,) mean of (S, C, T) without what is missing."""
-    return values.nanmean((1, 2)) if bool(values.isnan().any()) else values.mean((1, 2))
-
 
 def regression_error(
-    field: NeuralODEModel, paths: Paths, batch: int, draw: torch.Generator, there: Tensor | None = None
+    field: NeuralODEModel, paths: Paths, batch: int, draw: torch.Generator, rows: Tensor | None = None
 ) -> Tensor:
-    """(S,) mean squared error of the rates at `batch` random samples, in units of `field.rate`.
+    """Mean squared error (S,) of the rates at `batch` random samples, in units of `field.rate`.
 
-    `there` (K, 2) are path and number of the samples that are not missing, None for all.
+    `rows` (K, 2) are path and number of the samples that are not missing, None for all.
     """
     w, rates, c, *_ = paths
-    if there is None:
+    if rows is None:
         path, k = (torch.randint(size, (batch,), generator=draw) for size in w.shape[1:3])
     else:
-        path, k = there[torch.randint(len(there), (batch,), generator=draw)].unbind(-1)
+        path, k = rows[torch.randint(len(rows), (batch,), generator=draw)].unbind(-1)
     error = field.right_hand_side(c[:, path, k])(w[:, path, k]) - rates[:, path, k]
     return (error / field.rate.unsqueeze(1)).square().mean((1, 2))
 
 
 CLIP = 1.0
-"""Largest norm of a field's gradient."""
+"""Largest norm of the gradient of a field."""
 
 AT_REST = 1e-30
 """Unit of the rate of a latent that never moves, so that it stays where it is, whatever the unit of time."""
@@ -319,8 +285,8 @@ class NeuralODE(Estimator):
         segment: steps in a segment.
         step: length of a step, rounded to the sampling of the data; by default an eighth of the time in which the
             latent state moves by one standard deviation, and no more than lets a segment fit into a trajectory.
-        noise: standard deviation of what is added to the first point of a segment, in those of the latent state. The
-            field learns to return to the data, which by themselves say nothing about directions across an attractor.
+        noise: standard deviation of noise on the first point of a segment, in those of the latent state. The field
+            learns to return to the data, which by themselves say nothing about directions across an attractor.
         regression_steps, shooting_steps: updates in each stage.
         batch_size: samples, or segments, per update.
         learning_rate: highest rate of each stage.
@@ -352,71 +318,60 @@ class NeuralODE(Estimator):
     learning_rate: Positive = 5e-3
 
     def _fit(self, samples: LatentSamples, seed: int) -> NeuralODEModel:
-        paths = make_paths(samples)
-        draw = torch.Generator().manual_seed(seed)
+        paths, draw = make_paths(samples), torch.Generator().manual_seed(seed)
         shoot = Shooting.along(paths, choose_strides(paths, self.segment, self.step), self.segment)
-        there = None if bool(paths.observed.all()) else paths.observed.nonzero()
-        field = _initial_field(self.hidden, samples, paths, draw)
+        rows = None if shoot.starts is None else paths.observed.nonzero()
+        field = self._initial(samples, paths, draw)
         with one_thread():
-            regression = lambda: regression_error(field, paths, self.batch_size, draw, there)  # noqa: E731
-            self._minimise(field, regression, self.regression_steps, "neural ODE: regression")
-            shooting = lambda: shoot.error(field, self.batch_size, self.noise, draw)  # noqa: E731
-            self._minimise(field, shooting, self.shooting_steps, "neural ODE: shooting")
+            for name, steps, errors in (
+                (
+                    "regression",
+                    self.regression_steps,
+                    lambda: regression_error(field, paths, self.batch_size, draw, rows),
+                ),
+                ("shooting", self.shooting_steps, lambda: shoot.error(field, self.batch_size, self.noise, draw)),
+            ):
+                self._minimise(field, errors, steps, f"neural ODE: {name}")
             with torch.no_grad():
-                velocity_error = regression_error(field, paths, TEST_BATCH, draw, there).sqrt()
+                velocity_error = regression_error(field, paths, TEST_BATCH, draw, rows).sqrt()
                 trajectory_error = shoot.error(field, TEST_BATCH, 0.0, draw).sqrt()
         fitted = replace(field, velocity_error=velocity_error, trajectory_error=trajectory_error)
         return fitted.detached(single=samples.inputs.ndim == 2)
 
     def _minimise(self, field: NeuralODEModel, errors: Callable[[], Tensor], steps: int, label: str) -> None:
-        """Updates the layers of `field` in place to lower `errors()` (S,), each field of the stack on its own."""
+        """Update the layers of `field` in place to lower `errors()` (S,), each field of the stack on its own."""
         parameters = [tensor for layer in field.layers for tensor in layer]
         optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
         for k in track(range(steps), label):
             optimizer.param_groups[0]["lr"] = self.learning_rate * (1 + math.cos(math.pi * k / steps)) / 2
             optimizer.zero_grad()
             errors().sum().backward()
-            _clip([parameter.grad for parameter in parameters])
+            norm = torch.stack([each.grad.flatten(1).square().sum(1) for each in parameters]).sum(0).sqrt()
+            for each in parameters:
+                each.grad.mul_((CLIP / norm.clamp(min=CLIP)).view(-1, *(1,) * (each.ndim - 1)))
             optimizer.step()
 
-
-def _initial_field(
-    hidden: tuple[int, ...], samples: LatentSamples, paths: Paths, draw: torch.Generator
-) -> NeuralODEModel:
-    """A stack of fields with equal random weights and the scaling of each one's data."""
-    w, rates, c, *_ = paths.complete()
-    S, d, m = len(w), w.shape[-1], rates.shape[-1]
-    sizes = (d + c.shape[-1], *hidden, m)
-    shift, scale = w.mean((1, 2)), w.flatten(1, 2).std(1)
-    if samples.order == 2:
+    def _initial(self, samples: LatentSamples, paths: Paths, draw: torch.Generator) -> NeuralODEModel:
+        """A stack of fields with equal random weights, uniform in ±1 / √inputs, and the scaling of each one's data."""
+        w, rates, *_ = paths.complete()
+        S, m, d = len(w), rates.shape[-1], w.shape[-1]
+        shift, scale, rate = w.mean((1, 2)), w.flatten(1, 2).std(1), rates.square().mean((1, 2)).sqrt()
         shift[:, m:], scale[:, m:] = 0.0, w[..., m:].square().mean((1, 2)).sqrt()
-    rate = rates.square().mean((1, 2)).sqrt()
-    layers = tuple(_random_layer(S, *pair, draw, w) for pair in pairwise(sizes))
-    unknown = torch.full((S,), torch.nan, dtype=w.dtype)
-    return NeuralODEModel(
-        layers=layers,
-        shift=shift,
-        scale=torch.where(scale > 0, scale, 1.0),
-        rate=torch.where(rate > 0, rate, AT_REST),
-        context=samples.parameters,
-        order=samples.order,
-        source=samples.source,
-        control_names=samples.control_names,
-        samples=int(paths.observed.sum()),
-        velocity_error=unknown,
-        trajectory_error=unknown,
-    )
-
-
-def _random_layer(S: int, inputs: int, outputs: int, draw: torch.Generator, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Uniform in ±1 / √inputs, as torch.nn.Linear, and the same for each of the S fields."""
-    values = (2 * torch.rand(inputs + 1, outputs, generator=draw, dtype=like.dtype) - 1) / math.sqrt(inputs)
-    weight, bias = (part.expand(S, *part.shape).clone().requires_grad_() for part in (values[:-1], values[-1]))
-    return weight, bias
-
-
-def _clip(gradients: list[Tensor]) -> None:
-    """Scales the gradients (S, ...) of each field to a norm of at most CLIP."""
-    norm = torch.stack([g.flatten(1).square().sum(1) for g in gradients]).sum(0).sqrt()
-    for g in gradients:
-        g.mul_((CLIP / norm.clamp(min=CLIP)).view(-1, *(1,) * (g.ndim - 1)))
+        layers = []
+        for inputs, outputs in pairwise((d + paths.context.shape[-1], *self.hidden, m)):
+            values = (2 * torch.rand(inputs + 1, outputs, generator=draw, dtype=w.dtype) - 1) / math.sqrt(inputs)
+            parts = (values[:-1], values[-1])
+            layers.append(tuple(part.expand(S, *part.shape).clone().requires_grad_() for part in parts))
+        unknown = torch.full((S,), torch.nan, dtype=w.dtype)
+        facts = {"order": samples.order, "source": samples.source, "control_names": samples.control_names}
+        return NeuralODEModel(
+            layers=tuple(layers),
+            shift=shift,
+            scale=torch.where(scale > 0, scale, 1.0),
+            rate=torch.where(rate > 0, rate, AT_REST),
+            context=samples.parameters,
+            samples=int(paths.observed.sum()),
+            velocity_error=unknown,
+            trajectory_error=unknown,
+            **facts,
+        )

@@ -1,7 +1,6 @@
 """Linear and polynomial operators from data: operator inference and dynamic mode decomposition."""
 
 import itertools
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +14,7 @@ from romkit.core.errors import InputError
 from romkit.integrators.laws.base import HELD_OUT, Estimator, choose
 from romkit.integrators.laws.equations import Equation, Features, Polynomial
 from romkit.integrators.laws.samples import LatentSamples, interval
-from romkit.integrators.laws.sindy import design_of, equation, joined, triangular
+from romkit.integrators.laws.sindy import Fit, design_of, equation, judged, nonzero, one_axis, triangular
 
 
 @validated
@@ -70,33 +69,23 @@ class OperatorInference(Estimator):
             pairs = [(a * root, b * root) for a, b in itertools.product(low, high)]
             return choose(self, samples, {"regularization": pairs}, self.validation, seed)
         library, context = Polynomial(self.degree), Polynomial(self.context_degree)
-        design = design_of(samples, Features(library, context, samples.variables, samples.parameters))
-        penalty = self._penalty(design.basis)
-        found = [_ridge(triangular(design, k), penalty) for k in range(len(design.targets))]
-        return equation(samples, design.basis, joined(found))
-
-    def _penalty(self, basis: Features) -> Tensor:
-        """(K,) λ of each term."""
+        basis = Features(library, context, samples.variables, samples.parameters)
+        design = design_of(samples, basis)
         pair = self.regularization if isinstance(self.regularization, tuple) else (self.regularization,) * 2
-        simple = len(Polynomial(1).names(basis.variables.names))  # 1, z0, z1, ... come first
+        simple = 1 + len(basis.variables)  # 1, z0, z1, ... come first
         each = [pair[k >= simple] for k in range(len(basis.latent_names))]
-        return torch.tensor(each, dtype=torch.float64).repeat_interleave(len(basis.context_names))
+        penalty = torch.tensor(each, dtype=torch.float64).repeat_interleave(len(basis.context_names))
+        found = [_ridge(triangular(design, k), penalty) for k in range(len(design.targets))]
+        return equation(self, samples, basis, Fit(*map(torch.stack, zip(*found, strict=True))))
 
 
-def _ridge(R: Tensor, penalty: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Coefficients (K, m), condition () and relative residual (m,), from the triangular factor R of (Θ, ż)."""
-    K = len(penalty)
-    kept = penalty > 0
+def _ridge(R: Tensor, penalty: Tensor) -> Fit:
+    """Fit with λ (K,) of each term, from the triangular factor R of (Θ, ż)."""
+    K, kept = len(penalty), penalty > 0
     matrix = torch.cat([R[:, :K], torch.diag(penalty)[kept]])
     target = torch.cat([R[:, K:], R.new_zeros(int(kept.sum()), R.shape[-1] - K)])
     coefficients = torch.linalg.lstsq(matrix, target, driver="gelsd").solution
-    singular = torch.linalg.svdvals(matrix / _nonzero(matrix.norm(dim=0)))
-    miss = (R[:, K:] - R[:, :K] @ coefficients).norm(dim=0)
-    return coefficients, singular[0] / singular[-1], miss / _nonzero(R[:, K:].norm(dim=0))
-
-
-def _nonzero(norms: Tensor) -> Tensor:
-    return torch.where(norms > 0, norms, 1.0)
+    return judged(R, coefficients, matrix, torch.tensor(True))
 
 
 @validated
@@ -124,6 +113,9 @@ class DMD(Estimator):
         >>> law = DMD().fit_samples(z[None], rate[None], times=t)  # trajectories (C, T, m)
         >>> law.predict(torch.tensor([1.0, 0.0], dtype=torch.float64)).round(decimals=6) + 0.0
         tensor([0., 1.], dtype=torch.float64)
+        >>> A, B = law.step(0.1)
+        >>> torch.allclose(z[:-1] @ A.mT, z[1:])
+        True
     """
 
     rank: Count | None = None
@@ -131,59 +123,51 @@ class DMD(Estimator):
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         step = interval(samples)
         basis = Features(Polynomial(1), Polynomial(1), samples.variables, samples.parameters)
-        lead, m = samples.targets.shape[:-2], samples.targets.shape[-1]
+        m, lead = samples.targets.shape[-1], samples.targets.shape[:-2]
         w, drift = basis.scaled(samples.inputs, samples.drift)
         half = torch.nn.functional.pad(step / 2 * drift, (0, w.shape[-1] - m))
-        c = basis.context.on(samples.context.double())(samples.context.double())
-        paths = [x.unflatten(-2, (-1, len(samples.times))) for x in (w, half, c.expand(*lead, *c.shape[-2:]))]
-        problems = zip(*(x.reshape(math.prod(lead), *x.shape[-3:]) for x in paths), strict=True)
-        return equation(samples, basis, joined([self._one(*pair, step, m) for pair in problems]))
+        c = basis.context.on(w)(samples.context.double()).expand(*lead, *samples.context.shape[-2:])
+        paths = (one_axis(x).unflatten(1, (-1, len(samples.times))) for x in (w, half, c))
+        found = [self._one(*each, step, m) for each in zip(*paths, strict=True)]
+        return equation(self, samples, basis, Fit(*map(torch.stack, zip(*found, strict=True))))
 
-    def _one(self, w: Tensor, half: Tensor, c: Tensor, step: float, m: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Coefficients (K, m), condition (), and residual (m,) of a step, relative to the step itself.
+    def _one(self, w: Tensor, half: Tensor, c: Tensor, step: float, m: int) -> Fit:
+        """Fit of one problem, from scaled states w (C, T, d) and contexts c (C, T, p).
 
-        From scaled states w (C, T, d), their drift in half a step (C, T, d), and contexts c (C, T, p). The drift,
-        which is no part of the law, enters by the trapezoidal rule.
+        `half` (C, T, d) is the drift of the states in half a step, which is no part of the law and enters by the
+        trapezoidal rule. The residual is that of a step, relative to the step itself.
         """
+        d, p = w.shape[-1], c.shape[-1]
         before, after = (x.flatten(0, 1) for x in ((w + half)[:, :-1], (w - half)[:, 1:]))
-        inputs = torch.cat([c.new_ones(*c.shape[:-1], 1), c], dim=-1)[:, :-1].flatten(0, 1)
-        known = torch.cat([before, inputs], dim=-1)
-        there = torch.cat([known, after], dim=-1).isfinite().all(-1)
-        known, before, after = known[there], before[there], after[there]
+        known = torch.cat([before, c.new_ones(len(before), 1), c[:, :-1].flatten(0, 1)], dim=-1)
+        complete = torch.cat([known, after], dim=-1).isfinite().all(-1)
+        known, before, after = known[complete], before[complete], after[complete]
         if not len(known):
             fix = "take a law that needs single samples, or data without gaps"
             raise InputError("data", expected="neighbours in time", got="a gap between any two samples", fix=fix)
         U, s, Vh = torch.linalg.svd(known, full_matrices=False)
         keep = slice(self.rank) if self.rank else s > s[0] * len(known) * torch.finfo(s.dtype).eps
         operator = (Vh[keep].mT / s[keep]) @ (U[:, keep].mT @ (after - before))  # (d + 1 + p, d)
-        operator[: w.shape[-1]] += torch.eye(w.shape[-1], dtype=w.dtype)  # what the data do not show to move stays
-        missed = (after - known @ operator)[:, -m:].norm(dim=0) / (after - before)[:, -m:].norm(dim=0)
+        operator[:d] += torch.eye(d, dtype=w.dtype)  # directions that the data do not show to move stay
+        missed = (after - known @ operator)[:, -m:].norm(dim=0) / nonzero((after - before)[:, -m:].norm(dim=0))
         generator = _generator(operator.mT.numpy(), step)[-m:]
-        return _coefficients(generator, c.shape[-1]), s[0] / s[-1], missed.nan_to_num(nan=0.0, posinf=0.0)
+        table = generator.new_zeros(1 + d, 1 + p, m)  # of 1, w0, w1, ... times 1, c0, c1, ...
+        table[0], table[1:, 0] = generator[:, d:].mT, generator[:, :d].mT
+        return Fit(table.flatten(0, 1), s[0] / s[-1], torch.tensor(True), missed)
 
 
 def _generator(operator: np.ndarray, step: float) -> Tensor:
-    """(d, d + 1 + p) of ẇ that moves w by `operator` in one step, while the inputs stay.
+    """Matrix (d, d + 1 + p) of ẇ that moves w by `operator` in one step, while the inputs stay.
 
     Raises:
         InputError: no real linear flow does that.
     """
     d, size = operator.shape
-    whole = np.eye(size)
-    whole[:d] = operator
+    whole = np.concatenate([operator, np.eye(size)[d:]])
     values = np.linalg.eigvals(operator[:, :d])
-    if bool((values.real <= 0).any() and (np.abs(values.imag[values.real <= 0]) < 1e-12).any()):
+    if np.any((values.real <= 0) & (np.abs(values.imag) < 1e-12)):
         worst = values[np.argmin(values.real)].real
         fix = "sample more finely, lower rank or the number of latents, or take another law"
         expected = "steps that a linear motion can make"
         raise InputError("data", expected=expected, got=f"a mode that is multiplied by {worst:.2g} in a step", fix=fix)
     return torch.from_numpy(np.real(scipy.linalg.logm(whole))[:d] / step)
-
-
-def _coefficients(generator: Tensor, p: int) -> Tensor:
-    """(K, m) in the order of the terms: each of 1, w0, w1, ... times each of 1, c0, c1, ..."""
-    m, d = len(generator), generator.shape[-1] - 1 - p
-    table = generator.new_zeros(1 + d, 1 + p, m)
-    table[0] = generator[:, d:].mT
-    table[1:, 0] = generator[:, :d].mT
-    return table.flatten(0, 1)

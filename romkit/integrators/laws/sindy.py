@@ -1,10 +1,10 @@
 """SINDy: sparse identification of latent dynamics, in strong and weak form, with bagging."""
 
+import functools
 import itertools
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, NamedTuple, Protocol
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -23,30 +23,20 @@ GRAM_ERROR = 3e-8
 """Rounding error expected of a coefficient, ε κ² max(1, |ξ|), above which QR replaces the Gram matrix.
 
 κ is the condition number of the library, whose Gram matrix has its square; ε = 2.2e-16. So κ is 1e4 at most, and less
-where coefficients are large. Errors were seen to be up to five times what is expected.
+where coefficients are large. Errors were seen to be up to five times the expected one.
 """
 
 CHUNK = 3 * 2**17
-"""Entries of one chunk of the design matrix: 3 MiB, few enough for a cache, many enough to hide what a call costs."""
+"""Entries of one chunk of the design matrix: 3 MiB, few enough for a cache, many enough to hide the cost of a call."""
 
 LENGTH = 512
-"""Samples of a chunk with several problems: long enough for the products, and all problems are read side by side."""
+"""Fewest samples of a chunk, long enough for fast products, however many problems there are."""
 
 ALIGNMENT = 12
 """Rows of the design matrix are padded to a multiple of this many: matrix products are up to twice as fast."""
 
 Solve = Callable[[Tensor, Tensor], Tensor]
 """(mask, ridge) -> solution, each (..., m, K): least squares in the masked columns, ridge 0 where there is none."""
-
-
-class Thresholding(Protocol):
-    """Settings of `stlsq`: those of `romkit.integrators.SINDy`."""
-
-    threshold: float
-    alpha: float
-    max_iter: int
-    unbias: bool
-    normalize_columns: bool
 
 
 @dataclass(frozen=True)
@@ -58,36 +48,18 @@ class Design:
     context: Tensor
     targets: Tensor
 
-    @property
-    def rows(self) -> int:
-        """N, the samples."""
-        return self.targets.shape[-2]
-
-    @property
+    @functools.cached_property
     def size(self) -> int:
-        """K + m: terms and targets."""
+        """Number K + m of terms and targets."""
         return len(self.basis.names) + self.targets.shape[-1]
 
-    def write(self, out: Tensor, problems: slice, samples: slice) -> None:
-        """Write the terms of some problems and samples, and below them the targets, into out (S, K + m, n)."""
+    def write(self, out: Tensor, samples: slice, problems: slice = slice(None)) -> None:
+        """Write the terms of some samples, and below them the targets, into out (S, K + m, n)."""
         context = self.context[problems] if len(self.context) > 1 else self.context
         z, c, y = (x[:, samples].double() for x in (self.inputs[problems], context, self.targets[problems]))
         columns = z.mT.contiguous().mT  # each column contiguous, which is how the terms read it
         for row, values in zip(out.unbind(-2), (*self.basis.terms_of_scaled(columns, c), *y.unbind(-1)), strict=True):
             row.copy_(values)
-
-    def chunk_shape(self, samples: int) -> tuple[int, int]:
-        """Problems and samples of a piece whose rows stay in cache, of so many samples in all."""
-        problems = min(len(self.targets), max(1, CHUNK // (self.size * LENGTH)))
-        pieces = math.ceil(samples * problems * self.size / CHUNK)
-        return problems, math.ceil(samples / pieces)
-
-    def chunks(self, start: int, stop: int) -> Iterator[tuple[slice, slice]]:
-        """Pieces of all problems and of samples start ... stop."""
-        problems, samples = self.chunk_shape(stop - start)
-        for s in range(0, len(self.targets), problems):
-            for n in range(start, stop, samples):
-                yield slice(s, s + problems), slice(n, min(n + samples, stop))
 
 
 class Fit(NamedTuple):
@@ -101,49 +73,50 @@ class Fit(NamedTuple):
     residual: Tensor
 
 
-def joined(found: Sequence[tuple[Tensor, Tensor, Tensor]]) -> Fit:
-    """The fit of problems that were solved one by one: coefficients, condition and residual of each."""
-    coefficients, condition, residual = map(torch.stack, zip(*found, strict=True))
-    return Fit(coefficients, condition, torch.ones_like(condition, dtype=torch.bool), residual)
-
-
 def gram(design: Design, start: int, stop: int) -> Tensor:
-    """(S, K + m, K + m) sum over samples start ... stop of the products of all terms and targets."""
-    K = design.size
-    size, length = design.chunk_shape(stop - start)
-    rows = design.targets.new_zeros((size, _padded(K), length), dtype=torch.float64)
-    sums = rows.new_zeros((len(design.targets), _padded(K), _padded(K)))
-    for problems, samples in design.chunks(start, stop):
-        a = rows[: len(sums[problems]), :, : samples.stop - samples.start]
-        design.write(a[:, :K], problems, samples)
-        sums[problems].baddbmm_(a, a.mT)
+    """Sum (S, K + m, K + m) over samples start ... stop of the products of all terms and targets."""
+    S, K = len(design.targets), design.size
+    padded, length = K + -K % ALIGNMENT, min(stop - start, max(LENGTH, CHUNK // (S * K)))
+    rows = design.targets.new_zeros((S, padded, length), dtype=torch.float64)
+    sums = rows.new_zeros((S, padded, padded))
+    for first in range(start, stop, length):
+        a = rows[..., : min(length, stop - first)]
+        design.write(a[:, :K], slice(first, first + a.shape[-1]))
+        sums.baddbmm_(a, a.mT)
     if not bool(sums.sum().isfinite()):
         fix = "lower the degree or scale the latents"
         raise InputError("library", expected="finite terms", got="an overflow or NaN", fix=fix)
     return sums[:, :K, :K]
 
 
-def _padded(rows: int) -> int:
-    return rows + -rows % ALIGNMENT
-
-
 def triangular(design: Design, problem: int, weights: Tensor | None = None) -> Tensor:
-    """(K + m, K + m) R of one problem with Rᵀ R = its Gram matrix, each sample weighted by `weights` (N,)."""
-    alone, N = slice(problem, problem + 1), design.targets.shape[1]
-    buffer = design.targets.new_empty((1, design.size, min(N, 8 * design.size)), dtype=torch.float64)
+    """Factor R (K + m, K + m) with Rᵀ R = the Gram matrix of one problem, each sample weighted by `weights` (N,)."""
+    N, length = design.targets.shape[1], 8 * design.size
+    buffer = design.targets.new_empty((1, design.size, min(N, length)), dtype=torch.float64)
     R = buffer.new_empty((0, design.size))
-    for start in range(0, N, buffer.shape[-1]):
-        samples = slice(start, min(start + buffer.shape[-1], N))
-        block = buffer[..., : samples.stop - start]
-        design.write(block, alone, samples)
-        block = block[0].mT
-        if weights is not None:
-            block = block * weights[samples, None].sqrt()
-        R = torch.linalg.qr(torch.cat([R, block]), mode="r").R
+    for start in range(0, N, length):
+        block = buffer[..., : min(length, N - start)]
+        samples = slice(start, start + block.shape[-1])
+        design.write(block, samples, slice(problem, problem + 1))
+        rows = block[0].mT if weights is None else block[0].mT * weights[samples, None].sqrt()
+        R = torch.linalg.qr(torch.cat([R, rows]), mode="r").R
     return R
 
 
-def regress(design: Design, grams: Tensor, settings: Thresholding, weights: Tensor | None = None) -> Fit:
+def judged(R: Tensor, coefficients: Tensor, matrix: Tensor, converged: Tensor) -> Fit:
+    """Fit of one problem with its residual, from the triangular factor R of (Θ, ż) and the matrix that was solved."""
+    K = len(coefficients)
+    singular = torch.linalg.svdvals(matrix / nonzero(matrix.norm(dim=0)))
+    miss = (R[:, K:] - R[:, :K] @ coefficients).norm(dim=0)
+    return Fit(coefficients, singular[0] / singular[-1], converged, miss / nonzero(R[:, K:].norm(dim=0)))
+
+
+def nonzero(norms: Tensor) -> Tensor:
+    """Norms to divide by: a column of zeros stays one."""
+    return torch.where(norms > 0, norms, 1.0)
+
+
+def regress(design: Design, grams: Tensor, settings: "SINDy", weights: Tensor | None = None) -> Fit:
     """Sparse coefficients for each Gram matrix (..., S, K + m, K + m) of the design.
 
     Args:
@@ -152,37 +125,26 @@ def regress(design: Design, grams: Tensor, settings: Thresholding, weights: Tens
         settings: of the thresholding.
         weights: (..., N) sample weights that made each member's Gram matrix; None where all are 1.
     """
-    m = design.targets.shape[-1]
-    scale = _column_scale(grams.diagonal(dim1=-2, dim2=-1)[..., :-m].sqrt())
-    G, b = grams[..., :-m, :-m] / (scale.unsqueeze(-1) * scale.unsqueeze(-2)), grams[..., :-m, -m:]
-    eigenvalues = torch.linalg.eigvalsh(G)
+    m, eps = design.targets.shape[-1], torch.finfo(torch.float64).eps
+    K, squares = design.size - m, grams.diagonal(dim1=-2, dim2=-1)
+    G, b, y = grams[..., :K, :K], grams[..., :K, K:], squares[..., K:]
+    scale = nonzero(squares[..., :K].sqrt())
+    unit = G / (scale.unsqueeze(-1) * scale.unsqueeze(-2))
+    coefficients, converged = stlsq(normal_equations(unit, (b / scale.unsqueeze(-1)).mT), scale, settings, m)
+    eigenvalues = torch.linalg.eigvalsh(unit)
     condition = (eigenvalues[..., -1] / eigenvalues[..., 0].clamp(min=0)).sqrt()
-    fit = stlsq(normal_equations(G, (b / scale.unsqueeze(-1)).mT), scale, settings, m)
-    squares = grams.diagonal(dim1=-2, dim2=-1)[..., -m:]
-    fit = Fit(fit.coefficients, condition, fit.converged, _residual(grams, fit.coefficients, squares))
-    for index in _ill_conditioned(fit).nonzero().tolist():
-        member = None if weights is None else weights[tuple(index[:-1])]
-        alone = _regress_by_qr(triangular(design, index[-1], member), settings, m)
+    explained = (coefficients * (2 * b - G @ coefficients)).sum(-2)
+    residual = ((y - explained).clamp(min=0) / nonzero(y)).sqrt()  # below about 1e-8 it is rounding
+    fit = Fit(coefficients, condition, converged, residual)
+    error = eps * condition.square() * coefficients.abs().flatten(-2).amax(-1).clamp(min=1)
+    for index in (~(error <= GRAM_ERROR)).nonzero().tolist():  # NaN included
+        R = triangular(design, index[-1], None if weights is None else weights[tuple(index[:-1])])
+        scale = nonzero(R[:, :K].norm(dim=0))
+        found, settled = stlsq(orthogonal(R[:K, :K] / scale, R[:K, K:].mT), scale, settings, m)
+        alone = judged(R, found, R[:K, :K], settled)
         for whole, part in zip(fit, alone, strict=True):
             whole[tuple(index)] = part
     return fit
-
-
-def _ill_conditioned(fit: Fit) -> Tensor:
-    """(...) whether the Gram matrix may have spoiled the coefficients; NaN counts as spoiled."""
-    largest = fit.coefficients.abs().flatten(-2).amax(-1).clamp(min=1)
-    return ~(torch.finfo(torch.float64).eps * fit.condition.square() * largest <= GRAM_ERROR)
-
-
-def _regress_by_qr(R: Tensor, settings: Thresholding, m: int) -> Fit:
-    K = R.shape[-1] - m
-    scale = _column_scale(R[:, :K].norm(dim=0))
-    factor, target = R[:K, :K] / scale, R[:K, K:].mT
-    singular = torch.linalg.svdvals(factor)
-    fit = stlsq(orthogonal(factor, target), scale, settings, m)
-    miss = R[:, K:] - R[:, :K] @ fit.coefficients
-    residual = miss.norm(dim=0) / R[:, K:].norm(dim=0).clamp(min=torch.finfo(R.dtype).tiny)
-    return Fit(fit.coefficients, singular[0] / singular[-1], fit.converged, residual)
 
 
 def normal_equations(G: Tensor, b: Tensor) -> Solve:
@@ -212,11 +174,12 @@ def orthogonal(R: Tensor, d: Tensor) -> Solve:
     return solve
 
 
-def stlsq(solve: Solve, scale: Tensor, settings: Thresholding, m: int) -> Fit:
+def stlsq(solve: Solve, scale: Tensor, settings: "SINDy", m: int) -> tuple[Tensor, Tensor]:
     """Ridge regression, dropping small coefficients, until the support stays the same; then without ridge.
 
     `solve` sees columns of norm 1, which is only a matter of rounding: ridge and threshold act on the coefficients
-    of the terms themselves, or on those of the columns of norm 1 with `normalize_columns`.
+    of the terms themselves, or on those of the columns of norm 1 with `normalize_columns`. Returns the coefficients
+    (..., K, m), and whether the support settled (...).
 
     Source: Brunton, Proctor, Kutz (2016), supporting information; pysindy's STLSQ, whose steps these are.
     """
@@ -232,39 +195,17 @@ def stlsq(solve: Solve, scale: Tensor, settings: Thresholding, m: int) -> Fit:
             break
     if settings.unbias:
         w = torch.where(mask, solve(mask, torch.zeros_like(ridge)), 0.0)
-    return Fit((w / scale.unsqueeze(-2)).mT.contiguous(), scale.new_empty(0), converged, scale.new_empty(0))
+    return (w / scale.unsqueeze(-2)).mT.contiguous(), converged
 
 
-def _residual(grams: Tensor, coefficients: Tensor, squares: Tensor) -> Tensor:
-    """Relative residual from the sums alone; below about 1e-8 it is rounding."""
-    K = coefficients.shape[-2]
-    G, b = grams[..., :K, :K], grams[..., :K, K:]
-    explained = (coefficients * (2 * b - G @ coefficients)).sum(-2)
-    return ((squares - explained).clamp(min=0) / squares.clamp(min=torch.finfo(squares.dtype).tiny)).sqrt()
+def bootstrap(samples: int, models: int, blocks: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Edges (J + 1,) of blocks of samples, and the number of times (B, J) that each member has each block.
 
-
-def _column_scale(norms: Tensor) -> Tensor:
-    """Norms to divide by; a column of zeros stays one."""
-    return torch.where(norms > 0, norms, 1.0)
-
-
-class Bootstrap(NamedTuple):
-    """Bounds of J blocks of samples, and how often each member has each block: counts (B, J)."""
-
-    bounds: list[tuple[int, int]]
-    counts: Tensor
-
-    def sample_weights(self) -> Tensor:
-        """(B, N) how often each member has each sample."""
-        sizes = torch.tensor([stop - start for start, stop in self.bounds], device=self.counts.device)
-        return self.counts.repeat_interleave(sizes, dim=-1)
-
-
-def bootstrap(samples: int, models: int, blocks: int, seed: int, device: torch.device) -> Bootstrap:
-    """As many blocks as there are, drawn with replacement for each member; the same for a seed on every device."""
-    edges = np.linspace(0, samples, blocks + 1).round().astype(int).tolist()
+    Members draw as many blocks as there are, with replacement; the same for a seed on every device.
+    """
     counts = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1 / blocks), size=models)
-    return Bootstrap(list(itertools.pairwise(edges)), torch.from_numpy(counts).double().to(device))
+    edges = torch.from_numpy(np.linspace(0, samples, blocks + 1).round().astype(int))
+    return edges, torch.from_numpy(counts).double()
 
 
 @validated
@@ -280,12 +221,12 @@ class SINDyEnsemble:
 
     @property
     def inclusion(self) -> Tensor:
-        """(..., terms, latent) share of the members that have each term."""
+        """Share of the members that have each term, (..., terms, latent)."""
         return self.members.support.double().mean(0)
 
     @property
     def spread(self) -> Tensor:
-        """(..., terms, latent) standard deviation of each coefficient over the members."""
+        """Standard deviation of each coefficient over the members, (..., terms, latent)."""
         return self.members.coefficients.std(0)
 
     @validated
@@ -294,23 +235,19 @@ class SINDyEnsemble:
 
         Attributes of the result that describe a fit are those of the members: the largest condition and residual.
         """
-        coefficients = self.members.coefficients.quantile(0.5, dim=0)
+        each = self.members
         return replace(
-            self.members,
-            basis=self.members.basis[0],
-            coefficients=torch.where(self.inclusion >= inclusion, coefficients, 0.0),
-            condition=self.members.condition.amax(0),
-            converged=self.members.converged.all(0),
-            residual=self.members.residual.amax(0),
-            source=f"median of {self.members.source}",
-            domain=None if self.members.domain is None else self.members.domain[0],
+            each[0],
+            coefficients=torch.where(self.inclusion >= inclusion, each.coefficients.quantile(0.5, dim=0), 0.0),
+            condition=each.condition.amax(0),
+            converged=each.converged.all(0),
+            residual=each.residual.amax(0),
+            source=f"median of {each.source}",
         )
 
     def __len__(self) -> int:
         return len(self.members)
 
-
-Several = Annotated[int, Ge(2)]
 
 EXPLAINED = 0.9
 """Share of the variance of a rate that an equation should explain; one that explains less warns."""
@@ -364,13 +301,27 @@ class SINDy(Estimator):
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         design = self._design(samples)
-        model = equation(samples, design.basis, regress(design, gram(design, 0, design.rows), self))
-        _warn_of_poor_fit(model, design.targets)
-        return model
+        targets, N = design.targets, design.targets.shape[1]
+        law = equation(self, samples, design.basis, regress(design, gram(design, 0, N), self))
+        variance, square = targets.var(-2, correction=0), targets.square().mean(-2)
+        lost = law.residual.square().reshape(square.shape) * square / variance
+        lost = torch.where(variance > 0, lost, 0.0).nan_to_num(nan=1.0)
+        poor = int((lost > 1 - EXPLAINED).sum())
+        if poor:
+            found = f"{poor} of {lost.numel()} equations explain less than {EXPLAINED:.0%} of the variance"
+            worst = f"of the rate, the worst {max(0.0, 1 - float(lost.max())):.0%}"
+            fix = "raise the degree, lower the threshold, or scale the samples"
+            warn(f"SINDy: {found} {worst}; {fix}", FitWarning)
+        return law
 
     @validated
     def fit_ensemble(
-        self, samples: LatentSamples, *, models: Several = 100, blocks: Several = 100, seed: Seed = 0
+        self,
+        samples: LatentSamples,
+        *,
+        models: Annotated[int, Ge(2)] = 100,
+        blocks: Annotated[int, Ge(2)] = 100,
+        seed: Seed = 0,
     ) -> SINDyEnsemble:
         """Equations of `models` bootstrap samples, fitted as one batch.
 
@@ -386,28 +337,28 @@ class SINDy(Estimator):
         Source: Fasel, Kutz, Brunton, Brunton (2022), ensemble-SINDy, section 2 (bagging); Künsch (1989) for blocks.
         """
         design = self._design(samples)
-        if blocks > design.rows:
-            raise InputError("blocks", expected=f"at most {design.rows}, the samples", got=blocks, fix="lower it")
-        draw = bootstrap(design.rows, models, blocks, seed, samples.targets.device)
-        sums = torch.stack([gram(design, start, stop) for start, stop in draw.bounds])
-        grams = torch.einsum("bj,j...->b...", draw.counts, sums)
-        found = regress(design, grams, self, draw.sample_weights())
+        if blocks > (N := design.targets.shape[1]):
+            raise InputError("blocks", expected=f"at most {N}, the samples", got=blocks, fix="lower it")
+        edges, counts = (part.to(samples.targets.device) for part in bootstrap(N, models, blocks, seed))
+        sums = torch.stack([gram(design, start, stop) for start, stop in itertools.pairwise(edges.tolist())])
+        weights = counts.repeat_interleave(edges.diff(), dim=-1)
+        found = regress(design, torch.einsum("bj,j...->b...", counts, sums), self, weights)
         basis = replace(design.basis, variables=design.basis.variables.repeated(models))
-        members = equation(samples, basis, found, models)
-        source = f"{models} bootstrap samples of {blocks} blocks: {samples.source}"
+        members = equation(self, samples, basis, found, models)
+        source = f"{models} bootstrap samples of {blocks} blocks: {members.source}"
         return SINDyEnsemble(replace(members, source=source, domain=Region.of(samples.latents).repeated(models)))
-
-    def _design(self, samples: LatentSamples) -> Design:
-        return design_of(samples, self._basis(samples))
 
     def _basis(self, samples: LatentSamples) -> Features:
         library = distinct(self.library or Polynomial(self.degree), samples.variables.symbols)
         context = distinct(self.context_library or Polynomial(self.context_degree), samples.parameters.symbols)
         return Features(library, context, samples.variables, samples.parameters)
 
+    def _design(self, samples: LatentSamples) -> Design:
+        return design_of(samples, self._basis(samples))
+
 
 def design_of(samples: LatentSamples, basis: Features) -> Design:
-    """The samples that are not missing, as they enter the terms.
+    """Samples that are not missing, as they enter the terms.
 
     Raises:
         InputError: fewer samples than terms.
@@ -416,48 +367,34 @@ def design_of(samples: LatentSamples, basis: Features) -> Design:
     if len(samples) < terms:
         expected, fix = f"at least {terms} samples, one per candidate term", "give more samples or lower the degree"
         raise InputError("z", expected=expected, got=f"{len(samples)}", fix=fix)
-    lead = samples.targets.shape[:-2]
-    shared = all(size == 1 for size in samples.context.shape[:-2])
-    context = samples.context if shared else samples.context.expand(*lead, *samples.context.shape[-2:])
+    context = samples.context
+    if any(size > 1 for size in context.shape[:-2]):
+        context = context.expand(*samples.targets.shape[:-2], *context.shape[-2:])
     inputs, targets = basis.scaled(samples.inputs, samples.targets)
-    return Design(basis, *(_one_axis(x) for x in (inputs, context, targets)))
+    return Design(basis, *map(one_axis, (inputs, context, targets)))
 
 
-def equation(samples: LatentSamples, basis: Features, found: Fit, *members: int) -> Equation:
-    """Equation of a fit, for the members of an ensemble, if any, and the problems of the samples."""
-    lead, flat = (*members, *samples.targets.shape[:-2]), 1 + len(members)
-    parts = {name: value.reshape((*lead, *value.shape[flat:])) for name, value in found._asdict().items()}
-    facts = {"order": samples.order, "source": samples.source, "control_names": samples.control_names}
-    return Equation(basis=basis, samples=int(samples.observed.sum()), **facts, **parts)
-
-
-def _warn_of_poor_fit(model: Equation, targets: Tensor) -> None:
-    """Warn where an equation explains less than `EXPLAINED` of the variance of its rate."""
-    variance, square = (
-        value.reshape(model.residual.shape) for value in (targets.var(-2, correction=0), targets.square().mean(-2))
-    )
-    unexplained = torch.where(variance > 0, model.residual.square() * square / variance, 0.0).nan_to_num(nan=1.0)
-    poor = unexplained > 1 - EXPLAINED
-    if bool(poor.any()):
-        found = f"{int(poor.sum())} of {poor.numel()} equations explain less than {EXPLAINED:.0%} of the variance"
-        worst = f"of the rate, the worst {max(0.0, 1 - float(unexplained.max())):.0%}"
-        fix = "raise the degree, lower the threshold, or scale the samples"
-        warn(f"SINDy: {found} {worst}; {fix}", FitWarning)
-
-
-def _one_axis(x: Tensor) -> Tensor:
-    """x (..., N, k) as (S, N, k)."""
+def one_axis(x: Tensor) -> Tensor:
+    """Problems (..., N, k) as (S, N, k)."""
     return x.unsqueeze(0) if x.ndim == 2 else x.flatten(0, -3)
 
 
+def equation(estimator: Estimator, samples: LatentSamples, basis: Features, found: Fit, *members: int) -> Equation:
+    """Equation, or stack of them, of the members of an ensemble, if any, and of the problems of the samples."""
+    lead, flat = (*members, *samples.targets.shape[:-2]), 1 + len(members)
+    parts = {name: value.reshape((*lead, *value.shape[flat:])) for name, value in found._asdict().items()}
+    parts |= {"order": samples.order, "control_names": samples.control_names, "samples": int(samples.observed.sum())}
+    return Equation(basis=basis, source=f"{type(estimator).__name__} of {samples.source}", **parts)
+
+
 LAGS = 3.0
-"""Half width of a window, in times in which the latent state moves by one deviation: half a period of a wave."""
+"""Half width of a window [times in which the latent state moves by one deviation]: half a period of a wave."""
 
 
 @validated
 @dataclass(frozen=True)
 class WeakSINDy(SINDy):
-    """Settings of a fit for noisy data; `fit` returns the equation. Rates of the data are not looked at.
+    """Settings of a fit for noisy data; `fit` returns the equation. Rates of the data are not used.
 
     Integration by parts over windows of time, with a test function φ that vanishes at their ends, makes of ż = g(z, c)
 
@@ -494,20 +431,19 @@ class WeakSINDy(SINDy):
     smoothness: Count = 4
 
     def _design(self, samples: LatentSamples) -> Design:
-        basis = self._basis(samples)
-        times = trajectory_times(samples)
+        basis, times, m = self._basis(samples), trajectory_times(samples), samples.targets.shape[-1]
         spans = spread_windows(times, self.width or default_width(samples), self.windows)
         within, across = weak_weights(times, spans, self.smoothness)
         z, drift = basis.scaled(samples.inputs, samples.drift)
         terms = torch.stack(torch.broadcast_tensors(*basis.terms_of_scaled(z, samples.context)), dim=-1)
-        m = samples.targets.shape[-1]
-        known = (terms, z[..., -m:], drift)
-        whole = _whole(torch.cat(known, dim=-1), spans, len(times))
-        theta, z, drift = (x.nan_to_num(nan=0.0).unflatten(-2, (-1, len(times))) for x in known)
-        columns = [within @ theta, -across @ z - within @ drift]
-        scale = within.sum(-1).mean()  # so that a row weighs as much as a sample
-        rows = torch.cat(columns, dim=-1).flatten(-3, -2)[..., whole, :] / scale
-        rows = rows.unsqueeze(0) if rows.ndim == 2 else rows.flatten(0, -3)
+        known = [x.unflatten(-2, (-1, len(times))) for x in (terms, z[..., -m:], drift)]  # (..., C, T, k)
+        missing = torch.cat(known, dim=-1).isnan().any(-1)
+        missing = missing.reshape(-1, *missing.shape[-2:]).any(0)
+        before = torch.nn.functional.pad(missing.cumsum(-1), (1, 0))
+        whole = torch.stack([before[:, last + 1] == before[:, first] for first, last in spans], dim=-1).flatten()
+        theta, z, drift = (x.nan_to_num(nan=0.0) for x in known)
+        rows = torch.cat([within @ theta, -across @ z - within @ drift], dim=-1).flatten(-3, -2)[..., whole, :]
+        rows = one_axis(rows) / within.sum(-1).mean()  # so that a row weighs as much as a sample
         if rows.shape[1] < len(basis.names):
             expected, fix = f"at least {len(basis.names)} windows, one per term", "raise windows or lower the degree"
             raise InputError("windows", expected=expected, got=f"{rows.shape[1]}", fix=fix)
@@ -515,14 +451,14 @@ class WeakSINDy(SINDy):
 
 
 class Rows(Design):
-    """A design whose rows (S, N, K + m) of terms and targets are known; they stand in `inputs`."""
+    """Design whose rows (S, N, K + m) of terms and targets are known; they stand in `inputs`."""
 
-    def write(self, out: Tensor, problems: slice, samples: slice) -> None:
+    def write(self, out: Tensor, samples: slice, problems: slice = slice(None)) -> None:
         out.copy_(self.inputs[problems, samples].mT)
 
 
 def weak_weights(times: Tensor, spans: Sequence[tuple[int, int]], p: int) -> tuple[Tensor, Tensor]:
-    """(R, T) weights w, w' with Σ wₖ f(tₖ) = ∫ φ f dt and Σ w'ₖ f(tₖ) = ∫ φ' f dt over each window.
+    """Weights w, w' (R, T) with Σ wₖ f(tₖ) = ∫ φ f dt and Σ w'ₖ f(tₖ) = ∫ φ' f dt over each window.
 
     Exact for f that are linear between samples.
 
@@ -565,13 +501,6 @@ def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, 
     return spans
 
 
-def _whole(samples: Tensor, spans: Sequence[tuple[int, int]], T: int) -> Tensor:
-    """(C · R,) whether no sample (..., C · T, k) is missing in each window of each trajectory."""
-    missing = samples.isnan().any(-1).reshape(-1, samples.shape[-2]).any(0).view(-1, T)
-    before = torch.nn.functional.pad(missing.cumsum(-1), (1, 0))
-    return torch.stack([before[:, last + 1] == before[:, first] for first, last in spans], dim=-1).flatten()
-
-
 def default_width(samples: LatentSamples) -> float:
     """2 `LAGS` times the time in which the latent state moves by one standard deviation, the mean over a stack.
 
@@ -579,18 +508,10 @@ def default_width(samples: LatentSamples) -> float:
     changes little.
     """
     times = trajectory_times(samples)
-    m = samples.targets.shape[-1]
-    z = samples.inputs[..., :m].double().unflatten(-2, (-1, len(times)))
-    mean = z.nanmean((-3, -2), keepdim=True)
-    variance = (z - mean).square().nanmean((-3, -2)).sum(-1)
     step, longest = float(times.diff().mean()), max(1, int((len(times) - 1) / (8 * LAGS)))
     lags = []
-    for total, path in zip(variance.reshape(-1), z.reshape(-1, *z.shape[-3:]), strict=True):
-        moved = (lag for lag in range(1, longest + 1) if _moved(path, lag) >= total)
-        lags.append(next(moved, longest))
+    for z in one_axis(samples.latents.double()).unflatten(1, (-1, len(times))):  # (C, T, m) of each problem
+        total = (z - z.nanmean((0, 1))).square().nanmean((0, 1)).sum()
+        moved = ((z[:, lag:] - z[:, :-lag]).square().sum(-1).nanmean() for lag in range(1, longest + 1))
+        lags.append(next((lag for lag, square in enumerate(moved, 1) if square >= total), longest))
     return 2 * LAGS * step * sum(lags) / len(lags)
-
-
-def _moved(z: Tensor, lag: int) -> Tensor:
-    """Mean squared distance of samples of z (C, T, m) that are `lag` steps apart."""
-    return (z[:, lag:] - z[:, :-lag]).square().sum(-1).nanmean()

@@ -154,8 +154,8 @@ def test_an_ensemble_member_is_the_fit_of_its_repeated_samples(lorenz63):
 
     settings = SINDy(degree=2)
     members = settings.fit_ensemble(lorenz63, models=3, blocks=10, seed=5).members
-    rows = bootstrap(len(lorenz63), 3, 10, 5, torch.device("cpu")).sample_weights()[1].long()
-    repeated = torch.arange(len(lorenz63)).repeat_interleave(rows)
+    edges, counts = bootstrap(len(lorenz63), 3, 10, 5)
+    repeated = torch.arange(len(lorenz63)).repeat_interleave(counts[1].long().repeat_interleave(edges.diff()))
     alone = settings.fit_samples(lorenz63.inputs[repeated], lorenz63.targets[repeated])
     assert relative_error(members[1].coefficients, alone.coefficients) < 1e-9
 
