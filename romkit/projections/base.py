@@ -265,7 +265,9 @@ def architecture(
         chain = _chain(frame.size, latent_dim, layers)
         sizes |= {"units": (min(64, max(24, 4 * chain[0])),) * 3}
         sizes |= {"latent_dim": chain[0], "layers": chain, "encoder": chain[::-1], "decoder": chain}
-    return {**{name: size for name, size in sizes.items() if name in accepted}, **settings}
+    defaults = {name for name, each in inspect.signature(method).parameters.items() if each.default is not each.empty}
+    chosen = {*accepted} - (defaults & {"embedding", "units"})  # a default of the method's own is the better guess
+    return {**{name: size for name, size in sizes.items() if name in chosen}, **settings}
 
 
 def arguments(method: type[Projection]) -> list[str]:

@@ -1,5 +1,6 @@
 """The Python blocks of README.md and of the pages run, each page as one script, with smaller settings."""
 
+import pydoc
 import re
 from functools import partial
 from pathlib import Path
@@ -61,7 +62,16 @@ def test_scripts_of_the_site_run(script, small):
     assert any(isinstance(value, Figure) for value in namespace.values())
 
 
-def test_relative_links_lead_somewhere():
-    for page in (*PAGES, "CONTRIBUTING.md", "docs/notation.md", "docs/design.md"):
-        for link in re.findall(r"\]\((?!http)([^)#]+)", (ROOT / page).read_text(encoding="utf-8")):
-            assert (ROOT / page).parent.joinpath(link).exists(), f"{page}: {link}"
+FOLDERS = (".", "docs", "docs/howto", "docs/explanation", "studies/*", "benchmarks/*")
+ALL_PAGES = [page for folder in FOLDERS for page in sorted(ROOT.glob(f"{folder}/*.md"))]
+
+
+@pytest.mark.parametrize("page", ALL_PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_paths_and_names_of_a_page_exist(page):
+    text = page.read_text(encoding="utf-8")
+    links = [page.parent / link for link in re.findall(r"\]\((?!http)([^)#]+)", text)]
+    paths = [ROOT / path for path in re.findall(r"`((?:romkit|tests|docs|studies|benchmarks)/[\w./-]+)`", text)]
+    by_the_site = "../measured"
+    missing = [path for path in links + paths if not path.exists() and by_the_site not in str(path)]
+    missing += [name for name in re.findall(r"`(romkit(?:\.\w+)+)\b", text) if pydoc.locate(name) is None]
+    assert not missing

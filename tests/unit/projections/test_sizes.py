@@ -69,3 +69,15 @@ def test_scales_of_many_samples_in_single_precision_are_those_of_the_samples(lor
     found = Frame.from_dataset(data)
     for scale in (found.state_std, found.state_scale):
         assert torch.allclose(scale, torch.ones(2), rtol=0.01)
+
+
+def test_a_default_of_a_users_method_is_not_replaced_by_a_guess(lorenz_data):
+    class Sized(romkit.projections.Projection):
+        def __init__(self, frame, generator, *, latent_dim, units=8):
+            raise NotImplementedError
+
+        def at(self, c):
+            raise NotImplementedError
+
+    frame = Frame.from_dataset(lorenz_data)
+    assert romkit.projections.architecture(Sized, frame, latent_dim=3) == {"latent_dim": 3}
