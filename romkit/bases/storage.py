@@ -1,4 +1,4 @@
-"""What a sealed file holds of a basis."""
+"""Storage of a basis: header and tensors of its file."""
 
 import os
 
@@ -12,7 +12,7 @@ from romkit.core.files import Header, Tensors, reason
 OPTIONAL = ("singular_values", "energy")
 
 TURN = "_turn"
-"""Behind the name of a tensor (n, r) of few bits: the matrix (r, r) in float64 that it is multiplied by."""
+"""Suffix of the name of the float64 matrix (r, r) that multiplies modes (n, r) stored in half precision."""
 
 
 def packed(basis: Basis) -> tuple[Header, Tensors]:

@@ -121,7 +121,7 @@ class FitWarning(UserWarning):
 
 
 class DataWarning(UserWarning):
-    """What was assumed about data that do not say it.
+    """Warning that metadata are missing and a default was assumed.
 
     Example:
         >>> import warnings

@@ -12,7 +12,7 @@ from romkit.core.errors import InputError
 
 FLOATS = (torch.float64, torch.float32)
 FIXES = {"complex": "take the real part", "bool": "give 0.0 or 1.0 for them"}
-"""By the type of what is not real."""
+"""Suggested fix for each dtype that is not real."""
 WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 
 
@@ -44,7 +44,7 @@ def tensor(argument: str, value: object) -> Tensor:
 
 
 def finite(argument: str, value: object) -> Tensor:
-    """The same, with finite numbers."""
+    """Real numbers of any shape as a dense floating-point tensor, all finite."""
     found = tensor(argument, value)
     if recording() or bool(found.isfinite().all()):
         return found

@@ -242,7 +242,7 @@ def times_of(data: xr.Dataset) -> Tensor:
 
 @validated
 class Contexts(NamedTuple):
-    """What the context is.
+    """Contexts of some trajectories, constant or functions of time.
 
     Attributes:
         initial: (C, p) at the first time.
@@ -294,7 +294,7 @@ class Contexts(NamedTuple):
 
     @validated
     def expanded(self, number: Count) -> "Contexts":
-        """For this many trajectories that share a single context."""
+        """Repeat a single context for `number` trajectories."""
         if len(self.initial) == number:
             return self
         if len(self.initial) != 1:
@@ -432,7 +432,7 @@ def control_of(data: xr.Dataset) -> Control | None:
 
 
 def by_name(inputs: T, names: Sequence[str]) -> T:
-    """With inputs in the order of these names; as they are where they, or the names, are not given.
+    """Reorder inputs to these names; inputs without names stay as they are.
 
     Raises:
         InputError: inputs of other names.

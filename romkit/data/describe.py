@@ -16,7 +16,7 @@ from romkit.data.schema import DIMS, RESERVED, check_states, complete
 
 @validated
 def summary(data: xr.Dataset) -> str:
-    """What romkit takes a dataset for, in a few lines: state, context, sampling, what is missing, what is ignored.
+    """Summary of a dataset as romkit reads it: state, context, sampling, missing samples, ignored variables.
 
     Raises:
         InputError: data without states, see `check_states`.
@@ -94,7 +94,7 @@ LEAD = DIMS[:2]
 RATES = ("velocity", "acceleration")
 TIMES = ("time", "t")
 TRAJECTORIES = ("trajectory", "run", "case", "member", "realization", "simulation", "experiment")
-"""What dimensions of trajectories are called."""
+"""Usual names of the dimension of trajectories."""
 
 
 @validated
@@ -169,7 +169,7 @@ def describe(
 
 
 def _parameter(values: xr.Variable) -> str:
-    """What to do about a number for each entry of one dimension, which may be a parameter."""
+    """Advice about a coordinate of numbers that may be a parameter."""
     alone = values.ndim == 1 and values.dims[0] not in TIMES and values.dtype.kind in "iuf"
     return f" (along {values.dims[0]}; if it is a parameter, name it as the context)" if alone else ""
 
@@ -188,7 +188,7 @@ def _with_time(data: xr.Dataset, name: str | None) -> xr.Dataset:
 
 
 def _numeric_time(data: xr.Dataset) -> xr.Dataset:
-    """With dates and durations as seconds since the first."""
+    """Convert dates and durations to seconds since the first."""
     time = data["time"]
     if time.dtype.kind not in "mM":
         if time.dtype.kind not in "fiu":
@@ -200,7 +200,7 @@ def _numeric_time(data: xr.Dataset) -> xr.Dataset:
 
 
 def _with_trajectories(data: xr.Dataset, context: Sequence[str], name: str | None) -> xr.Dataset:
-    """With the dimension `trajectory`: dimensions of the context and the given one, stacked."""
+    """Stack the dimensions of the context and the given one into `trajectory`."""
     for parameter in context:
         if parameter not in data.variables and parameter not in data.attrs:
             known = ", ".join(str(each) for each in data.variables)
@@ -287,7 +287,7 @@ def _control(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
 
 
 def _along_all(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
-    """With these variables along trajectory and time, also those that all trajectories share."""
+    """Expand these variables along trajectory and time, also those that all trajectories share."""
     wide = {}
     for name in names:
         if not set(LEAD) <= set(data[name].dims):
@@ -300,7 +300,7 @@ def _along_all(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
 
 
 def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | None) -> xr.Dataset:
-    """With coordinates along trajectories; those of the context are declared, in its order, others are labels."""
+    """Add coordinates along trajectories; those of the context are declared, in its order, others are labels."""
     along = (("trajectory",), LEAD, LEAD[::-1])
     coords = {n: c for n, c in data.coords.items() if c.dims in along and n not in ("trajectory", *(context or ()))}
     for name in context or ():

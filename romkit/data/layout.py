@@ -58,7 +58,7 @@ class Layout:
     @classmethod
     @validated
     def of(cls, data: xr.Dataset, names: Sequence[str], lead: Sequence[str]) -> "Layout":
-        """That of these variables, whose dimensions beside `lead` are the state's."""
+        """Layout of these variables, whose dimensions beside `lead` are the state's."""
         for name in names:
             _check_has(data, name)
         variables = tuple(_variable(data[name], lead) for name in names)
@@ -69,7 +69,7 @@ class Layout:
     @classmethod
     @validated
     def plain(cls, names: Sequence[str]) -> "Layout":
-        """That of one variable `state` over `component`."""
+        """Layout of one variable `state` over `component`."""
         return cls((Variable("state", (AXIS,), (len(names),)),), {AXIS: {"values": list(names), "attrs": {}}})
 
     @property
@@ -154,7 +154,7 @@ class Layout:
     @classmethod
     @validated
     def from_json(cls, text: str) -> "Layout":
-        """What `to_json` wrote.
+        """Layout from the text that `to_json` wrote.
 
         Raises:
             InputError: it did not.
@@ -207,7 +207,7 @@ def _turned(names: tuple[str, ...], others: tuple[str, ...]) -> bool:
 
 
 def component_names(data: xr.Dataset | xr.DataArray) -> tuple[str, ...]:
-    """Of data with that dimension; x0, x1, ... where they have none."""
+    """Names of the components of data; x0, x1, ... where data have none."""
     given = data[AXIS].values if AXIS in data.coords else [f"x{k}" for k in range(data.sizes[AXIS])]
     return tuple(map(str, given))
 

@@ -99,7 +99,7 @@ def needing_velocity(data: xr.Dataset) -> xr.Dataset:
 
 
 def _rule(method: object, x: np.ndarray, times: np.ndarray, whole: np.ndarray) -> tuple[Differentiate, str, int]:
-    """What differentiates, its name, and the fewest samples that it works on."""
+    """Differentiation rule, its name, and the fewest samples that it needs."""
     if callable(method):
         return method, getattr(method, "__name__", type(method).__name__), 5
     checks.one_of("method", method, ("auto", "savitzky-golay", "gradient"))

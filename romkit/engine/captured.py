@@ -95,7 +95,7 @@ class CapturedSteps:
             raise Unsupported("its captured step disagrees with torch")
 
     def integrate(self, t: Tensor, h: Tensor, steps: Tensor, threshold: float, y: Tensor, states: Tensor) -> None:
-        """As `RungeKutta.integrate`, for tensors on the GPU; `steps` (K,) on the CPU."""
+        """Integrate like `RungeKutta.integrate`, for tensors on the GPU; `steps` (K,) on the CPU."""
         for k, number in enumerate(steps.tolist()):
             states[k] = self._after(t[k], y, h[k], number)
             y.copy_(torch.where((states[k].abs() <= threshold).all(-1, keepdim=True), states[k], 0.0))

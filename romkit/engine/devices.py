@@ -23,4 +23,4 @@ def device_of(argument: str, value: object) -> torch.device:
 
 
 Device = Annotated[torch.device | str, device_of]
-"""Where to compute: "cpu" or "cuda"; the argument becomes a `torch.device`."""
+"""Device to compute on, "cpu" or "cuda"; the argument becomes a `torch.device`."""

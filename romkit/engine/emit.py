@@ -309,7 +309,7 @@ class Emitter:
         return value.buffer, locate(value.ids.reshape(-1)[elements], count)
 
     def strided(self, tensor: Tensor, elements: Tensor, dims: tuple[int, ...], count: int) -> tuple[str, AffineIndex]:
-        """As `place`, with places as a function of the indices of `dims`; copied side by side where there is none."""
+        """Like `place`, with places as a function of the indices of `dims`; copied side by side where there is none."""
         array, places = self.place(tensor, elements, count)
         index = affine(places, dims)
         if index is not None:

@@ -18,7 +18,7 @@ def literal(x: Operand) -> str:
 
 
 def vector(x: Operand) -> str:
-    """The same, of vector type, where C++ does not convert by itself."""
+    """Formula of vector type, where C++ does not convert by itself."""
     return f"vec({literal(x)})"
 
 
@@ -139,4 +139,4 @@ FORMULAS: dict[str, Callable[..., str]] = {
     "log10": _call("logarithm_ten"),
     "isnan": lambda a: _call("unequal")(a, a),
 }
-"""By the name of the ATen operation. Truth is 1, falsehood 0."""
+"""C++ formula of each ATen operation, by its name. Truth is 1, falsehood 0."""

@@ -341,7 +341,7 @@ class Reencoded(LatentDynamics):
 
     @property
     def needs(self) -> Needs:
-        """As the dynamics, and the encoder at each restart."""
+        """Needs of the inner dynamics, and the encoder at each restart."""
         return "tangent" if self.dynamics.needs == "decoder" else self.dynamics.needs
 
     def start(self, problem: Problem, t: Tensor, parts: Parts) -> Tensor:

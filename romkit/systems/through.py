@@ -308,7 +308,7 @@ class SystemThroughBasis(System):
 
     @validated
     def field(self, context: Tensor | float | ContextFunction | None = None, **named: object) -> Field:
-        """As `System.field`; tensors are summed at a context that stays once, and not at every evaluation."""
+        """Like `System.field`; tensors are summed at a context that stays once, and not at every evaluation."""
         if isinstance(self.image, Sampled) or varies(context):
             return super().field(context, **named)
         c, kinds = self._context_tensor(context, named), {}

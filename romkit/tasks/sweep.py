@@ -34,7 +34,7 @@ _ASKING, _PATIENCE = 5.0, 30.0
 
 @dataclass
 class Sweep:
-    """How the tasks of a sweep ended, by name.
+    """Outcome of the tasks of a sweep, by name.
 
     Attributes:
         complete: computed now, by this runner or by another one in the same folder.
@@ -49,7 +49,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Executor:
-    """Where tasks are computed, by the names of submitit.
+    """Executor of tasks, by the names of submitit.
 
     Partition, account, time, memory and GPUs of Slurm are the environment variables of sbatch itself:
     SBATCH_PARTITION, SBATCH_ACCOUNT, SBATCH_TIMELIMIT, SBATCH_MEM_PER_NODE, SBATCH_GRES. The folder of the results must

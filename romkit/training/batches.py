@@ -111,7 +111,7 @@ class FlatParameters:
         return blocks
 
     def _find_alike(self) -> dict[tuple[int, int], list[int]]:
-        """Which parameters are matrices (a, b) of one size."""
+        """Groups of parameters that are matrices (a, b) of one size."""
         alike: dict[tuple[int, int], list[int]] = {}
         for k, shape in enumerate(self.shapes):
             columns = shape[-1] if len(shape) > 1 else 1
@@ -178,7 +178,7 @@ def batches(
 
 
 def batches_per_epoch(n: int, batch_size: int) -> int:
-    """How many batches `batches` yields."""
+    """Number of batches that `batches` yields."""
     return max(1, n // batch_size)
 
 

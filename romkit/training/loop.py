@@ -148,7 +148,7 @@ class Best(NamedTuple):
         return cls(kept, none, torch.zeros_like(none), theta.new_zeros(0, len(theta)))
 
     def after(self, epoch: int, theta: Tensor, losses: Tensor) -> "Best":
-        """With the parameters of an epoch where they are better."""
+        """Take over the parameters of an epoch where they are better."""
         better = losses < self.loss
         return Best(
             torch.where(better.unsqueeze(1), theta, self.theta),

@@ -51,7 +51,7 @@ class Optimizer(abc.ABC):
         """New theta and moments from the gradient (S, P); `state.count` already counts this step."""
 
     def between(self, state: State, taken: int) -> State:
-        """What is done after `taken` steps and before the next, eagerly, for it is rare or cannot be compiled."""
+        """Work after `taken` steps and before the next, run eagerly because it is rare or cannot be compiled."""
         return state
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:

@@ -67,7 +67,7 @@ FieldName = Annotated[str, checks.choice(FIELDS)]
 @validated
 @dataclass(frozen=True)
 class RolloutTraining:
-    """How to refine by rollouts.
+    """Settings of a refinement by rollouts.
 
     Attributes:
         steps: optimizer steps.
@@ -228,7 +228,7 @@ def refine(
 def _windows(
     data: EvenTrajectories, length: int, batch: int, generators: Sequence[torch.Generator]
 ) -> tuple[Tensor, ...]:
-    """For each seed `batch` windows of as many trajectories as there are, at random times.
+    """Draw `batch` windows for each seed, at random times.
 
     Returns:
         States (L + 1, S, B, n), first velocities (S, B, n) and contexts (S, B, p). Time comes first, so that the states
@@ -273,7 +273,7 @@ OUTLIER = 1.25
 @validated
 @dataclass(frozen=True)
 class PhaseFit:
-    """How to refine the timing.
+    """Settings of a refinement of the timing.
 
     Attributes:
         steps: of Gauss-Newton.

@@ -26,7 +26,7 @@ from romkit.verbs.runs import rollout
 from romkit.verbs.storage import load, save
 
 DATA, KNOWN, PROJECTIONS = "data.nc", ".sha256", "projections"
-"""Of the folder of a comparison: what is compared on, its digest, and the projections, which combinations share."""
+"""Names in the folder of a comparison: data, their digest, and projections, which combinations share."""
 
 MEANING = ("system", "parameters", "layout")
 """Attributes of a dataset that change what is computed; others say how it came about."""
@@ -76,7 +76,7 @@ class Combination(tasks.Task):
         return data
 
     def _projection(self, train: xr.Dataset) -> Projection:
-        """From the file that all combinations of this method share, or trained into it."""
+        """Load the projection that all combinations of this method share, or train and save it."""
         facts = [self.digest, self.method, self.method_settings, self.test, self.seed]
         name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
         file = Path(self.data).parent / PROJECTIONS / f"{self.method}-{name}.safetensors"

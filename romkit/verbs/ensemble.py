@@ -65,7 +65,7 @@ class Calibration:
 
     @classmethod
     def of(cls, times: np.ndarray, error: np.ndarray, spread: np.ndarray, std: np.ndarray) -> "Calibration":
-        """From trajectories that no member was fitted to.
+        """Calibrate by trajectories that no member was fitted to.
 
         Args:
             times: (T,).
@@ -91,7 +91,7 @@ class Calibration:
         return _scale(spread, np.interp(lead, self.lead, self.growth), self.profile)
 
     def factor(self, level: float) -> float:
-        """By which s is multiplied for an interval of this level.
+        """Factor of the scale s for an interval of this level.
 
         Scores of each trajectory were measured by a scale that comes from the others, as that of a new one will be, so
         the quantile at this level covers this share of new ones on average; with few trajectories it varies.
@@ -102,7 +102,7 @@ class Calibration:
         return float(np.interp(level, LEVELS, self.quantiles))
 
     def to_dataset(self) -> xr.Dataset:
-        """For a file."""
+        """Calibration as a dataset, for a file."""
         variables = {
             "growth": ("time", self.growth),
             "profile": ("component", self.profile),
@@ -113,7 +113,7 @@ class Calibration:
 
     @classmethod
     def from_dataset(cls, data: xr.Dataset) -> "Calibration":
-        """What `to_dataset` gave."""
+        """Calibration from the dataset that `to_dataset` made."""
         parts = (data[name].values for name in ("time", "growth", "profile", "quantiles"))
         return cls(*parts, int(data.attrs["trajectories"]))
 
@@ -153,7 +153,7 @@ def _scale(spread: np.ndarray, growth: np.ndarray, profile: np.ndarray) -> np.nd
 
 
 NUMBERS = 20_000_000
-"""Of the states of all members at once: more trajectories are followed one part after the other."""
+"""Largest number of state components held at once; more trajectories are followed in parts."""
 
 RELIABILITY = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 """Levels of a reliability diagram."""
@@ -230,7 +230,7 @@ class Ensemble:
 
     @validated
     def calibrated(self, validation: xr.Dataset) -> "Ensemble":
-        """The same ensemble, with intervals that hold on trajectories that nothing was fitted to.
+        """Calibrate intervals on trajectories that nothing was fitted to; returns a new ensemble.
 
         A lost forecast has an infinite error, so that where 5 % are lost, intervals from level 95 % on are infinite.
 
@@ -241,7 +241,7 @@ class Ensemble:
 
     @validated
     def reliability(self, data: xr.Dataset, *, levels: Sequence[Part] = RELIABILITY) -> xr.Dataset:
-        """How often the truth is within intervals of several levels, on data that nothing was fitted to.
+        """Share of the truth within intervals of several levels, on data that nothing was fitted to.
 
         Returns:
             `coverage` (level), and `coverage_of` (level, trajectory); missing values do not count.
@@ -286,7 +286,7 @@ class Ensemble:
             raise FileError(folder, problem=f"holds no ensemble ({error})", fix="give a folder by save") from error
 
     def _calibrated(self, data: xr.Dataset, members: np.ndarray | None) -> "Ensemble":
-        """By trajectories of which each is followed by members (B, C) that have not seen it; None for all."""
+        """Calibrate by trajectories, each followed by the members (B, C) that have not seen it; None for all."""
         run = self._reduced(data, members)
         truth = trajectories(data, "state").numpy()
         error = truth - run["state"].values
