@@ -7,7 +7,7 @@ import json
 import math
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -313,8 +313,11 @@ class Run:
         for model in models:
             model.initialise(rows.y)
         rows, trained = self._ready(rows, models[0]), []
-        for chunk in self._chunks(len(seeds)):
-            stacked, numbers = stack(models[chunk]).to(self.device), seeds[chunk]
+        fits = max(1, CACHE_ROWS // self.plan.snapshots.batch_size)  # seeds of a stack in the cache of a CPU
+        size = len(seeds) if self.device.type == "cuda" else fits
+        for first in range(0, len(seeds), size):
+            stacked = stack(models[first : first + size]).to(self.device)
+            numbers = seeds[first : first + size]
             reports = [{"seed": seed} for seed in numbers]
             if any(parameter.requires_grad for parameter in stacked.parameters()):  # POD and its like have none
                 objective = Objective(stacked, self.plan.loss, self.plan.component_weighting, self.system)
@@ -331,11 +334,6 @@ class Run:
             plan = self.plan
             rows = attached(rows, plan.loss, model.frame, plan.component_weighting, self.system)
         return rows._make(tensor.to(self.device) for tensor in rows)
-
-    def _chunks(self, count: int) -> Iterator[slice]:
-        """Stacks that fit the cache of a CPU; one stack of all seeds on a GPU."""
-        size = count if self.device.type == "cuda" else max(1, CACHE_ROWS // self.plan.snapshots.batch_size)
-        return (slice(start, start + size) for start in range(0, count, size))
 
     def _on_snapshots(self, objective: Objective, rows: AnyBatch, seeds: Sequence[int]) -> Reports:
         plan, checkpoint = self.plan.snapshots, None

@@ -216,7 +216,8 @@ def refine(
     def batches(index: int) -> Iterator[tuple[Tensor, ...]]:
         generators = [torch.Generator().manual_seed((seed * 1_000_003 + index) % 2**63) for seed in seeds]
         windows = _windows(trajectories, plan.window(index / plan.steps, samples), plan.batch, generators)
-        yield *_batch(rows, batch_size, generators), *windows
+        pick = torch.stack([torch.randint(len(rows.y), (batch_size,), generator=g) for g in generators])
+        yield *(tensor[pick.to(tensor.device)] for tensor in rows), *windows
 
     common = {"learning_rate": plan.learning_rate, "epochs": plan.steps, "seeds": seeds, "batches": batches}
     label = f"refining {stacked.name}"
@@ -243,11 +244,6 @@ def _windows(
     pick, start = (torch.stack(t).to(data.state.device) for t in (picks, starts))
     along = start + torch.arange(length + 1, device=start.device)[:, None, None]
     return data.state[pick, along], data.velocity[pick, start], data.context[pick]
-
-
-def _batch(rows: AnyBatch, size: int, generators: Sequence[torch.Generator]) -> AnyBatch:
-    pick = torch.stack([torch.randint(len(rows.y), (size,), generator=g) for g in generators]).to(rows.y.device)
-    return rows._make(tensor[pick] for tensor in rows)
 
 
 RADIUS = 0.05

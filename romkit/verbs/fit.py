@@ -114,7 +114,9 @@ def fit(
         models = Run(plan, data, system, device, engine, checkpoint, watch, held_out).train(models, numbers)
     front = None if basis is None else Frame.from_dataset(full, basis, frame)
     report = {"preset": preset if isinstance(preset, str) else "own", **_provenance(full, plan, device)}
-    models = [_finished(model, report, front) for model in models]
+    for model in models:
+        model.report |= report
+    models = models if front is None else [model.behind(front) for model in models]
     return stack(models) if seeds is not None else models[0]
 
 
@@ -212,12 +214,6 @@ def _system_for(
             fix = "leave it out of the loss; rollouts take mechanical systems as well"
             raise InputError("loss", expected="terms for a mechanical system", got=repr(term), fix=fix)
     return system
-
-
-def _finished(model: Projection, report: dict[str, object], front: Frame | None) -> Projection:
-    """A trained model with its report, and with the basis in front."""
-    model.report |= report
-    return model if front is None else model.behind(front)
 
 
 def _provenance(data: xr.Dataset, plan: Recipe, device: torch.device) -> dict[str, object]:
