@@ -1,23 +1,25 @@
-"""Adaptive embedded Runge-Kutta pairs of torchdiffeq and torchode behind the signature of romkit."""
+"""Solvers with step-size control of torchdiffeq, torchode and SciPy behind the signature of romkit."""
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.boundary import Positive, Times, validated
 from romkit.core.errors import InputError
+from romkit.core.runtime import track
 from romkit.core.types import Field
 from romkit.solvers.base import Run, Solver, check_field, inside
 
 
 def resting(field: Field, threshold: float) -> Field:
-    """The field, but zero for members that are beyond the threshold, or whose derivative overflows when squared."""
+    """Field that is zero for members beyond the threshold, or with a derivative that overflows when squared."""
 
     def held(t: Tensor, y: Tensor) -> Tensor:
         dy = field(t, y)
@@ -49,10 +51,11 @@ def _usable(y: Tensor, dy: Tensor, threshold: float) -> Tensor:
 
 @validated
 @dataclass(frozen=True)
-class EmbeddedPair(Solver):
-    """An embedded Runge–Kutta pair with step-size control: one of `PAIRS`, which each library has its own of."""
+class Controlled(Solver):
+    """Step-size control by another library, whose methods are `PAIRS`."""
 
     PAIRS: ClassVar[tuple[str, ...]]
+    ENGINE: ClassVar = "torch"
 
     method: str = "dopri5"
     rtol: Positive = 1e-6
@@ -67,10 +70,10 @@ class EmbeddedPair(Solver):
             fix = "leave engine out, or take RK4"
             raise InputError("engine", expected=f"'torch' for {type(self).__name__}", got=repr(engine), fix=fix)
         check_field(field, times[0], y0)
-        return partial(self._integrate, field), "torch"
+        return partial(self._integrate, field, label), self.ENGINE
 
     @abc.abstractmethod
-    def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
+    def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
         """States (T, ..., d) at `times`, NaN for a member that was lost."""
 
 
@@ -78,7 +81,7 @@ STOPPING = ("dopri8", "bosh3")
 """Pairs that are worse between their steps than at the end of each."""
 
 
-class Adaptive(EmbeddedPair):
+class Adaptive(Controlled):
     """An embedded Runge–Kutta pair with step-size control, by torchdiffeq.
 
     The whole batch shares one step, but the error norm is the worst member's, so the tolerances hold for
@@ -105,10 +108,11 @@ class Adaptive(EmbeddedPair):
 
     PAIRS = ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
 
-    def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
+    def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
         held, start = resting(field, self.divergence_threshold), resting_start(y0, self.divergence_threshold)
         stops = {"step_t": times[1:]} if self.method in STOPPING else {}
-        control = {"rtol": self.rtol, "atol": self.atol, "options": {"norm": _worst_member} | stops}
+        options = {"norm": lambda error: error_norm(error).max()} | stops
+        control = {"rtol": self.rtol, "atol": self.atol, "options": options}
         import torchdiffeq  # it brings half of scipy along
 
         try:
@@ -118,10 +122,6 @@ class Adaptive(EmbeddedPair):
             got = f"{self.rtol:g} and {self.atol:g}"
             raise InputError("rtol, atol", expected=expected, got=got, fix=fix) from error
         return masked(field, y0, times, states, self.divergence_threshold)
-
-
-def _worst_member(error: Tensor) -> Tensor:
-    return error_norm(error).max()
 
 
 @validated
@@ -145,7 +145,7 @@ def odeint(field: Field, y0: Tensor, times: Times) -> Tensor:
     return torchdiffeq.odeint(field, y0, times, method="rk4")
 
 
-class PerMember(EmbeddedPair):
+class PerMember(Controlled):
     """An embedded Runge–Kutta pair whose step size is controlled for each member by itself, by torchode.
 
     A member that needs small steps does not shorten those of the others, and members do not influence each other's
@@ -174,11 +174,19 @@ class PerMember(EmbeddedPair):
 
     PAIRS = ("dopri5", "tsit5", "heun")
 
-    def _integrate(self, field: Field, y0: Tensor, times: Tensor) -> Tensor:
-        torchode = _torchode()
+    def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
+        try:
+            import torchode
+        except ImportError as error:
+            fix = 'pip install "romkit[torchode]", or solver=Adaptive(...)'
+            raise InputError("solver", expected="torchode to be installed", got="none", fix=fix) from error
         rows = resting_start(y0, self.divergence_threshold).reshape(-1, y0.shape[-1])
         if len(rows) > 1:
-            _check_autonomous(field, y0, times)
+            start, *others = (field(t, y0) for t in (times[0], times[-1], torch.full_like(times[0], torch.nan)))
+            if not all(torch.allclose(start, other, rtol=0, atol=0, equal_nan=True) for other in others):
+                expected = "one that does not depend on t, since members are at different times"
+                fix = "use Adaptive or RK4, or integrate the members one by one"
+                raise InputError("field", expected=expected, got="one that does", fix=fix)
         if len(times) == 1:
             return y0.unsqueeze(0)
         held = resting(field, self.divergence_threshold)
@@ -190,22 +198,78 @@ class PerMember(EmbeddedPair):
         return masked(field, y0, times, states.movedim(1, 0).reshape(len(times), *y0.shape), self.divergence_threshold)
 
 
-def _torchode() -> ModuleType:
-    try:
-        import torchode
-    except ImportError as error:
-        fix = 'pip install "romkit[torchode]", or solver=Adaptive(...)'
-        raise InputError("solver", expected="torchode to be installed", got="none", fix=fix) from error
-    return torchode
+@validated
+@dataclass(frozen=True)
+class SciPy(Controlled):
+    """The solvers of `scipy.integrate`, one member after the other, with steps of its own between the output times.
 
+    BDF, Radau and LSODA are implicit, for stiff equations; Jacobians are finite differences of the field, and a member
+    of BDF or Radau is lost where one is not finite.
 
-def _check_autonomous(field: Field, y0: Tensor, times: Tensor) -> None:
-    """The field at y0 has to be the same at the start, at the end, and at no time at all."""
-    start, *others = (field(t, y0) for t in (times[0], times[-1], torch.full_like(times[0], torch.nan)))
-    if not all(torch.allclose(start, other, rtol=0, atol=0, equal_nan=True) for other in others):
-        raise InputError(
-            "field",
-            expected="one that does not depend on t, since members are at different times",
-            got="one that does",
-            fix="use Adaptive or RK4, or integrate the members one by one",
-        )
+    Args:
+        method: one of `METHODS`.
+        rtol, atol: relative and absolute tolerance per step.
+        divergence_threshold: magnitude from which on a member is lost.
+
+    Source: Shampine & Reichelt (1997) for BDF, Hairer & Wanner (1996) for Radau, Petzold (1983) for LSODA.
+
+    Example:
+        >>> import torch
+        >>> from romkit.solvers import SciPy
+        >>> times = torch.linspace(0, 1, 3, dtype=torch.float64)
+        >>> stiff = lambda t, y: -1000 * (y - t.cos())
+        >>> solution = SciPy("BDF")(stiff, torch.ones(1, 1, dtype=torch.float64), times)
+        >>> bool((solution.states.flatten()[1:] - times[1:].cos()).abs().max() < 1e-2)
+        True
+    """
+
+    PAIRS = METHODS = ("BDF", "Radau", "LSODA", "RK45", "DOP853")
+    ENGINE = "SciPy"
+
+    method: str = "BDF"
+    atol: Positive = 1e-9
+
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        return super().prepare(field, y0.detach().double(), times.double(), engine, label)
+
+    def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
+        paths = [self._member(field, y0, k, times) for k in track(range(y0[..., 0].numel()), label)]
+        return torch.stack(paths, dim=1).reshape(len(times), *y0.shape).to(y0)
+
+    def _member(self, field: Field, y0: Tensor, k: int, times: Tensor) -> Tensor:
+        """(T, d) states of one member in float64, NaN from where it is lost."""
+        batch = y0.detach().double().reshape(-1, y0.shape[-1]).clone()
+
+        def alone(t: float, y: np.ndarray) -> np.ndarray:
+            # the context of a field is that of the whole batch, so all of it is evaluated, the others at their start
+            batch[k] = torch.from_numpy(y)
+            with torch.no_grad():
+                rate = field(torch.tensor(t, dtype=torch.float64), batch.reshape(y0.shape))
+            return rate.double().reshape(batch.shape)[k].numpy()
+
+        span, start = times.double().numpy(), batch[k].numpy().copy()
+        found = np.full((len(span), len(start)), np.nan)
+        found[0] = start
+        if len(span) > 1 and np.isfinite(start).all() and np.isfinite(alone(span[0], start)).all():
+            with np.errstate(all="ignore"):
+                self._fill(found, alone, span)
+        return torch.from_numpy(found)
+
+    def _fill(self, found: np.ndarray, field: Callable[[float, np.ndarray], np.ndarray], span: np.ndarray) -> None:
+        """Write states at the times `span` (T,) into `found` (T, d), which has the first, until the member is lost."""
+        from scipy import integrate  # slow to import, and seldom needed
+
+        kind = getattr(integrate, self.method)
+        reached = 1
+        try:
+            steps = kind(field, span[0], found[0], span[-1], rtol=self.rtol, atol=self.atol)
+            while steps.status == "running" and np.abs(steps.y).max() <= self.divergence_threshold:
+                steps.step()
+                ahead = reached + np.searchsorted(span[reached:], steps.t, side="right")
+                if ahead > reached and steps.status != "failed":
+                    found[reached:ahead] = steps.dense_output()(span[reached:ahead]).T
+                    reached = ahead
+        except InputError:
+            raise
+        except ValueError:  # a Jacobian that is not finite
+            return

@@ -1,4 +1,4 @@
-"""Interface of solvers: from a field, an initial state and output times to states and a status per member."""
+"""Solvers take a field, an initial state and output times, and return states and a status per member."""
 
 import abc
 import enum
@@ -20,7 +20,7 @@ Run = Callable[[Tensor, Tensor], Tensor]
 
 
 class Status(enum.IntEnum):
-    """End of the integration of one member (a code per member, never an exception).
+    """End of the integration of one member, as a code (a divergence is never an exception).
 
     Example:
         >>> import torch
@@ -57,13 +57,8 @@ class Solution(NamedTuple):
 
 
 def cost_of(solver: object, engine: str, compiling: float, computing: float) -> dict[str, object]:
-    """Cost of a run, as it is recorded."""
-    return {
-        "solver": str(solver),
-        "engine": engine,
-        "seconds_compiling": compiling,
-        "seconds_computing": computing,
-    }
+    """`Solution.cost` of a run."""
+    return {"solver": str(solver), "engine": engine, "seconds_compiling": compiling, "seconds_computing": computing}
 
 
 class Solver(abc.ABC):
@@ -119,15 +114,15 @@ class Solver(abc.ABC):
 
     @abc.abstractmethod
     def prepare(self, field: Field, y0: Tensor, times: Times, engine: Engine, label: str) -> tuple[Run, str]:
-        """Make a function that integrates the field, and name its engine.
+        """Function that integrates the field, and the name of its engine.
 
-        It will be called with states like y0 and with `times`, or with one part of them after the other. It gives
-        states (T, ..., d); those of members that leave `divergence_threshold` may be anything from then on.
+        The function will be called with states like y0 and with `times`, or with one part of them after the other. It
+        returns states (T, ..., d); a member that has left `divergence_threshold` may be anything from then on.
         """
 
 
 def check_field(field: Field, t: Tensor, y: Tensor) -> None:
-    """A rate must have the shape of the state: another one would broadcast, and nobody would see it."""
+    """Raise unless the rate has the shape of the state: another shape would broadcast without a word."""
     rate = field(t, y.clone())  # derivatives along a path need numbers with memory of their own
     if not isinstance(rate, Tensor) or rate.shape != y.shape or not rate.is_floating_point():
         got = f"shape {tuple(rate.shape)}, {rate.dtype}" if isinstance(rate, Tensor) else type(rate).__name__

@@ -16,7 +16,7 @@ from romkit.engine.captured import CapturedSteps
 from romkit.solvers.base import Run, Solver, check_field, inside
 
 ROUNDING = 1e-3
-"""Tolerance of the length of an interval, in steps: times in single precision are off by rounding."""
+"""Tolerance of the number of steps in an interval; rounding of times in float32 would else add one to every other."""
 
 
 class Grid(NamedTuple):
@@ -117,7 +117,7 @@ def step(field: Field, t: Tensor, y: Tensor, h: float) -> Tensor:
 
 
 def step_by_tensor(field: Field, t: Tensor, y: Tensor, h: Tensor) -> Tensor:
-    """`step` of a length that is in a tensor, as a GPU reads it."""
+    """`step` with the step length in a tensor, which a GPU reads."""
     k1 = field(t, y)
     k2 = field(t + h / 2, y + h / 2 * k1)
     k3 = field(t + h / 2, y + h / 2 * k2)
@@ -126,7 +126,7 @@ def step_by_tensor(field: Field, t: Tensor, y: Tensor, h: Tensor) -> Tensor:
 
 
 ITERATIONS = 8
-"""Iterations of the fixed point in one step, about."""
+"""Typical number of fixed-point iterations in a step; decides whether compiling pays."""
 
 Settle = Callable[[Tensor, Tensor, Tensor], Tensor]
 """(t, known, u) -> the midpoint that the iteration from u ends at."""
@@ -206,7 +206,7 @@ class ImplicitMidpoint(Solver):
         return packed[..., start:]
 
     def _limit(self, u: Tensor) -> float:
-        """The tolerance, as far as rounding allows."""
+        """Tolerance, no smaller than rounding allows."""
         return max(self.tolerance, 16 * torch.finfo(u.dtype).eps)
 
 

@@ -139,7 +139,7 @@ def test_what_is_no_solver_is_refused():
         Pendulum().using(RK4(0.01))
     with pytest.raises(InputError, match="solver: expected none, since BDF2"):
         CylinderWake().using(RK4(0.01))
-    with pytest.raises(InputError, match="engine: expected one that SciPy has"):
+    with pytest.raises(InputError, match="engine: expected 'torch' for SciPy"):
         romkit.simulate(Stiff(), k=1.0, solver=SciPy(), engine="compiled")
     with pytest.raises(InputError, match="method: expected one of"):
         SciPy("Euler")
