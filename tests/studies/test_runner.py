@@ -20,7 +20,7 @@ from tqdm import tqdm
 from romkit.core import runtime
 from romkit.core.errors import InputError
 from romkit.data import open_dataset
-from romkit.tasks import Executor, Task, run, sweep
+from romkit.tasks import Executor, Task, run
 from tests.studies.sweeps import Dying, Failing, Raised, Seeded, Waiting, contents, start_runner, wait_for
 
 
@@ -260,7 +260,9 @@ def test_bad_sweeps_are_refused_before_the_work(tmp_path, tasks, only, reason):
 
 def test_the_bar_tells_done_running_failed_and_time_left(tmp_path, monkeypatch):
     shown = io.StringIO()
-    monkeypatch.setattr(sweep, "track", lambda items, label: tqdm(items, desc=label, file=shown, mininterval=0))
+    monkeypatch.setattr(
+        "romkit.core.runtime.track", lambda items, label: tqdm(items, desc=label, file=shown, mininterval=0)
+    )
     in_process([Failing(str(tmp_path / "cure")), Seeded(0), Seeded(1)], tmp_path)
     assert "2/3" in shown.getvalue()
     assert "1 running, 1 failed" in shown.getvalue()

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import submitit
 
+import romkit.tasks as sweep
 from romkit.core.errors import InputError
 from romkit.data import open_dataset
-from romkit.tasks import Executor, run, sweep
+from romkit.tasks import Executor, run
 from tests.studies.sweeps import Failing, Seeded, Waiting, contents, start_runner, wait_for
 
 

@@ -1,26 +1,46 @@
-"""Running many tasks by submitit: what is complete is skipped, what fails is reported, the rest goes on."""
+"""Sweeps of tasks that survive failures and interruptions; `romkit.compare` and all studies run by them.
 
+A task is a frozen dataclass that computes one dataset; `run(tasks, folder, Executor("local", 4))` computes what is not
+yet complete in the folder, one netCDF file per task: in this process, in processes of this machine, or as Slurm jobs.
+"""
+
+import contextlib
 import functools
+import hashlib
+import json
 import os
+import platform
+import re
 import shlex
 import shutil
 import subprocess
 import sys
 import threading
 import time
+import traceback
+import warnings
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
 import submitit
+import threadpoolctl
+import torch
+import xarray as xr
 from filelock import FileLock
 
-from romkit.core import checks
-from romkit.core.errors import InputError
-from romkit.core.files import atomic, expanded, reason
-from romkit.core.runtime import track
-from romkit.tasks.base import Task, attempt, hidden_folder, is_complete, result_file
+from romkit.core import checks, files, runtime
+from romkit.core.errors import FileError, InputError
+from romkit.data import open_dataset, save_dataset
+from romkit.engine.threads import one_thread
+
+__all__ = ["Executor", "Sweep", "Task", "run"]
+
+HIDDEN = ".running"
+"""Subfolder of the results for locks and for the logs of running jobs."""
 
 WIDTHS = {"debug": 1, "local": os.cpu_count() or 1, "slurm": 100}
 """Default numbers of tasks at a time, by cluster."""
@@ -31,10 +51,72 @@ _PAUSE = 0.1
 _ASKING, _PATIENCE = 5.0, 30.0
 """Seconds between two questions to Slurm, and until a shared file system shows the result of a job that has ended."""
 
+_FORMER = {"InProcess": "debug", "Workers": "local"}
+
+_versions = functools.cache(runtime.versions)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _FORMER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    warnings.warn(f"{name} is Executor({_FORMER[name]!r}) now", DeprecationWarning, stacklevel=2)
+    return functools.partial(Executor, _FORMER[name])
+
+
+@dataclass(frozen=True)
+class Task(ABC):
+    """One unit of work: a frozen dataclass whose fields are plain JSON and decide the result alone.
+
+    Attributes:
+        code_version: version of the study's code; raise it when results change their meaning, and all are computed
+            again.
+    """
+
+    code_version: ClassVar[int] = 1
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Readable name, unique in the sweep; the result is `<name>.nc`."""
+
+    @abstractmethod
+    def run(self) -> xr.Dataset:
+        """Compute the result. NaN from a divergence is a result; an exception is a failure."""
+
+    @property
+    def resolved(self) -> Mapping[str, object]:
+        """Plain JSON that names among the fields stand for: the settings of a preset, the sizes of a network.
+
+        These settings enter the key, so that a preset that changes makes its results incomplete.
+        """
+        return {}
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the class, the fields, what they stand for, and the versions of the study and of romkit."""
+        return self.identity["key"]
+
+    @property
+    def identity(self) -> dict[str, str | int]:
+        """Attributes of the result's file by which it is recognised as that of this very task.
+
+        Raises:
+            InputError: a field or a resolved setting that JSON cannot hold.
+        """
+        try:
+            config, resolved = (json.dumps(facts, sort_keys=True) for facts in (asdict(self), dict(self.resolved)))
+        except TypeError as error:
+            expected, fix = "fields of plain JSON", "make it text, numbers, tuples or dicts"
+            raise InputError(type(self).__name__, expected=expected, got=str(error), fix=fix) from error
+        facts = [type(self).__qualname__, config, resolved, self.code_version, _versions()["romkit"]]
+        key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
+        texts = {"task": self.name, "key": key, "config": config, "resolved": resolved}
+        return {**texts, "code_version": self.code_version}
+
 
 @dataclass
 class Sweep:
-    """Outcome of the tasks of a sweep, by name.
+    """End of each task of a sweep, by name.
 
     Attributes:
         complete: computed now, by this runner or by another one in the same folder.
@@ -49,7 +131,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Executor:
-    """Executor of tasks, by the names of submitit.
+    """Place where tasks are computed, by the names of submitit.
 
     Partition, account, time, memory and GPUs of Slurm are the environment variables of sbatch itself:
     SBATCH_PARTITION, SBATCH_ACCOUNT, SBATCH_TIMELIMIT, SBATCH_MEM_PER_NODE, SBATCH_GRES. The folder of the results must
@@ -95,7 +177,7 @@ class Executor:
         Raises:
             InputError: sbatch refuses the job.
         """
-        logs = hidden_folder(file) / f"{task.name}-{task.key[:8]}"
+        logs = file.parent / HIDDEN / f"{task.name}-{task.key[:8]}"
         if self.cluster == "debug":
             return submitit.DebugExecutor(logs).submit(attempt, task, file)
         facts = {"OMP_NUM_THREADS": "1", "TQDM_DISABLE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -119,7 +201,7 @@ class Executor:
             return executor.submit(attempt, task, file)
         except Exception as error:
             fix = "set SBATCH_PARTITION, SBATCH_ACCOUNT, SBATCH_TIMELIMIT, ... as your cluster wants them"
-            raise InputError("executor", expected="jobs that sbatch takes", got=reason(error), fix=fix) from error
+            raise InputError("executor", expected="jobs that sbatch takes", got=files.reason(error), fix=fix) from error
 
 
 def run(
@@ -144,24 +226,37 @@ def run(
     Raises:
         InputError: two different tasks of one name, a name that is no file name, or nothing that `only` fits.
     """
-    folder, executor, known = expanded(folder).absolute(), executor or Executor(), known or {}
-    folder.mkdir(parents=True, exist_ok=True)
-    files = {task.name: (task, result_file(task, folder)) for task in _distinct(tasks, only)}
-    there = [name for name, (task, file) in files.items() if known.get(name) == task.key or is_complete(task, file)]
+    folder, executor, known = files.expanded(folder).absolute(), executor or Executor(), known or {}
+    unique = {task.key: task for task in tasks}.values()
+    for name, count in Counter(task.name for task in unique).items():
+        if count > 1:
+            fix = "put into the name what tells them apart"
+            raise InputError("tasks", expected="a name for each", got=f"{count} different ones named {name!r}", fix=fix)
+    chosen = {task.name: task for task in unique if only in task.name}
+    if unique and not chosen:
+        fix = f"the first of {len(unique)} is {next(iter(unique)).name!r}"
+        raise InputError("only", expected="text in the name of a task", got=repr(only), fix=fix)
+    for name in chosen:
+        if not re.fullmatch(r"[\w+=,-][\w.+=,-]{0,199}", name):
+            expected, fix = "letters, digits and any of . _ + = , -", "choose a readable name that is also a file name"
+            raise InputError("task.name", expected=expected, got=repr(name), fix=fix)
+    (folder / HIDDEN).mkdir(parents=True, exist_ok=True)
+    results = {name: (task, folder / f"{name}.nc") for name, task in chosen.items()}
+    there = [name for name, (task, file) in results.items() if known.get(name) == task.key or is_complete(task, file)]
     sweep = Sweep(skipped=there)
-    waiting, running = deque(name for name in files if name not in there), {}
+    waiting, running = deque(name for name in results if name not in there), {}
     if not waiting:
         return sweep
-    leash = hidden_folder(files[waiting[0]][1]) / f"runner-{os.getpid()}.lock"
-    with FileLock(leash), track(range(len(waiting)), "tasks") as bar:
+    leash = folder / HIDDEN / f"runner-{os.getpid()}.lock"
+    with FileLock(leash), runtime.track(range(len(waiting)), "tasks") as bar:
         while waiting or running:
             while waiting and len(running) < executor.workers:
                 bar.set_postfix_str(f"{len(running) + 1} running, {len(sweep.failed)} failed", refresh=False)
                 name = waiting.popleft()
-                running[name] = _Running(executor.submit(*files[name], leash), executor.cluster)
+                running[name] = _Running(executor.submit(*results[name], leash), executor.cluster)
             ended = [name for name, job in running.items() if job.has_ended()]
             for name in ended:
-                _settle(*files[name], running.pop(name), sweep)
+                _settle(*results[name], running.pop(name), sweep)
                 bar.update()
             bar.set_postfix_str(f"{len(running)} running, {len(sweep.failed)} failed", refresh=False)
             if not bar.disable and bar.fp.isatty() and bar.format_dict["elapsed"] > bar.delay:
@@ -172,18 +267,61 @@ def run(
     return sweep
 
 
-def _distinct(tasks: Iterable[Task], only: str) -> list[Task]:
-    tasks = list(tasks)
-    unique = {task.key: task for task in tasks}.values()
-    for name, count in Counter(task.name for task in unique).items():
-        if count > 1:
-            fix = "put into the name what tells them apart"
-            raise InputError("tasks", expected="a name for each", got=f"{count} different ones named {name!r}", fix=fix)
-    chosen = [task for task in unique if only in task.name]
-    if tasks and not chosen:
-        fix = f"the first of {len(unique)} is {tasks[0].name!r}"
-        raise InputError("only", expected="text in the name of a task", got=repr(only), fix=fix)
-    return chosen
+def is_complete(task: Task, file: Path) -> bool:
+    """Whether the result exists, is undamaged, and is of this very task."""
+    try:
+        return open_dataset(file).attrs.get("key") == task.key
+    except FileError:
+        return False
+
+
+def attempt(task: Task, file: Path) -> str | None:
+    """Compute a task on one thread and write its result; every executor calls this function, in whatever process.
+
+    A result that another process is computing is awaited, and not made again. The file holds what determines the
+    result, so that every executor writes the same bytes: configuration, versions and device. A record beside it,
+    `<name>.json`, holds the circumstances: host, commit, seconds.
+
+    Returns:
+        None, or the traceback if the task failed. (Not every exception survives the way out of a process.)
+    """
+    try:
+        with FileLock(file.parent / HIDDEN / f"{file.stem}.lock"):
+            if is_complete(task, file):
+                return None
+            record = file.with_suffix(".json")
+            for part in (file, record):  # a killed process leaves these; a living one would hold the lock
+                for leftover in file.parent.glob(f"{part.name}.????????.tmp"):
+                    leftover.unlink(missing_ok=True)
+            started, wall, cpu = time.time(), time.perf_counter(), time.process_time()
+            with one_thread(), threadpoolctl.threadpool_limits(1):
+                data = task.run()
+            facts = {
+                "task": task.name,
+                "key": task.key,
+                "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+                "wall_seconds": round(time.perf_counter() - wall, 3),
+                "cpu_seconds": round(time.process_time() - cpu, 3),
+                "host": platform.node(),
+                "commit": _commit(),
+            }
+            with files.atomic(record) as temporary:
+                temporary.write_text(json.dumps(facts, indent=1) + "\n")
+            device = runtime.device_name("cuda" if torch.cuda.is_available() else "cpu")
+            made_by = {"versions": json.dumps(_versions()), "device": device}
+            save_dataset(data.assign_attrs(task.identity | made_by), file)
+    except (Exception, SystemExit):
+        return traceback.format_exc()
+    return None
+
+
+@functools.cache
+def _commit() -> str:
+    """Git commit of this checkout, with `-dirty` where files differ from it; empty without git."""
+    git = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        return subprocess.run(git, cwd=Path(__file__).parent, capture_output=True, text=True, check=True).stdout.strip()
+    return ""
 
 
 def _leashed(task: Task, file: Path, leash: Path) -> str | None:
@@ -243,6 +381,6 @@ def _settle(task: Task, file: Path, running: _Running, sweep: Sweep) -> None:
         log.unlink(missing_ok=True)
         sweep.complete.append(task.name)
         return
-    with atomic(log) as temporary:
+    with files.atomic(log) as temporary:
         temporary.write_text(problem)
     sweep.failed[task.name] = log
