@@ -10,10 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from romkit.core import checks
+from romkit.core import checks, errors, runtime
 from romkit.core.boundary import Positive, Times, validated
-from romkit.core.errors import InputError
-from romkit.core.runtime import track
 from romkit.core.types import Field
 from romkit.solvers.base import Run, Solver, check_field, inside
 
@@ -68,7 +66,7 @@ class Controlled(Solver):
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         if engine == "compiled":
             fix = "leave engine out, or take RK4"
-            raise InputError("engine", expected=f"'torch' for {type(self).__name__}", got=repr(engine), fix=fix)
+            raise errors.InputError("engine", expected=f"'torch' for {type(self).__name__}", got=repr(engine), fix=fix)
         check_field(field, times[0], y0)
         return partial(self._integrate, field, label), self.ENGINE
 
@@ -120,7 +118,7 @@ class Adaptive(Controlled):
         except AssertionError as error:  # its steps have become too short to move
             expected, fix = "a tolerance that steps can reach", "raise rtol or atol, or take RK4"
             got = f"{self.rtol:g} and {self.atol:g}"
-            raise InputError("rtol, atol", expected=expected, got=got, fix=fix) from error
+            raise errors.InputError("rtol, atol", expected=expected, got=got, fix=fix) from error
         return masked(field, y0, times, states, self.divergence_threshold)
 
 
@@ -179,14 +177,14 @@ class PerMember(Controlled):
             import torchode
         except ImportError as error:
             fix = 'pip install "romkit[torchode]", or solver=Adaptive(...)'
-            raise InputError("solver", expected="torchode to be installed", got="none", fix=fix) from error
+            raise errors.InputError("solver", expected="torchode to be installed", got="none", fix=fix) from error
         rows = resting_start(y0, self.divergence_threshold).reshape(-1, y0.shape[-1])
         if len(rows) > 1:
             start, *others = (field(t, y0) for t in (times[0], times[-1], torch.full_like(times[0], torch.nan)))
             if not all(torch.allclose(start, other, rtol=0, atol=0, equal_nan=True) for other in others):
                 expected = "one that does not depend on t, since members are at different times"
                 fix = "use Adaptive or RK4, or integrate the members one by one"
-                raise InputError("field", expected=expected, got="one that does", fix=fix)
+                raise errors.InputError("field", expected=expected, got="one that does", fix=fix)
         if len(times) == 1:
             return y0.unsqueeze(0)
         held = resting(field, self.divergence_threshold)
@@ -233,7 +231,7 @@ class SciPy(Controlled):
         return super().prepare(field, y0.detach().double(), times.double(), engine, label)
 
     def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
-        paths = [self._member(field, y0, k, times) for k in track(range(y0[..., 0].numel()), label)]
+        paths = [self._member(field, y0, k, times) for k in runtime.track(range(y0[..., 0].numel()), label)]
         return torch.stack(paths, dim=1).reshape(len(times), *y0.shape).to(y0)
 
     def _member(self, field: Field, y0: Tensor, k: int, times: Tensor) -> Tensor:
@@ -269,7 +267,7 @@ class SciPy(Controlled):
                 if ahead > reached and steps.status != "failed":
                     found[reached:ahead] = steps.dense_output()(span[reached:ahead]).T
                     reached = ahead
-        except InputError:
+        except errors.InputError:
             raise
         except ValueError:  # a Jacobian that is not finite
             return

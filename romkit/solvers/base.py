@@ -9,9 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.core import tensors
+from romkit.core import errors, tensors
 from romkit.core.boundary import Codes, Times, validated
-from romkit.core.errors import InputError
 from romkit.core.types import Field
 from romkit.engine import Engine
 
@@ -32,6 +31,11 @@ class Status(enum.IntEnum):
 
     COMPLETED = 0
     DIVERGED = 1
+
+    @classmethod
+    def of(cls, alive: Tensor) -> Codes:
+        """Codes (...), int8, of members that are alive (...) at the end, or not."""
+        return torch.where(alive, cls.COMPLETED, cls.DIVERGED).to(torch.int8)
 
 
 class Solution(NamedTuple):
@@ -127,7 +131,7 @@ def check_field(field: Field, t: Tensor, y: Tensor) -> None:
     if not isinstance(rate, Tensor) or rate.shape != y.shape or not rate.is_floating_point():
         got = f"shape {tuple(rate.shape)}, {rate.dtype}" if isinstance(rate, Tensor) else type(rate).__name__
         expected, fix = f"one that gives real numbers of shape {tuple(y.shape)}, as the state", "see what it returns"
-        raise InputError("field", expected=expected, got=got, fix=fix)
+        raise errors.InputError("field", expected=expected, got=got, fix=fix)
 
 
 def inside(y: Tensor, threshold: float) -> Tensor:
@@ -138,6 +142,4 @@ def inside(y: Tensor, threshold: float) -> Tensor:
 def scored(states: Tensor, threshold: float) -> tuple[Tensor, Tensor]:
     """States (..., T, d) of (T, ..., d), NaN from a member's divergence on, and `Status` codes (...)."""
     alive = inside(states, threshold).cummin(0).values  # once out, out for good
-    status = torch.where(alive[-1, ..., 0], Status.COMPLETED, Status.DIVERGED).to(torch.int8)
-    states = torch.where(alive, states, torch.nan)
-    return states.movedim(0, -2), status
+    return torch.where(alive, states, torch.nan).movedim(0, -2), Status.of(alive[-1, ..., 0])

@@ -17,20 +17,8 @@ from romkit.systems.mujoco.system import MuJoCo
 from romkit.systems.pendulum import Pendulum
 from romkit.systems.through import SystemThroughBasis as SystemThroughBasis
 
-__all__ = [
-    "SYSTEMS",
-    "Burgers2D",
-    "CylinderWake",
-    "KuramotoSivashinsky",
-    "Lorenz96",
-    "MechanicalSystem",
-    "ModelParameter",
-    "Motion",
-    "MuJoCo",
-    "Pendulum",
-    "System",
-    "system_of",
-]
+__all__ = ["SYSTEMS", "Burgers2D", "CylinderWake", "KuramotoSivashinsky", "Lorenz96", "MechanicalSystem"]
+__all__ += ["ModelParameter", "Motion", "MuJoCo", "Pendulum", "System", "system_of"]
 
 SYSTEMS: dict[str, type[System]] = {
     system.name: system for system in (Lorenz96, Pendulum, KuramotoSivashinsky, Burgers2D, CylinderWake)
@@ -57,7 +45,5 @@ def system_of(data: xr.Dataset) -> System | None:
     try:
         return SYSTEMS[name](**json.loads(parameters))
     except (TypeError, ValueError, RecursionError) as error:
-        fix = "pass system=..., an instance of romkit.systems.System"
-        raise InputError(
-            "parameters", expected=f"those of {name}, as JSON", got=checks.shown(parameters), fix=fix
-        ) from error
+        expected, fix = f"those of {name}, as JSON", "pass system=..., an instance of romkit.systems.System"
+        raise InputError("parameters", expected=expected, got=checks.shown(parameters), fix=fix) from error

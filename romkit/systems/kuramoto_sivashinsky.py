@@ -10,13 +10,11 @@ import torch
 from annotated_types import Ge
 from torch import Tensor
 
+from romkit.core import errors, runtime
 from romkit.core.boundary import NotNegative, Positive, validated
-from romkit.core.errors import InputError
-from romkit.core.runtime import track
 from romkit.core.types import Field
 from romkit.data import ContextParameter
-from romkit.solvers import Solver
-from romkit.solvers.base import Run, inside
+from romkit.solvers.base import Run, Solver, inside
 from romkit.solvers.fixed import Grid
 from romkit.systems.base import System
 from romkit.systems.terms import Term
@@ -67,7 +65,7 @@ class KuramotoSivashinsky(System):
 
     def __post_init__(self):
         if self.n % 2:
-            raise InputError("n", expected="an even integer", got=self.n, fix=f"give n={self.n + 1}")
+            raise errors.InputError("n", expected="an even integer", got=self.n, fix=f"give n={self.n + 1}")
 
     @functools.cached_property
     def state_names(self) -> list[str]:
@@ -127,14 +125,12 @@ class ETDRK4(Solver):
         def nonlinear(v: Tensor) -> Tensor:
             return slope * torch.fft.rfft(torch.fft.irfft(v, n).square())
 
-        states, v, made = [y], torch.fft.rfft(y), {}
-        intervals = Grid.between(times, self.dt).intervals()
-        for index in track(range(len(intervals)), label):
+        states, v, intervals = [y], torch.fft.rfft(y), Grid.between(times, self.dt).intervals()
+        coefficients = functools.lru_cache(maxsize=1)(functools.partial(_coefficients, linear))
+        for index in runtime.track(range(len(intervals)), label):
             h, steps = intervals[index]
-            if h not in made:
-                made = {h: _coefficients(linear, h)}
             for _ in range(steps):
-                v = _step(nonlinear, v, made[h])
+                v = _step(nonlinear, v, coefficients(h))
             states.append(torch.fft.irfft(v, n))
             v = torch.where(inside(states[-1], self.divergence_threshold), v, 0.0)
         return torch.stack(states)
@@ -152,7 +148,7 @@ def _step(nonlinear: Callable[[Tensor], Tensor], v: Tensor, coefficients: tuple[
 
 
 def _coefficients(linear: Tensor, h: float) -> tuple[Tensor, ...]:
-    """Coefficients of a step h by contour integrals, without cancellation (Kassam & Trefethen 2005, section 3)."""
+    """Coefficients of a step h by contour integrals, free of cancellation (Kassam & Trefethen 2005, section 3)."""
     angle = torch.pi * (torch.arange(1, CONTOUR + 1, dtype=linear.dtype) - 0.5) / CONTOUR
     z = h * linear.unsqueeze(-1) + torch.exp(1j * angle)
     e, cube = torch.exp(z), z**3

@@ -83,9 +83,9 @@ class Lorenz96(System):
         return rng.uniform(self.context[0].low, self.context[0].high, size=(18, 1))
 
     def annotate(self, data: xr.Dataset) -> xr.Dataset:
-        """Adds `wave_number`: the dominant spatial frequency of each trajectory, averaged over its snapshots.
+        """Add `wave_number`: the dominant spatial frequency of each trajectory, averaged over its snapshots.
 
-        That of a trajectory with lost snapshots is missing, NaN.
+        The number of a trajectory with lost snapshots is NaN.
         """
         states = torch.from_numpy(data["state"].values)
         numbers, lost = dominant_wave_number(states), states.isnan().flatten(-2).any(-1)

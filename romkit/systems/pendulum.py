@@ -17,8 +17,7 @@ from romkit.core.boundary import Positive, validated
 from romkit.core.tensors import align
 from romkit.core.types import Jet
 from romkit.data import ContextParameter
-from romkit.solvers import Status
-from romkit.solvers.base import cost_of
+from romkit.solvers.base import Status, cost_of
 from romkit.systems.base import MechanicalSystem, Motion
 from romkit.systems.mujoco import chain
 from romkit.systems.mujoco.engine import simulate_chains
@@ -157,11 +156,7 @@ class Pendulum(MechanicalSystem):
     def energy(self, context: Tensor | float | None = None, **named: object) -> Callable[[Tensor, Tensor], Tensor]:
         """(q, q̇) -> energy (...) of the four links in J, with the context bound. Zero at rest hanging down."""
         c = self._context_tensor(context, named)
-
-        def total(q: Tensor, v: Tensor) -> Tensor:
-            return chain.energy(q[..., :DRIVING], v[..., :DRIVING], align(c.to(q), q))
-
-        return total
+        return lambda q, v: chain.energy(q[..., :DRIVING], v[..., :DRIVING], align(c.to(q), q))
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         shape = (*contexts.shape[:-1], DRIVING)
@@ -183,19 +178,12 @@ class Pendulum(MechanicalSystem):
         lead = torch.broadcast_shapes(*(x.shape[:-1] for x in inputs))
         rows = [x.expand(*lead, DRIVING).reshape(-1, DRIVING) for x in inputs]
         started = time.perf_counter()
-        q, v, alive = map(
-            torch.from_numpy,
-            simulate_chains(
-                *(x.numpy() for x in rows),
-                times.double().cpu().numpy(),
-                self.dt,
-                threads=torch.get_num_threads(),
-                label=label,
-            ),
-        )
+        settings = {"threads": torch.get_num_threads(), "label": label}
+        found = simulate_chains(*(x.numpy() for x in rows), times.double().cpu().numpy(), self.dt, **settings)
+        q, v, alive = map(torch.from_numpy, found)
         cost = cost_of(f"MuJoCo RK4(dt={self.dt:g})", "MuJoCo", 0.0, time.perf_counter() - started)
         lengths = align(rows[-1], q)
         motion = couple(q, v, chain.acceleration(q, v, lengths), lengths)
-        status = torch.where(alive[:, -1], Status.COMPLETED, Status.DIVERGED).to(torch.int8)
+        status = Status.of(alive[:, -1])
         recorded = [torch.where(alive.unsqueeze(-1), x, torch.nan).reshape(*lead, *x.shape[1:]).to(q0) for x in motion]
         return Motion(*recorded, status.reshape(lead).to(q0.device), cost)

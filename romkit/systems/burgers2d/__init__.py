@@ -18,8 +18,7 @@ from romkit.core.runtime import track
 from romkit.core.types import Field
 from romkit.data import ContextParameter
 from romkit.engine.build import Unavailable, library
-from romkit.solvers import Solver
-from romkit.solvers.base import Run, inside
+from romkit.solvers.base import Run, Solver, inside
 from romkit.solvers.fixed import Grid
 from romkit.systems.base import System
 from romkit.systems.terms import Term

@@ -18,8 +18,7 @@ from romkit.core.runtime import track
 from romkit.core.tensors import align
 from romkit.core.types import Field
 from romkit.data import ContextParameter, context_matrix, trajectories
-from romkit.solvers import Solver
-from romkit.solvers.base import Run, inside
+from romkit.solvers.base import Run, Solver, inside
 from romkit.systems.base import System
 from romkit.systems.cylinder_wake.flow import MESHES, Discretisation, discretisation, integrate, steady
 from romkit.systems.terms import Term

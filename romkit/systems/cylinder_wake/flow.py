@@ -12,7 +12,7 @@ from scipy.sparse.linalg import SuperLU, splu
 from romkit.core.errors import InputError
 
 HEIGHT, CENTRE, RADIUS, MEAN_INFLOW = 0.41, (0.2, 0.2), 0.05, 1.0
-"""Height of the channel, centre and radius of the cylinder in m, and mean inflow in m/s (Schäfer & Turek 1996)."""
+"""Lengths of the channel and of the cylinder in m, and velocity in m/s (Schäfer & Turek 1996)."""
 
 MESHES = {file.stem.removeprefix("mesh-"): file for file in sorted(Path(__file__).parent.glob("mesh-*.npz"))}
 """Meshes that ship with romkit, by name; studies/wake/mesh.py makes them."""
@@ -23,7 +23,7 @@ QUADRATURE = 5
 
 @dataclass(frozen=True, eq=False)
 class Discretisation:
-    """Finite elements on a mesh. Velocities have n components, pressures have k.
+    """Matrices and boundary values on one mesh. Velocities have n components, pressures have k.
 
     Attributes:
         places: (n, 2) where each velocity component sits, and `along` (n,) in which direction it points, 0 or 1.
@@ -121,7 +121,8 @@ def discretisation(mesh: str) -> Discretisation:
     pressure = velocity.with_element(skfem.ElementTriP1())
     quadrature = skfem.Basis(grid, skfem.ElementVector(skfem.ElementTriP2()), intorder=QUADRATURE)
     sampled, tested = _at_points(quadrature)
-    places, along = velocity.doflocs.T, _directions(velocity)
+    places, along = velocity.doflocs.T, np.zeros(velocity.N, dtype=int)
+    along[np.concatenate([velocity.nodal_dofs[1], velocity.facet_dofs[1]])] = 1  # the vertical components
     wall, cylinder, inlet = _boundaries(velocity)
     inflow = np.zeros(velocity.N)
     x = inlet[along[inlet] == 0]
@@ -138,14 +139,6 @@ def discretisation(mesh: str) -> Discretisation:
         inflow,
         cylinder,
     )
-
-
-def _directions(velocity: object) -> np.ndarray:
-    """(n,) 0 for horizontal and 1 for vertical components."""
-    along = np.zeros(velocity.N, dtype=int)
-    for kind in (velocity.nodal_dofs, velocity.facet_dofs):
-        along[kind[1]] = 1
-    return along
 
 
 def _boundaries(velocity: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -256,15 +249,14 @@ def integrate(
         step: largest time step; output intervals are cut into equal ones.
     """
     yield u
-    length, before = 0.0, None
+    length, before, below = 0.0, None, -(flow.divergence @ flow.inflow)
     for interval in np.diff(times):
         count = max(1, int(np.ceil(interval / step * (1 - 1e-9))))
         h = interval / count
         if abs(h - length) > 1e-9 * h:
             length = h
-            factors = flow.saddle(1.5 / h * flow.mass + viscosity * flow.stiffness)
-            boundary = (1.5 / h * flow.mass + viscosity * flow.stiffness) @ flow.inflow
-            below = -(flow.divergence @ flow.inflow)
+            implicit = 1.5 / h * flow.mass + viscosity * flow.stiffness
+            factors, boundary = flow.saddle(implicit), implicit @ flow.inflow
             before = u - h * rate(flow, u, viscosity)
             convected, convected_before = flow.convection(u, u), flow.convection(before, before)
         for _ in range(count):

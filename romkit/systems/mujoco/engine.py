@@ -34,9 +34,8 @@ def compile_chain(lengths: Sequence[float], timestep: float) -> mujoco.MjModel:
     for k, length in enumerate(map(float, lengths), start=1):
         body = body.add_body(name=f"link{k}", pos=[0, 0, -end])
         body.add_joint(name=f"q{k}", type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 1, 0])
-        body.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_CAPSULE, fromto=[0, 0, 0, 0, 0, -length], size=[RADIUS, 0, 0], mass=MASS
-        )
+        shape = {"fromto": [0, 0, 0, 0, 0, -length], "size": [RADIUS, 0, 0]}
+        body.add_geom(type=mujoco.mjtGeom.mjGEOM_CAPSULE, mass=MASS, **shape)
         end = length
     return spec.compile()
 
@@ -65,9 +64,8 @@ def simulate_chains(
         worst = lengths.min() if np.isfinite(lengths).all() else "NaN or infinity"
         raise InputError("context", expected="positive link lengths in m", got=str(worst), fix="check the lengths")
     substeps, step = substeps_of(times, dt)
-    return roll(
-        [compile_chain(row, step) for row in lengths], q0, v0, len(times), substeps, threads=threads, label=label
-    )
+    models = [compile_chain(row, step) for row in lengths]
+    return roll(models, q0, v0, len(times), substeps, threads=threads, label=label)
 
 
 def roll(
@@ -165,7 +163,7 @@ def substeps_of(times: np.ndarray, dt: float) -> tuple[int, float]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    # By default MuJoCo reports a diverging member on the terminal and in a file in the working directory.
+    # by default MuJoCo reports a diverging member on the terminal and in a file in the working directory.
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)
     try:

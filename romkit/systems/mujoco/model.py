@@ -13,11 +13,9 @@ from romkit.core.errors import FileError, InputError
 from romkit.core.files import existing, reason
 from romkit.systems.mujoco.engine import mujoco
 
-HINGE, SLIDE, BALL, FREE = (
-    int(getattr(mujoco.mjtJoint, f"mjJNT_{kind}")) for kind in ("HINGE", "SLIDE", "BALL", "FREE")
-)
+HINGE, SLIDE, BALL, FREE = (int(getattr(mujoco.mjtJoint, f"mjJNT_{k}")) for k in ("HINGE", "SLIDE", "BALL", "FREE"))
 NAMES = {HINGE: ("",), SLIDE: ("",), BALL: ("_w", "_i", "_j", "_k"), FREE: ("_x", "_y", "_z", "_w", "_i", "_j", "_k")}
-"""Endings of the name of a joint, one for each number of its position; w, i, j, k are those of a quaternion."""
+"""Suffixes of the name of a joint, one for each number of its position; w, i, j, k are those of a quaternion."""
 UNITS = {HINGE: ("rad",), SLIDE: ("m",), BALL: ("1",) * 4, FREE: ("m",) * 3 + ("1",) * 4}
 
 
@@ -157,9 +155,8 @@ class ModelFile:
         try:
             self.spec = mujoco.MjSpec.from_file(str(self.path))
         except ValueError as error:
-            raise FileError(
-                path, problem=f"is no MJCF ({reason(error)})", fix="check it with MuJoCo's viewer"
-            ) from error
+            problem, fix = f"is no MJCF ({reason(error)})", "check it with MuJoCo's viewer"
+            raise FileError(path, problem=problem, fix=fix) from error
 
     def compiled(self, values: Sequence[float], step: float | None = None) -> "mujoco.MjModel":
         """The model with these values, without resets; frictionless steps are those of RK4.
@@ -208,11 +205,10 @@ def _set(spec: "mujoco.MjSpec", target: str, value: float) -> None:
 
 
 def unsmooth(model: "mujoco.MjModel") -> list[str]:
-    """Parts of a model that its closed form lacks, in words."""
-    joint = int(mujoco.mjtTrn.mjTRN_JOINT)
-    none = int(mujoco.mjtDyn.mjDYN_NONE)
+    """Names of the features of a model that its closed form lacks."""
     affine = {int(mujoco.mjtGain.mjGAIN_FIXED), int(mujoco.mjtGain.mjGAIN_AFFINE)}
     bias = {int(mujoco.mjtBias.mjBIAS_NONE), int(mujoco.mjtBias.mjBIAS_AFFINE)}
+    curved = (model.dof_dampingpoly, model.jnt_stiffnesspoly, model.actuator_dampingpoly)
     found = {
         "ball or free joints": model.nq > model.nv,
         "contacts": not model.opt.disableflags & int(mujoco.mjtDisableBit.mjDSBL_CONTACT),
@@ -223,13 +219,11 @@ def unsmooth(model: "mujoco.MjModel") -> list[str]:
         "flexible bodies": model.nflex,
         "a fluid": model.opt.density or model.opt.viscosity,
         "compensated gravity": (model.body_gravcomp != 0).any(),
-        "damping or stiffness that is not linear": (model.dof_dampingpoly != 0).any()
-        or (model.jnt_stiffnesspoly != 0).any()
-        or (model.actuator_dampingpoly != 0).any(),
+        "damping or stiffness that is not linear": any((factors != 0).any() for factors in curved),
         "armature of actuators": (model.actuator_armature != 0).any(),
         "actuators that are not affine in joints": (
-            (model.actuator_trntype != joint).any()
-            or (model.actuator_dyntype != none).any()
+            (model.actuator_trntype != int(mujoco.mjtTrn.mjTRN_JOINT)).any()
+            or (model.actuator_dyntype != int(mujoco.mjtDyn.mjDYN_NONE)).any()
             or not set(model.actuator_gaintype.tolist()) <= affine
             or not set(model.actuator_biastype.tolist()) <= bias
         ),

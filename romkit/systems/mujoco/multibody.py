@@ -54,7 +54,7 @@ class Tree(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Pose and motion of a body, and the Jacobian columns of the coordinates that move it."""
+    """Place and motion of a body, and the Jacobian columns of the coordinates it depends on."""
 
     R: Tensor
     x: Tensor
@@ -111,11 +111,8 @@ def _placed(body: Body, parent: Frame, q: Tensor, v: Tensor) -> Frame:
         axis = turned(frame.R, joint.axis)
         if joint.slides:
             frame = frame.moved(axis * step)
-            frame = frame._replace(
-                u=frame.u + axis * rate,
-                a=frame.a + 2 * cross(frame.omega, axis) * rate,
-                slides=(*frame.slides, (joint.k, axis)),
-            )
+            u, a = frame.u + axis * rate, frame.a + 2 * cross(frame.omega, axis) * rate
+            frame = frame._replace(u=u, a=a, slides=(*frame.slides, (joint.k, axis)))
             continue
         hinge = frame.moved(turned(frame.R, joint.anchor))
         hinge = hinge._replace(

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,11 +15,9 @@ from romkit.core.boundary import FilePath, Finite, NotNegative, Positive, valida
 from romkit.core.errors import InputError
 from romkit.core.types import Metric, SecondOrderField
 from romkit.data import ContextParameter
-from romkit.solvers import Status
-from romkit.solvers.base import cost_of
+from romkit.solvers.base import Status, cost_of
 from romkit.systems.base import MechanicalSystem, Motion
-from romkit.systems.mujoco import multibody
-from romkit.systems.mujoco.engine import accelerations, affine_forces, roll, substeps_of
+from romkit.systems.mujoco import engine, multibody
 from romkit.systems.mujoco.model import SLIDE, Joints, ModelFile, ModelParameter, unsmooth
 from romkit.systems.problem import Parts
 
@@ -86,9 +85,8 @@ class MuJoCo(MechanicalSystem):
         self.file = ModelFile(path, context, contacts=contacts)
         middle = self.file.compiled([(p.low + p.high) / 2 for p in context.values()])
         self.name = Path(path).stem if name is None else name
-        self.context = tuple(
-            ContextParameter(key, p.units, p.low, p.high, p.long_name or key) for key, p in context.items()
-        )
+        parameters = ((key, p.units, p.low, p.high, p.long_name or key) for key, p in context.items())
+        self.context = tuple(ContextParameter(*parameter) for parameter in parameters)
         self.joints = Joints.of(middle)
         self.state_names, self.state_units = self.joints.names, self.joints.units
         self.step = middle.opt.timestep if step is None else step
@@ -142,32 +140,29 @@ class MuJoCo(MechanicalSystem):
 
     def provenance(self) -> dict[str, object]:
         parameters = {"path": str(self.file.path), "control": self.control, "contacts": self.file.contacts}
-        own = {"parameters": json.dumps(parameters), "step": self.step}
-        return super().provenance() | own
+        return super().provenance() | {"parameters": json.dumps(parameters), "step": self.step}
 
     @property
     def simulator(self) -> str:
         """MuJoCo, with its integrator."""
-        integrator = "the integrator of the file" if self.file.contacts else "RK4"
-        return f"MuJoCo, {integrator}"
+        return "MuJoCo, the integrator of the file" if self.file.contacts else "MuJoCo, RK4"
 
-    def _simulate(self, parts: Parts, context: Tensor, times: Tensor, engine: str, label: str) -> Motion:
+    def _simulate(self, parts: Parts, context: Tensor, times: Tensor, _: str, label: str) -> Motion:
         q0, v0 = (part.double().cpu() for part in parts)
         lead, n = q0.shape[:-1], self.state_size
         rows = context.double().cpu().expand(*lead, -1).reshape(lead.numel(), len(self.context)).numpy()
-        substeps, step = substeps_of(times.numpy(), self.step)
+        substeps, step = engine.substeps_of(times.numpy(), self.step)
         started = time.perf_counter()
         models = [self.file.compiled(row, step) for row in rows]
-        q0, v0 = (part.reshape(-1, n).numpy() for part in (q0, v0))
-        q0 = self.joints.normalised(q0)
-        v0 = self.joints.velocities(q0, v0)
-        threads = torch.get_num_threads()
-        q, v, alive = roll(models, q0, v0, len(times), substeps, threads=threads, label=label, control=self.control)
+        q0 = self.joints.normalised(q0.reshape(-1, n).numpy())
+        v0 = self.joints.velocities(q0, v0.reshape(-1, n).numpy())
+        settings = {"threads": torch.get_num_threads(), "label": label, "control": self.control}
+        q, v, alive = engine.roll(models, q0, v0, len(times), substeps, **settings)
         q, v = (np.where(alive[..., None], x, np.nan) for x in (q, v))
-        second = self.joints.second(q, v, accelerations(models, q, v, self.control))
+        second = self.joints.second(q, v, engine.accelerations(models, q, v, self.control))
         motion = [torch.from_numpy(x) for x in (q, self.joints.rates(q, v), second)]
         cost = cost_of(f"{self.simulator}(dt={step:g})", "MuJoCo", 0.0, time.perf_counter() - started)
-        status = torch.where(torch.from_numpy(alive[:, -1]), Status.COMPLETED, Status.DIVERGED).to(torch.int8)
+        status = Status.of(torch.from_numpy(alive[:, -1]))
         return Motion(*(x.reshape(*lead, *x.shape[1:]) for x in motion), status.reshape(lead), cost)
 
     def _tree(self, c: Tensor) -> multibody.Tree:
@@ -190,36 +185,18 @@ def tree_of(models: Sequence[object], lead: Sequence[int], control: Sequence[flo
     bodies = []
     for b in range(one.nbody):
         joints = range(one.body_jntadr[b], one.body_jntadr[b] + one.body_jntnum[b]) if one.body_jntnum[b] else ()
-        made = tuple(
-            multibody.Joint(
-                k,
-                one.jnt_type[k] == SLIDE,
-                part["jnt_axis"][..., k, :],
-                part["jnt_pos"][..., k, :],
-                part["qpos0"][..., k],
-            )
-            for k in joints
-        )
+        slides, axes, anchors, references = one.jnt_type == SLIDE, part["jnt_axis"], part["jnt_pos"], part["qpos0"]
+        made = (multibody.Joint(k, slides[k], axes[..., k, :], anchors[..., k, :], references[..., k]) for k in joints)
         place = part["body_pos"][..., b, :], own[..., b, :, :]
         load = part["body_mass"][..., b], part["body_ipos"][..., b, :], inertia[..., b, :, :]
-        bodies.append(multibody.Body(int(one.body_parentid[b]), *place, made, *load))
-    forces = zip(*(affine_forces(model, control) for model in models), strict=True)
+        bodies.append(multibody.Body(int(one.body_parentid[b]), *place, tuple(made), *load))
+    forces = zip(*(engine.affine_forces(model, control) for model in models), strict=True)
     forces = (shaped(torch.from_numpy(np.stack(rows))) for rows in forces)
     return multibody.Tree(tuple(bodies), *forces, part["dof_armature"])
 
 
-_PARTS = (
-    "body_pos",
-    "body_quat",
-    "body_ipos",
-    "body_iquat",
-    "body_mass",
-    "body_inertia",
-    "jnt_axis",
-    "jnt_pos",
-    "qpos0",
-    "dof_armature",
-)
+_PARTS = ("body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia")
+_PARTS += ("jnt_axis", "jnt_pos", "qpos0", "dof_armature")
 
 
 def _matrices(quaternion: Tensor) -> Tensor:
@@ -239,20 +216,12 @@ def _like(tree: multibody.Tree, q: Tensor, lead: int | None = None) -> multibody
         missing = 0 if lead is None else q.ndim - 1 - own
         return x.reshape(*x.shape[:own], *(1,) * missing, *x.shape[own:]) if missing > 0 else x
 
-    bodies = tuple(
-        body._replace(
-            position=lifted(body.position, 1),
-            rotation=lifted(body.rotation, 2),
-            mass=lifted(body.mass, 0),
-            centre=lifted(body.centre, 1),
-            inertia=lifted(body.inertia, 2),
-            joints=tuple(
-                joint._replace(
-                    axis=lifted(joint.axis, 1), anchor=lifted(joint.anchor, 1), reference=lifted(joint.reference, 0)
-                )
-                for joint in body.joints
-            ),
-        )
-        for body in tree.bodies
-    )
-    return multibody.Tree(bodies, *(lifted(part, 1) for part in tree[1:]))
+    def all_lifted(part: NamedTuple, **axes: int) -> NamedTuple:
+        return part._replace(**{name: lifted(getattr(part, name), count) for name, count in axes.items()})
+
+    bodies = []
+    for body in tree.bodies:
+        joints = tuple(all_lifted(joint, axis=1, anchor=1, reference=0) for joint in body.joints)
+        lifted_body = all_lifted(body, position=1, rotation=2, mass=0, centre=1, inertia=2)
+        bodies.append(lifted_body._replace(joints=joints))
+    return multibody.Tree(tuple(bodies), *(lifted(part, 1) for part in tree[1:]))
