@@ -256,7 +256,17 @@ def run(
                 running[name] = _Running(executor.submit(*results[name], leash), executor.cluster)
             ended = [name for name, job in running.items() if job.has_ended()]
             for name in ended:
-                _settle(*results[name], running.pop(name), sweep)
+                (task, file), job = results[name], running.pop(name)
+                problem, log = job.problem(), file.with_suffix(".log")
+                shutil.rmtree(job.job.paths.folder, ignore_errors=True)
+                # Of a job that two runners wait for, the first one to see its end has removed the traces.
+                if problem is None or is_complete(task, file):
+                    log.unlink(missing_ok=True)
+                    sweep.complete.append(name)
+                else:
+                    with files.atomic(log) as temporary:
+                        temporary.write_text(problem)
+                    sweep.failed[name] = log
                 bar.update()
             bar.set_postfix_str(f"{len(running)} running, {len(sweep.failed)} failed", refresh=False)
             if not bar.disable and bar.fp.isatty() and bar.format_dict["elapsed"] > bar.delay:
@@ -369,18 +379,3 @@ def _queue() -> set[str] | None:
 def _asked(tick: float) -> set[str] | None:
     answer = subprocess.run(["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True)
     return set(answer.stdout.split()) if answer.returncode == 0 else None
-
-
-def _settle(task: Task, file: Path, running: _Running, sweep: Sweep) -> None:
-    """Put an ended task where it belongs, with a log if it failed."""
-    problem = running.problem()
-    shutil.rmtree(running.job.paths.folder, ignore_errors=True)
-    log = file.with_suffix(".log")
-    # Of a job that two runners wait for, the first one to see its end has removed the traces.
-    if problem is None or is_complete(task, file):
-        log.unlink(missing_ok=True)
-        sweep.complete.append(task.name)
-        return
-    with files.atomic(log) as temporary:
-        temporary.write_text(problem)
-    sweep.failed[task.name] = log
