@@ -9,10 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
-from romkit.core import checks, display
+from romkit.core import checks, display, errors, files
 from romkit.core.boundary import Count, FilePath, Natural, validated
-from romkit.core.errors import InputError
-from romkit.core.files import atomic, expanded
 from romkit.data import fields
 from romkit.plotting import style
 
@@ -185,12 +183,12 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
         >>> save_animation(animate(flow, frames=2), "flow.gif").name
         'flow.gif'
     """
-    path = expanded(path)
+    path = files.expanded(path)
     writer = WRITERS[checks.ending("path", path, WRITERS)]
     if not writer.isAvailable():
         got, fix = "no ffmpeg", "install it, or write a .gif"
-        raise InputError("path", expected="a program that writes mp4", got=got, fix=fix)
-    with atomic(path) as temporary:
+        raise errors.InputError("path", expected="a program that writes mp4", got=got, fix=fix)
+    with files.atomic(path) as temporary:
         named = temporary.with_name(f"{temporary.name}{path.suffix}")  # writers choose the format by the ending
         try:
             animation.save(named, writer=writer(fps=1000 / animation._interval))
@@ -211,7 +209,7 @@ def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Datase
         expected = f"a variable over time and {dimensions} dimensions of space"
         got = ", ".join(f"{name}{values.dims}" for name, values in own.data_vars.items())
         fix = "give data of romkit.data.describe with such a variable"
-        raise InputError("data", expected=expected, got=got, fix=fix)
+        raise errors.InputError("data", expected=expected, got=got, fix=fix)
     chosen = [name for name in fitting if not name.startswith(("latent", "control"))] or fitting
     style.check_numbers("data", own, *chosen)
     return own[chosen]
@@ -222,7 +220,7 @@ def _one(data: xr.Dataset, variable: str | None, trajectory: int, frames: int) -
     shown = _shown(data, variable, 2)
     if trajectory >= shown.sizes["trajectory"]:
         expected, fix = f"a number below {shown.sizes['trajectory']}", "give trajectory=0, say"
-        raise InputError("trajectory", expected=expected, got=repr(trajectory), fix=fix)
+        raise errors.InputError("trajectory", expected=expected, got=repr(trajectory), fix=fix)
     times = np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int)
     return shown.isel(trajectory=trajectory), times
 

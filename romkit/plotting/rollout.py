@@ -204,16 +204,9 @@ def _draw_image(
     """Draw values (T, n) against time, with the component upwards; `absent` is written where many are NaN."""
     even = np.linspace(time[0], time[-1], min(len(time), 1000))  # more columns cannot be seen
     nearest = np.interp(even, time, np.arange(len(time))).round().astype(int)
-    panel.imshow(
-        values[nearest].T,
-        cmap=matplotlib.colormaps[colours].with_extremes(bad="0.85"),
-        vmin=limits[0],
-        vmax=limits[1],
-        extent=(time[0], time[-1], -0.5, values.shape[1] - 0.5),
-        origin="lower",
-        aspect="auto",
-        interpolation="nearest",
-    )
+    scale = {"cmap": matplotlib.colormaps[colours].with_extremes(bad="0.85"), "vmin": limits[0], "vmax": limits[1]}
+    place = {"extent": (time[0], time[-1], -0.5, values.shape[1] - 0.5), "origin": "lower", "aspect": "auto"}
+    panel.imshow(values[nearest].T, **scale, **place, interpolation="nearest")
     panel.yaxis.set_major_locator(MaxNLocator(4, integer=True))
     missing = time[np.isnan(values).any(-1)]
     if len(missing) > 0.2 * len(time):

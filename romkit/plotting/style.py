@@ -9,11 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from romkit.core import checks, tensors
+from romkit.core import checks, display, errors, files, tensors
 from romkit.core.boundary import FilePath, validated
-from romkit.core.display import with_unit
-from romkit.core.errors import InputError
-from romkit.core.files import atomic, expanded
 
 MAX_COLUMNS = 4
 """Largest number of contexts, or trajectories, in one figure."""
@@ -54,7 +51,7 @@ def colours(values: np.ndarray) -> matplotlib.cm.ScalarMappable:
 
 def unit(variable: xr.DataArray, pattern: str = " ({})") -> str:
     """Unit of a variable, put into `pattern`; nothing where it has none."""
-    return with_unit(variable.attrs.get("units", ""), pattern)
+    return display.with_unit(variable.attrs.get("units", ""), pattern)
 
 
 def label(variable: xr.DataArray) -> str:
@@ -79,12 +76,12 @@ def check_numbers(argument: str, data: xr.Dataset, *names: str) -> None:
     if "time" not in data or empty:
         fix = "give data in romkit's schema, a forecast or a rollout"
         got = f"none along {', '.join(empty)}" if empty else f"variables {sorted(map(str, data.variables))}"
-        raise InputError(argument, expected="times and entries", got=got, fix=fix)
+        raise errors.InputError(argument, expected="times and entries", got=got, fix=fix)
     tensors.times(f"{argument}.time", data["time"].values)
     for name in names:
         if name not in data or data[name].dtype.kind not in "fiu":
             got, fix = f"dtype {data[name].dtype}" if name in data else "none", "convert it, or name another one"
-            raise InputError(argument, expected=f"real numbers in {name}", got=got, fix=fix)
+            raise errors.InputError(argument, expected=f"real numbers in {name}", got=got, fix=fix)
 
 
 @validated
@@ -102,8 +99,8 @@ def save_figure(figure: Figure, path: FilePath) -> Path:
         >>> save_figure(plot_phase(data, "x0", "x9"), "phase.svg").name
         'phase.svg'
     """
-    path = expanded(path)
+    path = files.expanded(path)
     ending = checks.ending("path", path, figure.canvas.get_supported_filetypes())
-    with atomic(path) as temporary:
+    with files.atomic(path) as temporary:
         figure.savefig(temporary, format=ending)
     return path
