@@ -109,14 +109,10 @@ def dataset(data: "xr.Dataset") -> str:
 
 
 def _range(coord: "xr.DataArray") -> str:
-    values = np.unique(coord.values)
+    values, unit = np.unique(coord.values), display.with_unit(coord.attrs.get("units", "1"))
     if len(values) <= 4:
-        return _with_unit(", ".join(f"{v:.6g}" for v in values), coord)
-    return f"{_with_unit(f'{values[0]:.6g} ... {values[-1]:.6g}', coord)} ({len(values)} values)"
-
-
-def _with_unit(text: str, variable: "xr.DataArray") -> str:
-    return text + display.with_unit(variable.attrs.get("units", "1"))
+        return ", ".join(f"{v:.6g}" for v in values) + unit
+    return f"{values[0]:.6g} ... {values[-1]:.6g}{unit} ({len(values)} values)"
 
 
 def model(model: "romkit.projections.Projection | romkit.integrators.LearnedField | romkit.bases.Basis") -> str:

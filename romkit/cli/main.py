@@ -12,7 +12,7 @@ from typer import Option
 from typer.core import TyperGroup
 
 import romkit
-from romkit.cli import models, options, report, runs
+from romkit.cli import commands, options, report
 from romkit.core import errors
 
 UsageError = typer.BadParameter.__base__
@@ -122,9 +122,9 @@ def study(context: typer.Context) -> None:
     os.execve(sys.executable, command, os.environ | {"PYTHONPATH": path})
 
 
-TAKE_CONTEXT = (runs.rollout, runs.forecast, runs.dataset)
-MODELS, DATA = (models.fit, models.law), (runs.forecast, runs.compare, runs.dataset)
-for command in (models.info, runs.rollout, runs.check, *MODELS, *DATA, explore, report.report):
+TAKE_CONTEXT = (commands.rollout, commands.forecast, commands.dataset)
+MODELS, DATA = (commands.fit, commands.law), (commands.forecast, commands.compare, commands.dataset)
+for command in (commands.info, commands.rollout, commands.check, *MODELS, *DATA, explore, report.report):
     app.command(cls=options.ContextCommand if command in TAKE_CONTEXT else None)(command)
 ANY_OPTION = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
 app.command(add_help_option=False, context_settings=ANY_OPTION)(study)

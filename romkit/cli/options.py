@@ -25,10 +25,7 @@ CONTEXT = "romkit.context"
 
 Data = Annotated[str, Argument(metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is.")]
 Model = Annotated[str, Argument(metavar="MODEL", help="A .safetensors file by `romkit fit`, or a pretrained model.")]
-Settings = Annotated[
-    list[str] | None,
-    Option("--set", help="Set a value in place of the default; as often as you need.", metavar="NAME=VALUE"),
-]
+Settings = Annotated[list[str] | None, Option("--set", help="Set a value, any number of times.", metavar="NAME=VALUE")]
 Force = Annotated[bool, Option("--force", help="Replace the results of an earlier run.")]
 
 
@@ -151,16 +148,13 @@ def _system_in_file(path: str, name: str) -> "romkit.systems.System":
         spec.loader.exec_module(module)
     except Exception as error:
         raise FileError(path, problem=f"cannot be imported ({reason(error)})", fix="run it with python") from error
-    found = {key: x for key, x in vars(module).items() if isinstance(x, System) or _is_kind(x, System)}
+    kinds = lambda x: isinstance(x, type) and issubclass(x, System) and not inspect.isabstract(x)  # noqa: E731
+    found = {key: x for key, x in vars(module).items() if isinstance(x, System) or kinds(x)}
     system = found[checks.one_of("system", name, found)]
     if isinstance(system, System):
         return system
     romkit.systems.SYSTEMS[recorded_name(system, system.name)] = system
     return system()
-
-
-def _is_kind(thing: object, kind: type) -> bool:
-    return isinstance(thing, type) and issubclass(thing, kind) and not inspect.isabstract(thing)
 
 
 def read_data(data: str) -> "xr.Dataset":

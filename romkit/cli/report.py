@@ -36,19 +36,13 @@ pre { overflow-x: auto; }
 
 
 def report(
-    source: Annotated[
-        str,
-        Argument(
-            metavar="FILE",
-            help="What `romkit rollout`, `fit`, `law` or `dataset` wrote, the REPORT.md of a study, or the name of a "
-            "pretrained model.",
-        ),
-    ],
-    out: Annotated[
-        Path | None, Option(help="File to write; report-NAME.html by default, after the file or its folder.")
-    ] = None,
+    source: Annotated[str, Argument(metavar="FILE", help="A file by romkit, a REPORT.md, or a pretrained model.")],
+    out: Annotated[Path | None, Option(help="File to write; report-NAME.html by default.")] = None,
 ) -> None:
     """Write one HTML file with figures, tables and provenance; it needs nothing else to be read.
+
+    FILE is what `romkit rollout`, `fit`, `law` or `dataset` wrote, or the REPORT.md of a study. The page is named after
+    the file or its folder.
 
     \b
     Examples:

@@ -263,21 +263,19 @@ class AnyContext:
         dynamics: a latent field.
         system: the full model.
         truth: one trajectory, whose times are the output times.
-        context: (1, p) context of the trajectory.
+        c: (1, p) context of the trajectory.
 
     Raises:
         InputError: the field cannot be compiled.
     """
 
-    def __init__(
-        self, projection: Projection, dynamics: LatentField, system: System, truth: xr.Dataset, context: Tensor
-    ):
+    def __init__(self, projection: Projection, dynamics: LatentField, system: System, truth: xr.Dataset, c: Tensor):
         self.full, self.dynamics = projection, dynamics
         self.system = reduced.in_coordinates(projection.basis, system) if dynamics.needs != "full" else system
         self.basis = projection.basis if self.system.basis is not None else None
         self.projection = projection if self.basis is None else projection.of_coordinates()
         self.solver, self.times = RK4(system.dt), torch.from_numpy(truth["time"].values.copy())
-        start = self._start(truth, context)
+        start = self._start(truth, c)
         with torch.no_grad():
             self.run, _ = self.solver.prepare(self._field, start, self.times, "compiled", "reduced model")
 

@@ -51,24 +51,18 @@ class Page:
 
     def __init__(self, exploration: Exploration):
         self.exploration = exploration
-        self.sliders = {
-            p.name: Slider(
-                title=f"{p.name}{'' if p.units == '1' else f' in {p.units}'}",
-                start=p.low,
-                end=p.high,
-                step=(p.high - p.low) / 200,
-                value=(p.low + p.high) / 2,
-                format="0.0000",
-                width=260,
-            )  # Bokeh's own, because Panel's wait for a while before they say that they were moved
-            for p in exploration.system.context
-        }
+        self.sliders = {}
+        for p in exploration.system.context:
+            look = {"title": f"{p.name}{'' if p.units == '1' else f' in {p.units}'}", "format": "0.0000", "width": 260}
+            ends = {"start": p.low, "end": p.high, "step": (p.high - p.low) / 200, "value": (p.low + p.high) / 2}
+            # Bokeh's own, because Panel's wait for a while before they say that they were moved
+            self.sliders[p.name] = Slider(**look, **ends)
         self.reduced, self.compared, self.manifold = (ColumnDataSource() for _ in range(3))
         self.fields = {name: ColumnDataSource() for name in ("full model", "reduced model")}
         self.branch, self.here = ColumnDataSource(), ColumnDataSource()
         self.facts = pn.pane.Markdown("", width=260)
         self.compare = pn.widgets.Button(label="Run the full model here", width=260, visible=False)
-        self.compare.on_click(lambda event: self._run_here())
+        self.compare.on_click(self._run_here)
         self.button = pn.widgets.Button(label="Certify at this context", width=260)
         self.button.on_click(lambda event: self.certify())
         near = NEAR * exploration.double.frame.state_std.norm().item()
@@ -118,10 +112,8 @@ class Page:
                 return
         columns = (found[name].values for name in ("map", "lower", "upper"))
         rows = [f"| {which} | {lower:.3g} | {upper:.3g} |" for which, lower, upper in zip(*columns, strict=True)]
-        self.certificate.object = (
-            f"Lipschitz constants within {radius:.3g} of the mean state:\n\n"
-            "| map | found | at most |\n| --- | --- | --- |\n" + "\n".join(rows)
-        )
+        title = f"Lipschitz constants within {radius:.3g} of the mean state:\n\n"
+        self.certificate.object = f"{title}| map | found | at most |\n| --- | --- | --- |\n" + "\n".join(rows)
 
     def layout(self) -> pn.viewable.Viewable:
         title = f"## {self.exploration.system.name}"
@@ -130,7 +122,7 @@ class Page:
         plots = pn.FlexBox(*self._figures(), styles={"flex": "1 1 400px"})
         return pn.FlexBox(left, plots)  # one below the other on narrow screens
 
-    def _run_here(self) -> None:
+    def _run_here(self, event: object) -> None:
         with self.compare.param.update(loading=True):
             self.update()
 
@@ -276,6 +268,5 @@ def explore(
     """
     pages = {"/": application(projection, system)}
     origin = [f"{name}:{port}" for name in (ADDRESS, "localhost")] if port else None
-    return pn.serve(
-        pages, address=ADDRESS, port=port, show=show, threaded=threaded, title="romkit", websocket_origin=origin
-    )
+    options = {"port": port, "show": show, "threaded": threaded, "websocket_origin": origin}
+    return pn.serve(pages, address=ADDRESS, title="romkit", **options)

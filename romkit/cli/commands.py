@@ -1,5 +1,6 @@
-"""Commands about data and runs: `romkit check`, `dataset`, `rollout`, `forecast`, `compare`."""
+"""Commands of `romkit` about data, models and runs; `explore` and `study` are in `main`, `report` has its own file."""
 
+import dataclasses
 import json
 import os
 import sys
@@ -17,6 +18,40 @@ from romkit.core.errors import InputError
 if TYPE_CHECKING:
     import numpy as np
     import xarray as xr
+
+
+def info(
+    name: Annotated[str | None, Argument(metavar="NAME", help="A file by romkit, or a name it knows.")] = None,
+) -> None:
+    """Show what romkit offers, or what a file holds.
+
+    NAME is a file (dataset, model, law or basis), a system, a method, dynamics, a law, or a pretrained model.
+
+    \b
+    Examples:
+      romkit info                          systems, methods, models, versions
+      romkit info lorenz96                 the equation and context of a system
+      romkit info ncae                     a method with its settings
+      romkit info sindy                    a law with its settings
+      romkit info ncae-lorenz96            how a model was trained
+      romkit info runs/lorenz96-train.nc   what a dataset holds
+    """  # noqa: D301, typer keeps the lines after \b as they are
+    systems, methods, pretrained = romkit.systems.SYSTEMS, romkit.projections.METHODS, romkit.projections.pretrained()
+    kinds = romkit.integrators.LAWS | romkit.integrators.DYNAMICS
+    if name is None:
+        print(describe.everything())
+    elif name in systems or options.is_in_file(name):
+        print(describe.system(options.system_named(name)))
+    elif name in methods:
+        print(describe.method(methods[name]))
+    elif name in kinds:
+        print(describe.settings(kinds[name]))
+    elif name in pretrained or Path(name).suffix == ".safetensors":
+        print(describe.model(romkit.load(name)))
+    else:
+        if not options.is_path(name):
+            checks.one_of("name", name, [*systems, *methods, *kinds, *pretrained])
+        print(describe.dataset(romkit.data.open_dataset(name)))
 
 
 def check(
@@ -37,7 +72,7 @@ def check(
       romkit check my.nc --context Re,epsilon --state u,v --out my-data.nc
 
     What --out writes is what `romkit fit` takes. Names are those of romkit.data.describe.
-    """  # noqa: D301, typer keeps the lines after \b as they are
+    """  # noqa: D301
     target = options.target(out, "check", "data.nc", force) if out else None
     given = {"context": options.names(context), "state": options.names(state), "control": options.names(control) or ()}
     data = romkit.data.describe(romkit.data.open_dataset(file), **given, trajectory=trajectory, time=time)
@@ -48,9 +83,7 @@ def check(
 def dataset(
     ctx: Context,
     system: Annotated[str, Argument(metavar="SYSTEM", help="Name of a system; `romkit info` lists them.")],
-    split: Annotated[
-        str | None, Option(help="train (random contexts) or test; train unless contexts are given.")
-    ] = None,
+    split: Annotated[str | None, Option(help="train (random contexts, by default) or test.")] = None,
     seed: Annotated[int, Option(help="Seed of the random contexts and initial states.")] = 0,
     duration: Annotated[float | None, Option(help="Length of each trajectory; the system's by default.")] = None,
     out: Annotated[Path | None, Option(help="File, or folder for data.nc; runs/SYSTEM-SPLIT by default.")] = None,
@@ -75,27 +108,97 @@ def dataset(
     options.write(romkit.data.save_dataset, data, file, before="\n")
 
 
+def fit(
+    method: Annotated[str, Argument(metavar="METHOD", help="Name of a method; `romkit info` lists them.")],
+    data: options.Data,
+    seed: Annotated[int, Option(help="Seed of the initial parameters and the order of the data.")] = 0,
+    preset: Annotated[str, Option(help="Settings to start from; `romkit info` lists them.")] = "quick",
+    set_: options.Settings = None,
+    device: Annotated[str | None, Option(help="cpu or cuda; a GPU is used where there is one.")] = None,
+    checkpoint: Annotated[Path | None, Option(help="Folder of the progress; the same command resumes.")] = None,
+    out: Annotated[Path | None, Option(help="File, or folder for it; runs/METHOD-DATA by default.")] = None,
+    force: options.Force = False,
+) -> None:
+    """Train a projection: an encoder and a decoder.
+
+    The dataset is a file by `romkit dataset` or your own: dimensions trajectory, time, component; variables state and
+    velocity; context parameters as coordinates along trajectory.
+
+    \b
+    Examples:
+      romkit fit ncae lorenz96
+      romkit fit ncae-bias lorenz96 --seed 1 --set epochs=100 --set batch_size=512
+      romkit fit ncae lorenz96 --preset dynamics --set rollouts.steps=300 --set phase=none
+      romkit fit pod my.nc --set latent_dim=4 --out pod.safetensors
+
+    Writes a file that `romkit rollout --model` and romkit.load read, and the curve of the training beside it.
+    """  # noqa: D301
+    given = {"seed": seed, "preset": preset, "device": device, "checkpoint": checkpoint}
+    given |= options.settings(set_, refused=("method", "data", "system", *given))
+    checks.one_of("method", method, romkit.projections.METHODS)
+    checks.one_of("preset", preset, romkit.presets.PRESETS)
+    file = options.target(out, f"{method}-{options.short_name(data)}", "projection.safetensors", force)
+    projection = romkit.fit(method, options.read_data(data), **given)
+    print(describe.model(projection))
+    options.write(romkit.save, projection, file, before="\n")
+    if projection.curves()[1]:
+        figure = romkit.plotting.plot_training(projection)
+        print(f"wrote {romkit.plotting.save_figure(figure, file.with_suffix('.png'))}")
+
+
+def law(
+    kind: Annotated[str, Argument(metavar="KIND", help="Name of a law; `romkit info` lists them.")],
+    model: options.Model,
+    data: options.Data,
+    seed: Annotated[int, Option(help="Seed of whatever is random in the fit.")] = 0,
+    set_: options.Settings = None,
+    select: Annotated[list[str] | None, Option(help="Choose by held-out rollouts.", metavar="NAME=V,V,...")] = None,
+    members: Annotated[int | None, Option(max=10_000, help="Bootstraps of an ensemble; --out is its folder.")] = None,
+    out: Annotated[Path | None, Option(help="File, or folder for law.safetensors; runs/KIND-DATA by default.")] = None,
+    force: options.Force = False,
+) -> None:
+    """Fit latent dynamics to data: an equation that prints (sindy, ...), or a small network (neural-ode).
+
+    Without velocities in the data, rates come from differentiation in time; with accelerations, the law is of second
+    order. Settings are those of romkit.integrators.SINDy, NeuralODE, ...: `romkit info sindy` has them.
+
+    \b
+    Examples:
+      romkit law sindy ncae-lorenz96 lorenz96 --set degree=5 --set threshold=0.05
+      romkit law sindy my.safetensors my.nc --select degree=1,2,3 --select threshold=0.01,0.1
+      romkit law neural-ode my.safetensors my.nc --set hidden=16,16 --out law.safetensors
+      romkit law weak-sindy my.safetensors my.nc --members 20
+
+    Writes a file that `romkit rollout --dynamics`, `romkit info` and romkit.load read.
+    """  # noqa: D301
+    estimator = romkit.integrators.LAWS[checks.one_of("kind", kind, romkit.integrators.LAWS)]
+    given, choices = options.settings(set_), options.settings(select, "--select")
+    known = [field.name for field in dataclasses.fields(estimator)]
+    for option, chosen in (("--set", given), ("--select", choices)):
+        for name in chosen:
+            checks.one_of(option, name, known)
+    prepared = estimator(**given)
+    within = out if out is None or members is None else out / "law.safetensors"  # --out is a folder for an ensemble
+    file = options.target(within, f"{kind}-{options.short_name(data)}", "law.safetensors", force)
+    projection, measured = options.load("projection", model), options.read_data(data)
+    if members is not None:
+        ensemble = romkit.bootstrap(projection, prepared, measured, members=members, seed=seed)
+        print(describe.model(ensemble.law[0] if hasattr(ensemble.law, "__getitem__") else ensemble.law))
+        print(f"\nwrote an ensemble of {members} to {ensemble.save(file.parent)}")
+        return
+    grid = {name: values if isinstance(values, tuple) else (values,) for name, values in choices.items()}
+    found = prepared.fit(projection, measured, seed=seed, select=grid or None)
+    print(describe.model(found))
+    options.write(romkit.save, found, file, before="\n")
+
+
 def rollout(
     ctx: Context,
-    source: Annotated[
-        str,
-        Argument(
-            metavar="SYSTEM",
-            help="A system (`romkit info` lists them; `my_system.py:Burgers` is one in a file), or a dataset file.",
-        ),
-    ],
-    model: Annotated[
-        str | None,
-        Option(help="A .safetensors file by `romkit fit`, or the name of a pretrained model.", metavar="MODEL"),
-    ] = None,
+    source: Annotated[str, Argument(metavar="SYSTEM", help="A system, or a dataset file.")],
+    model: Annotated[str | None, Option(metavar="MODEL", help="A file by `romkit fit`, or a pretrained model.")] = None,
     duration: Annotated[float | None, Option(help="Length of the run, in the system's time units.")] = None,
     dt: Annotated[float | None, Option(help="Output interval, and step of the reduced model.")] = None,
-    dynamics: Annotated[
-        str | None,
-        Option(
-            help="galerkin, petrov-galerkin, lspg, or a .safetensors file by `romkit law`; as in training by default."
-        ),
-    ] = None,
+    dynamics: Annotated[str | None, Option(help="Name of dynamics, or a file by `romkit law`.")] = None,
     out: Annotated[Path | None, Option(help="Folder for the results; runs/rollout-SYSTEM by default.")] = None,
     force: options.Force = False,
 ) -> None:
@@ -103,6 +206,8 @@ def rollout(
 
     Both start from the same state. The context is given by the names of its parameters, with commas for several
     runs at once. The model is the one that ships for the system (of several NcAE), unless --model names another.
+    `romkit info` lists systems and dynamics (galerkin, petrov-galerkin, lspg, as in training by default);
+    my_system.py:Burgers is a system in a file.
 
     \b
     Examples:
@@ -142,31 +247,22 @@ def _dynamics(name: str) -> "romkit.integrators.LatentDynamics":
 
 def forecast(
     ctx: Context,
-    model: Annotated[
-        str,
-        Argument(
-            metavar="MODEL",
-            help="A file by `romkit fit`, with --dynamics; or the folder of an ensemble by `romkit law --members`.",
-        ),
-    ],
+    model: Annotated[str, Argument(metavar="MODEL", help="A file by `romkit fit`, or the folder of an ensemble.")],
     start: Annotated[str, Option("--from", metavar="DATA", help="The dataset that has the first state.")],
     duration: Annotated[float, Option(help="Length of the forecast.")],
     trajectory: Annotated[int, Option(help="Which trajectory of the dataset.")] = 0,
     at: Annotated[int, Option(help="Which of its samples is the first state; -1 is the last.")] = 0,
     dt: Annotated[float | None, Option(help="Output interval; that of the dataset by default.")] = None,
     dynamics: Annotated[str | None, Option(help="A law, a file by `romkit law`.")] = None,
-    control: Annotated[
-        str | None,
-        Option(
-            metavar="FILE",
-            help="netCDF file with control (time, input), from the first state on; by default the inputs in --from.",
-        ),
-    ] = None,
+    control: Annotated[str | None, Option(metavar="FILE", help="netCDF file with control (time, input).")] = None,
     level: Annotated[float, Option(help="Probability that the interval of an ensemble claims.")] = 0.9,
     out: Annotated[Path | None, Option(help="Folder for the results; runs/forecast-MODEL by default.")] = None,
     force: options.Force = False,
 ) -> None:
     """Forecast from a state, with no truth beside it. Context and inputs are those of the data, unless they are given.
+
+    A file by `romkit fit` needs --dynamics; an ensemble is the folder that `romkit law --members` wrote. The inputs of
+    --control begin at the first state.
 
     \b
     Examples:
