@@ -112,10 +112,7 @@ def reconstruction_rmse(P: Operator, x: Tensor, v: Tensor) -> Reconstruction:
     tensors.axes("x", x, "T n")
     tensors.same_shape(x=x, v=v)
     value, tangent = P.jvp(x, v)
-    return Reconstruction(
-        (x - value).square().mean((-1, -2)).sqrt(),
-        (v - tangent).square().mean((-1, -2)).sqrt(),
-    )
+    return Reconstruction(*((a - b).square().mean((-1, -2)).sqrt() for a, b in ((x, value), (v, tangent))))
 
 
 @validated

@@ -17,7 +17,7 @@ from romkit.metrics import reconstruction_rmse
 from romkit.projections import Operator, Projection, unstack
 from romkit.systems import System
 from romkit.tasks import Task
-from romkit.testing.models import probe
+from romkit.testing import probe
 from romkit.training import Epoch
 from romkit.training.batches import batches_per_epoch
 from studies.exactness.guarantees import Certificates, Energy

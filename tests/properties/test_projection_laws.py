@@ -12,8 +12,7 @@ import romkit
 from romkit.core.errors import InputError
 from romkit.projections import CAE, METHODS, POD, Frame, NcAE, architecture, stack, unstack
 from romkit.projections.layers import inverse_pair
-from romkit.testing import check_projection
-from romkit.testing.models import IDEMPOTENT_LAWS, LAWS, probe
+from romkit.testing import IDEMPOTENT_LAWS, LAWS, check_projection, probe
 
 shapes = st.tuples(st.integers(1, 4), st.integers(0, 9), st.integers(1, 3), st.integers(0, 10_000))
 

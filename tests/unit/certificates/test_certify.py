@@ -21,7 +21,7 @@ from romkit.certificates.trace import Block, Links, Trace, links
 from romkit.core.errors import InputError
 from romkit.projections import CAE, Flow, unstack
 from romkit.projections.layers import ReLU, SiLU, inverse_pair
-from romkit.testing.models import probe
+from romkit.testing import probe
 from tests.properties.test_projection_laws import make
 
 MAPS = ("encoder", "decoder", "projection")

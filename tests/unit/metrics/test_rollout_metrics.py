@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from romkit.metrics import diverged, idempotency_error, manifold_distance, nrmse, valid_time
-from romkit.testing.models import probe
+from romkit.testing import probe
 from tests.properties.test_projection_laws import make
 
 TIMES = 0.5 * torch.arange(9, dtype=torch.float64) + 3.0

@@ -9,7 +9,7 @@ from romkit.core.errors import InputError
 from romkit.systems import CylinderWake
 from romkit.systems.cylinder_wake import flow
 from romkit.systems.cylinder_wake.flow import MESHES, discretisation, integrate, rate
-from romkit.testing.systems import field, metric, names, terms
+from romkit.testing import field, metric, names, terms
 
 T0 = torch.zeros((), dtype=torch.float64)
 SYSTEM = CylinderWake(mesh="coarse", transient=0.0, duration=0.08, step=0.001)
