@@ -16,8 +16,7 @@ from romkit.data import Contexts
 from romkit.integrators import LSPG, Galerkin, PetrovGalerkin
 from romkit.projections import METHODS, Frame, architecture, stack, unstack
 from romkit.systems.terms import Projected, Term
-from romkit.testing import check_projection
-from romkit.testing import idempotency, left_inverse, probe, tangents
+from romkit.testing import check_projection, idempotency, left_inverse, probe, tangents
 from romkit.verbs.reduced import ReducedModel, precontracted
 
 R, LARGE = 6, 10_000
