@@ -135,8 +135,8 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
     if step is None:
         got, fix = "uneven steps" if run.sizes["time"] > 1 else "one time", "resample the data"
         raise InputError("run", expected="evenly spaced times for a spectrum", got=got, fix=fix)
-    pairs = [("truth", style.DARK, "full model"), ("rom", style.ORANGE, "reduced model")]
-    drawn = pairs if "truth" in run else [("state", style.DARK, "state")]
+    drawn = [("truth", style.DARK, "full model"), ("rom", style.ORANGE, "reduced model")]
+    drawn = drawn if "truth" in run else [("state", style.DARK, "state")]
     shown = [(trajectories(run, name), colour, text) for name, colour, text in drawn]
     if not bool(shown[0][0].isfinite().all()):
         fix = "select trajectories and times without gaps"
@@ -182,12 +182,13 @@ def plot_training(model: Projection) -> Figure:
         raise InputError("model", expected="a trained projection", got="one without losses", fix=fix)
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
+        width = 0.7 if len(reports) > 1 else 1.1
         for k, report in enumerate(reports):
-            thin = {"linewidth": 0.7 if len(reports) > 1 else 1.1, "label": None}
-            axes.plot(report["losses"], color=style.BLUE, **thin | {"label": "training" if k == 0 else None})
+            training, held_out, kept = ("training", "held out", "kept") if k == 0 else (None,) * 3
+            axes.plot(report["losses"], color=style.BLUE, linewidth=width, label=training)
             if curve := report.get("validation_losses"):
-                axes.plot(curve, color=style.ORANGE, **thin | {"label": "held out" if k == 0 else None})
-                best, kept = report["best_epoch"], "kept" if k == 0 else None
+                axes.plot(curve, color=style.ORANGE, linewidth=width, label=held_out)
+                best = report["best_epoch"]
                 axes.plot(best, curve[best], "o", color=style.ORANGE, markersize=3.5, label=kept)
             if report.get("diverged"):
                 axes.axvline(len(report["losses"]) - 1, color=style.NEUTRAL, linestyle=":", linewidth=0.8)
@@ -236,9 +237,9 @@ def plot_forecast(
     if components is None:
         spread = runs["state"].std(("trajectory", "time")).values
         components = [names[k] for k in np.sort(np.argsort(spread)[::-1][: style.MAX_CURVES])]
-    unknown = [name for name in components if name not in names]
+    unknown = [repr(name) for name in components if name not in names]
     if unknown or not components:
-        got = repr(unknown[0]) if unknown else "none"
+        got = unknown[0] if unknown else "none"
         raise InputError("components", expected=f"names among {names[:8]}", got=got, fix="check the names")
     with style.style():
         figure, axes = style.panels(len(components), runs.sizes["trajectory"], width=3.0, height=1.3, sharex=True)

@@ -232,10 +232,8 @@ def _space(values: xr.DataArray) -> list[str]:
 
 def _draw(panel: Axes, values: xr.DataArray, down: str, across: str, **look: object) -> QuadMesh:
     """Draw values on their coordinates; `values` may be a part of those that the colours cover."""
-    axes = []
-    for dim in (across, down):
-        coord = values[dim].values
-        axes.append(coord if coord.dtype.kind in "iuf" else np.arange(len(coord)))
+    coords = (values[dim].values for dim in (across, down))
+    axes = [coord if coord.dtype.kind in "iuf" else np.arange(len(coord)) for coord in coords]
     return panel.pcolormesh(*axes, values.transpose(down, across).values, cmap=style.STATE_MAP, **look)
 
 

@@ -84,12 +84,9 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         panels = np.array([[figure.add_subplot(grid[r, c]) for c in range(len(columns))] for r in range(rows)])
         draw = _draw_field if _is_field(shown) else _draw_curves
         draw(figure, panels, shown.isel(seed=seed), columns)
-        for panel, column in zip(panels[0], columns, strict=True):
-            panel.set_title(column.title)
-        for panel in panels[:-1].ravel():
-            panel.tick_params(labelbottom=False)
-        for panel in panels[:, 1:].ravel():
-            panel.tick_params(labelleft=False)
+        for (row, k), panel in np.ndenumerate(panels):
+            panel.set_title(columns[k].title if row == 0 else "")
+            panel.tick_params(labelbottom=row == rows - 1, labelleft=k == 0)
         errors = _draw_errors(figure, grid, shown, seed, columns)
         labelled = [line for panel in (panels[0, 0], errors) for line in panel.get_legend_handles_labels()[0]]
         figure.legend(handles=labelled, loc="outside lower center", ncols=len(labelled), frameon=False)
@@ -248,10 +245,8 @@ def _draw_errors(figure: Figure, grid: GridSpec, run: xr.Dataset, seed: int, col
                 start, stop = run["time"].values[column.times][[0, -1]]
                 panel.axvspan(start, stop, color="0.93", zorder=0, linewidth=0)
         panel.set(ylim=(low, high), xlabel=f"time{style.unit(run['time'])}")
-        if trajectory == 0:
-            panel.set_ylabel("NRMSE")
-        else:
-            panel.tick_params(labelleft=False)
+        panel.set_ylabel("NRMSE" if trajectory == 0 else "")
+        panel.tick_params(labelleft=trajectory == 0)
     return panel
 
 
