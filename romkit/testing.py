@@ -40,7 +40,7 @@ def holds(ok: bool, law: str) -> None:
 
 
 def close(law: str, a: Tensor, b: Tensor, tolerance: float = TOLERANCE) -> None:
-    """a must equal b, relative to the largest entry of b (or to 1, if that is larger); NaN equals nothing."""
+    """Raise AssertionError unless a = b, relative to the largest entry of b (at least 1); NaN equals nothing."""
     holds(a.shape == b.shape, f"{law}: shapes {tuple(a.shape)} and {tuple(b.shape)} differ")
     if a.numel() > 0:
         error = ((a - b).abs().max() / b.abs().max().clamp(min=1.0)).item()
@@ -48,12 +48,12 @@ def close(law: str, a: Tensor, b: Tensor, tolerance: float = TOLERANCE) -> None:
 
 
 def fact(law: str, expected: object, got: object) -> None:
-    """Two things must be equal."""
+    """Raise AssertionError unless two facts are equal."""
     holds(expected == got, f"{law}: expected {expected}, got {got}")
 
 
 def refused(law: str, error: type[Exception], call: Callable[[], object]) -> None:
-    """A call must raise the error."""
+    """Raise AssertionError unless a call raises the error."""
     with contextlib.suppress(error):
         call()
         raise AssertionError(f"{law}: expected {error.__name__}, got a result")
