@@ -127,7 +127,6 @@ class Functions(Library):
         return f"Functions({', '.join(self.functions)})"
 
 
-@validated
 @dataclass(frozen=True)
 class Sum(Library):
     """Terms of both libraries, `a + b`."""
@@ -142,7 +141,6 @@ class Sum(Library):
         return self.first(x) + self.second(x)
 
 
-@validated
 @dataclass(frozen=True)
 class Product(Library):
     """Every product of a term of the first and one of the second library, `a * b`."""
@@ -446,25 +444,17 @@ class Equation(LearnedField):
         import sympy
 
         self._check_single("to_sympy")
-        factors, sizes, order = [], {}, self.order
-        for scaling, library in (
-            (self.basis.variables, self.basis.library),
-            (self.basis.context, self.basis.context_library),
-        ):
-            rows = list(
-                zip(map(sympy.Symbol, scaling.names), scaling.shift.tolist(), scaling.scale.tolist(), strict=True)
-            )
+        basis, factors, sizes, found = self.basis, [], {}, []
+        for scaling, library in ((basis.variables, basis.library), (basis.context, basis.context_library)):
+            symbols = map(sympy.Symbol, scaling.names)
+            rows = list(zip(symbols, scaling.shift.tolist(), scaling.scale.tolist(), strict=True))
             factors.append(symbolic(library, [(x - a) / b if (a, b) != (0, 1) else x for x, a, b in rows]))
             sizes |= {x: abs(a) + b for x, a, b in rows}
-        theta, found = [a * b for a, b in itertools.product(*factors)], []
-        columns = self.coefficients.T.tolist()
-        for name, scale, column in zip(
-            self.basis.variables.names, self.basis.variables.scale.tolist(), columns, strict=False
-        ):
-            total = sum(
-                (scale * value * term for term, value in zip(theta, column, strict=True) if value), sympy.S.Zero
-            )
-            found.append(sympy.Eq(sympy.Symbol(name + "'" * order), _expanded(total, sizes), evaluate=False))
+        theta = [a * b for a, b in itertools.product(*factors)]
+        weights = (self.coefficients * basis.rate_scale(self.coefficients)).T.tolist()
+        for name, column in zip(basis.variables.names, weights, strict=False):
+            total = sum((value * term for value, term in zip(column, theta, strict=True) if value), sympy.S.Zero)
+            found.append(sympy.Eq(sympy.Symbol(name + "'" * self.order), _expanded(total, sizes), evaluate=False))
         return found
 
     @validated
@@ -509,13 +499,12 @@ class Equation(LearnedField):
                 return self
 
             @x_sequence_or_item
-            def transform(self, x):
-                return [self.features(torch.from_numpy(np.array(one, dtype=np.float64))) for one in x]
-
-            @staticmethod
-            def features(x: Tensor) -> np.ndarray:
-                terms = (term.expand(len(x)) for term in basis.terms(x[:, :d], x[:, d:]))
-                return torch.stack([*x[:, d - rates : d].unbind(-1), *terms], dim=-1).numpy()
+            def transform(self, several):
+                several, found = [torch.from_numpy(np.array(x, dtype=np.float64)) for x in several], []
+                for x in several:
+                    terms = (term.expand(len(x)) for term in basis.terms(x[:, :d], x[:, d:]))
+                    found.append(torch.stack([*x[:, d - rates : d].unbind(-1), *terms], dim=-1).numpy())
+                return found
 
             def get_feature_names(self, input_features=None):
                 return [*basis.variables.names[d - rates :], *basis.names]

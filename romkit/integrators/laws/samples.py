@@ -69,6 +69,11 @@ class Scaling:
     def __len__(self) -> int:
         return len(self.names)
 
+    def equals(self, other: "Scaling") -> bool:
+        """Whether names and scaling are the same."""
+        pairs = (self.shift, other.shift), (self.scale, other.scale)
+        return self.names == other.names and all(torch.equal(mine, theirs) for mine, theirs in pairs)
+
     def __getitem__(self, problem: int) -> "Scaling":
         """Scaling of one problem of a stack; the same where problems share it."""
         return self._each(lambda part: part[problem])
@@ -223,13 +228,11 @@ class LatentSamples:
 
     @validated
     def __add__(self, other: "LatentSamples") -> "LatentSamples":
-        both = [(*each.variables.symbols, *each.parameters.symbols) for each in (self, other)]
-        pairs = (self.variables, other.variables), (self.parameters, other.parameters)
-        if both[0] != both[1] or not all(
-            torch.equal(a.shift, b.shift) and torch.equal(a.scale, b.scale) for a, b in pairs
-        ):
+        mine, theirs = ((each.variables, each.parameters) for each in (self, other))
+        if not all(a.equals(b) for a, b in zip(mine, theirs, strict=True)):
             fix = "join samples of one projection, and scale them afterwards"
-            raise InputError("samples", expected=f"{both[0]} with the same scaling", got=str(both[1]), fix=fix)
+            mine, theirs = ((*variables.symbols, *context.symbols) for variables, context in (mine, theirs))
+            raise InputError("samples", expected=f"{mine} with the same scaling", got=str(theirs), fix=fix)
         source = self.source if other.source == self.source else f"{self.source}; and {other.source}"
         joined = {part: torch.cat([getattr(self, part), getattr(other, part)], dim=-2) for part in SAMPLED}
         return replace(self, **joined, source=source, times=None)
@@ -258,16 +261,14 @@ def latent_samples(
         if x.shape != z.shape:
             expected, got = f"shape {tuple(z.shape)}, as z", f"shape {tuple(x.shape)}"
             raise InputError(name, expected=expected, got=got, fix="give one rate for each latent state")
-    values = [
-        x.detach().to(z.device) for x in (*given.values(), z.new_zeros(()).expand_as(z) if drift is None else drift)
-    ]
+    drift = z.new_zeros(()).expand_as(z) if drift is None else drift
+    values = [x.detach().to(z.device) for x in (*given.values(), drift)]
     if times is not None:
         times = times.double()
         if z.ndim < 3 or z.shape[-2] != len(times):
-            expected, got = "one per latent state of a trajectory, with z (..., C, T, m)", f"{tuple(times.shape)}"
-            raise InputError(
-                "times", expected=expected, got=f"shape {got} for z {tuple(z.shape)}", fix="match the axes"
-            )
+            expected = "one per latent state of a trajectory, with z (..., C, T, m)"
+            got = f"shape {tuple(times.shape)} for z {tuple(z.shape)}"
+            raise InputError("times", expected=expected, got=got, fix="match the axes")
         values = [x.flatten(-3, -2) for x in values]
     z, *rates, drift = values
     c = context_of_samples(context, z, times)
@@ -544,17 +545,14 @@ def _drift(projection: ProjectionFamily, data: xr.Dataset, x: Tensor) -> Tensor 
     names = [name for name in datasets.context_names(data) if "time" in data[name].dims]
     if not names or data.sizes["time"] < 2:
         return None
-    step = NUDGE * float(data["time"].diff("time").min())
-    edge_order = 1 + (data.sizes["time"] > 2)
-    rates = {name: data[name].differentiate("time", edge_order=edge_order) for name in names}
-    ahead, behind = (
-        _operator(
-            projection,
-            data.assign_coords({name: data[name].copy(data=data[name] + by * rates[name]) for name in names}),
-        ).encode(x)
-        for by in (step, -step)
-    )
-    return (ahead - behind) / (2 * step)
+    step, order = NUDGE * float(data["time"].diff("time").min()), 1 + (data.sizes["time"] > 2)
+    change = {name: step * data[name].differentiate("time", edge_order=order) for name in names}
+
+    def encoded(sign: int) -> Tensor:
+        moved = {name: data[name].copy(data=data[name] + sign * each) for name, each in change.items()}
+        return _operator(projection, data.assign_coords(moved)).encode(x)
+
+    return (encoded(1) - encoded(-1)) / (2 * step)
 
 
 def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:

@@ -7,7 +7,7 @@ import pysindy
 import torch
 
 import romkit
-from romkit.integrators import Equation, LatentSamples, encoded_samples
+from romkit.integrators import Equation, LatentSamples, SINDy, encoded_samples
 from romkit.solvers import RK4
 
 
@@ -69,6 +69,12 @@ def problem(name):
         "lorenz96 latent": lambda: (lorenz96_samples(), {"degree": 3, "threshold": 0.2}),
         "pendulum latent": lambda: (pendulum_samples(), {"degree": 1, "threshold": 0.5}),
     }[name]()
+
+
+@functools.cache
+def law(name):
+    samples, settings = problem(name)
+    return SINDy(**settings).fit_samples(samples)
 
 
 PROBLEMS = ("lorenz63", "cubic", "van der pol", "lorenz96 latent", "pendulum latent")

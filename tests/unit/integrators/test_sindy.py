@@ -18,8 +18,8 @@ from romkit.integrators import (
     galerkin_samples,
 )
 from romkit.integrators.laws.equations import Fourier, Functions, Polynomial
-from romkit.integrators.laws.sindy import gram
-from tests.unit.integrators.sindy_problems import PROBLEMS, problem, pysindy_coefficients
+from romkit.integrators.laws.sindy import bootstrap, gram
+from tests.unit.integrators.sindy_problems import PROBLEMS, law, problem, pysindy_coefficients
 
 
 @pytest.fixture(scope="module")
@@ -29,8 +29,7 @@ def lorenz63():
 
 @pytest.fixture(scope="module")
 def lorenz96_model():
-    samples, settings = problem("lorenz96 latent")
-    return SINDy(**settings).fit_samples(samples)
+    return law("lorenz96 latent")
 
 
 def relative_error(found, expected):
@@ -39,8 +38,7 @@ def relative_error(found, expected):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_support_and_coefficients_are_those_of_pysindy(name):
-    samples, settings = problem(name)
-    model = SINDy(**settings).fit_samples(samples)
+    (samples, settings), model = problem(name), law(name)
     expected = pysindy_coefficients(samples, model, **settings)
     assert (model.support.numpy() == (expected != 0)).all()
     assert 0 < model.support.sum() < model.support.numel()
@@ -55,7 +53,7 @@ def test_known_equations_are_found(lorenz63):
         "z1' = 28.00 z0 - 1.000 z1 - 1.000 z0 z2",
         "z2' = -2.667 z2 + 1.000 z0 z1",
     ]
-    van_der_pol = SINDy(degree=3).fit_samples(problem("van der pol")[0])
+    van_der_pol = law("van der pol")
     assert van_der_pol.equations(3) == [
         "z0' = 1.00 z1",
         "z1' = -1.00 z0 + 1.00 z1 c0 - 1.00 z0^2 z1 c0",
@@ -150,8 +148,6 @@ def test_inclusion_probabilities_of_an_ensemble(lorenz63):
 
 
 def test_an_ensemble_member_is_the_fit_of_its_repeated_samples(lorenz63):
-    from romkit.integrators.laws.sindy import bootstrap
-
     settings = SINDy(degree=2)
     members = settings.fit_ensemble(lorenz63, models=3, blocks=10, seed=5).members
     edges, counts = bootstrap(len(lorenz63), 3, 10, 5)
@@ -184,8 +180,7 @@ def test_repeated_columns_are_no_failure():
 
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_pysindy_predicts_the_same(name):
-    samples, settings = problem(name)
-    model = SINDy(**settings).fit_samples(samples)
+    (samples, _), model = problem(name), law(name)
     c = samples.context.numpy() if samples.context.shape[-1] else None
     theirs = np.asarray(model.to_pysindy().predict(samples.inputs.numpy(), u=c))
     ours = model.predict(samples.inputs, samples.context)
@@ -312,10 +307,9 @@ def test_bad_input_is_named(call, argument):
 
 def test_dynamics_that_do_not_fit_the_rollout(lorenz, lorenz96_model):
     projection = romkit.load("ncae-lorenz96")
-    second_order = SINDy(degree=1).fit_samples(problem("pendulum latent")[0])
     for dynamics, argument in (
         (SINDy(), "dynamics"),
-        (second_order, "dynamics"),
+        (law("pendulum latent"), "dynamics"),
         (SINDy(degree=1).fit_samples(Z[:, :1], Z[:, :1]), "projection"),
         (SINDy(degree=1).fit_samples(Z, Z, Z), "projection's context"),
     ):
