@@ -1,7 +1,7 @@
 """A basis in front
 ================
 
-Behind r modes of the data, training and rollouts see r numbers instead of n, and the whole is still exact.
+Behind r modes of the data, training and rollouts cost r numbers instead of n, and the projection is still exact.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """A certificate
 =============
 
-How much can a projection stretch the distance of two states? A semidefinite program gives a bound that no pair breaks;
-the stretch of the worst pair that was found shows how sharp it is.
+How much can a projection stretch the distance of two states? A semidefinite program bounds the stretch of all pairs;
+the stretch of the worst pair that was found shows how sharp the bound is.
 """
 
 import numpy as np

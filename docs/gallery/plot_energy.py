@@ -1,7 +1,7 @@
 """Energy of a reduced pendulum
 ============================
 
-The full model keeps its energy. How far does the reduced one, which knows nothing of it, drift?
+The full model keeps its energy. How far does the energy of the reduced model drift?
 """
 
 import torch

@@ -2,8 +2,8 @@
 ============================
 
 Six noisy sensors see van der Pol's oscillator at several dampings. Twenty equations are discovered, each from
-trajectories that are drawn with replacement; together they say how far their forecast can be trusted, and on
-trajectories that nothing was fitted to, how often the truth is within their interval.
+trajectories that are drawn with replacement. Together they give a forecast with an interval.
+Trajectories that nothing was fitted to show how often the truth is within it.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Exact at every context
 ======================
 
-P(P(x)) = P(x) holds by construction, far out of the training range as well. An ordinary autoencoder of the same sizes
-is none of that.
+P(P(x)) = P(x) holds by construction, also far outside the training range, but not for an ordinary autoencoder of
+the same sizes.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """Latent orbits
 =============
 
-What the reduced model computes: two numbers that go round, at a speed and on an orbit that the context decides.
+The reduced model computes two numbers that go round on an orbit; orbit and speed depend on the context.
 """
 
 from matplotlib.figure import Figure

@@ -1,7 +1,8 @@
 """Discovering an equation
 =======================
 
-Sparse regression finds the law of the latent coordinates from data; it prints itself and is followed like any dynamics.
+Sparse regression finds an equation of the latent coordinates from data. The equation prints, and rollouts
+follow it like any dynamics.
 """
 
 import romkit

@@ -1,7 +1,7 @@
-"""A training that watches itself
-==============================
+"""Training with held-out data
+===========================
 
-`validation=` holds trajectories out by context; the parameters that are kept are the best ones there.
+`validation=` holds out trajectories by context; the parameters with the smallest loss on them are kept.
 """
 
 import romkit

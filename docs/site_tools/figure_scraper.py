@@ -1,4 +1,4 @@
-"""Takes the figures of a block of an example: romkit's are values that pyplot knows nothing of."""
+"""Scraper of sphinx-gallery: finds figures among the values of an example, since pyplot does not know romkit's."""
 
 from matplotlib.figure import Figure
 from sphinx_gallery.scrapers import figure_rst
@@ -7,7 +7,7 @@ _SHOWN = "__shown_figures__"
 
 
 def romkit_figures(block: tuple, block_vars: dict, gallery_conf: dict) -> str:
-    """Saves every `Figure` that the block has given a name, and returns the text that shows them."""
+    """Save every `Figure` that the block has given a name, and return the text that shows them."""
     names = block_vars["example_globals"]
     shown = names.setdefault(_SHOWN, set())
     paths = []

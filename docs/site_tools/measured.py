@@ -1,4 +1,4 @@
-"""Brings the pages of studies and benchmarks into the site, so that its numbers are those of their result files."""
+"""Pages of studies and benchmarks as pages of the site, so that the site has the numbers of their result files."""
 
 import re
 import shutil
@@ -17,7 +17,8 @@ def write(app: Sphinx, config: object) -> None:
     target = Path(app.srcdir) / FOLDER
     shutil.rmtree(target, ignore_errors=True)
     for room, title in ROOMS.items():
-        for source in sorted([*(ROOT / room).rglob("*.md"), *(ROOT / room).rglob("*.png")]):
+        found = [*(ROOT / room).rglob("*.md"), *(ROOT / room).rglob("*.png")]
+        for source in sorted(file for file in found if file.name != "page.md"):  # text of a report, without its numbers
             copy = target / source.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
@@ -28,7 +29,7 @@ def write(app: Sphinx, config: object) -> None:
 
 
 def follow_links(app: Sphinx, docname: str, content: list[str]) -> None:
-    """Lead links of a page that leave the site to the page's copy, and take away those to other files."""
+    """Point links that leave the site to copies within the site; turn links without a copy into plain text."""
     if Path(app.env.doc2path(docname)).suffix != ".md":
         return
     site, here = Path(app.srcdir), Path(app.env.doc2path(docname)).parent

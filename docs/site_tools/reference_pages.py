@@ -1,4 +1,4 @@
-"""Writes the pages of the reference: one for each public room, one for each name that it lists in `__all__`."""
+"""Pages of the reference: one for each public room, and one for each name that the room lists in `__all__`."""
 
 import importlib
 import inspect
@@ -33,13 +33,13 @@ ROOMS = (
     "romkit.types",
     "romkit.errors",
 )
-"""In the order in which a user meets them."""
+"""Public rooms, in the order in which a user meets them."""
 
 SECTIONS = ("Args:", "Attributes:", "Returns:", "Raises:", "Yields:", "Example:")
-"""Of a docstring, in which what is set in is no formula."""
+"""Sections of a docstring in which indented text is no formula."""
 
 FOREIGN = {name for base in (nn.Module, tuple, int, OSError) for name in [*dir(base), *inspect.get_annotations(base)]}
-"""What classes of romkit inherit from others, which have pages of their own."""
+"""Names that classes of romkit inherit from torch and Python, which have pages of their own."""
 
 
 def write(app: "Sphinx", config: object) -> None:
@@ -54,7 +54,7 @@ def write(app: "Sphinx", config: object) -> None:
 
 
 def _page(module: ModuleType, shown: set[int]) -> str:
-    """The page of a room, without what an earlier page has shown."""
+    """Page of a room, without names that an earlier page has shown."""
     values = {name: getattr(module, name) for name in public(module)}
     values = {name: value for name, value in values.items() if not callable(value) or id(value) not in shown}
     shown.update(map(id, values.values()))
@@ -83,7 +83,7 @@ def _page(module: ModuleType, shown: set[int]) -> str:
 
 
 def _listed(constant: object) -> str:
-    """Its entries, of a table; its value, of a number."""
+    """Entries of a table, or the value of a number."""
     if isinstance(constant, dict | tuple | list):
         return ", ".join(f"``{entry}``" for entry in constant)
     return f"``{constant!r}``"
@@ -105,7 +105,7 @@ def _own(module: ModuleType) -> list[str]:
 
 
 def unchecked(value: object) -> None:
-    """Let the annotations of a function or class show the types that they check; the checks themselves stay."""
+    """Replace annotations of a function or class by plain types, for display; validation stays as it is."""
     if not inspect.isclass(value):
         _unchecked(value)
         return
@@ -121,7 +121,7 @@ def unchecked(value: object) -> None:
 
 
 def _unchecked(function: object) -> None:
-    """What `romkit.core.boundary` wraps keeps its own annotations inside."""
+    """Replace the annotations of a function that `@validated` wraps by the plain types of the inner function."""
     if inspect.isfunction(function) and hasattr(function, "__wrapped__"):
         plain, signature = _plain(function), inspect.signature(function)
         each = [p.replace(annotation=plain.get(p.name, p.annotation)) for p in signature.parameters.values()]
@@ -131,7 +131,7 @@ def _unchecked(function: object) -> None:
 
 
 def _plain(thing: Callable) -> dict[str, object]:
-    """Annotations without checks; none where one has a name for type checkers alone."""
+    """Annotations as plain types; none if an annotation has a name that exists for type checkers alone."""
     try:
         return typing.get_type_hints(thing)
     except NameError:
@@ -143,7 +143,7 @@ def _title(text: str) -> str:
 
 
 def readable(app: "Sphinx", what: str, name: str, value: object, options: object, lines: list[str]) -> None:
-    """Docstrings are plain text: what is set in by four blanks is a formula, and |, * and `m.` mean themselves."""
+    """Turn a plain-text docstring into reStructuredText: indented text is a formula; |, * and `m.` are escaped."""
     text, section, formula = [], "", False
     for line in _apart(lines):
         if line in SECTIONS:
@@ -162,7 +162,7 @@ def readable(app: "Sphinx", what: str, name: str, value: object, options: object
 
 
 def _apart(lines: list[str]) -> list[str]:
-    """Attributes that share a description have it each, as arguments have without this."""
+    """Repeat a description that several attributes share for each of them; napoleon does so for arguments alone."""
     text, shared = "\n".join(lines), r"^    (\w+), (\w+(?:, \w+)*)(: .*(?:\n {5,}.*)*)"
     while (apart := re.sub(shared, r"    \1\3\n    \2\3", text, flags=re.MULTILINE)) != text:
         text = apart
@@ -170,7 +170,7 @@ def _apart(lines: list[str]) -> list[str]:
 
 
 def inherited(app: "Sphinx", what: str, name: str, value: object, skip: bool, options: object) -> bool | None:
-    """Leave out what a class has from torch or Python; no answer for all else."""
+    """Skip members that a class inherits from torch or Python; leave the decision on all others to autodoc."""
     own = (getattr(value, "__module__", None) or "").startswith("romkit")
     return True if name in FOREIGN and not name.startswith("_") and not own else None
 

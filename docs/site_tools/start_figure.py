@@ -1,4 +1,4 @@
-"""Draws the figure of the start page, by the code that stands beside it."""
+"""Figure of the start page, made by the code that stands beside it."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import romkit
 
 
 def write(app: Sphinx, config: object) -> None:
-    """`measured/start.png`, from the model that ships."""
+    """Draw `measured/start.png` with the shipped model of Lorenz96."""
     run = romkit.rollout(romkit.systems.Lorenz96(), romkit.load("ncae-lorenz96"), F=3.15)
     romkit.plotting.plot_rollout(run).savefig(Path(app.srcdir) / "measured" / "start.png", dpi=120)
 

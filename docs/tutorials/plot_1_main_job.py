@@ -55,8 +55,8 @@ figure = plot_rollout(run)
 # -------------------------------
 # The lower curve of the last panel is the projection of the truth, with no dynamics involved: the error that the
 # manifold itself makes. The upper one grows, because the reduced wave runs a little too fast or too slow. A loss on
-# snapshots does not see this; the preset `dynamics` does, and trains rollouts as well. A model that was trained with
-# it ships with romkit's studies; see the study of drift for how long such rollouts stay valid.
+# snapshots does not contain this error; the preset `dynamics` adds rollouts to the loss, and the study of drift
+# measures the gain. The shipped model was trained on more contexts:
 
 pretrained = romkit.load("ncae-lorenz96")
 longer = romkit.rollout(system, pretrained, F=3.15)
@@ -65,7 +65,7 @@ print(f"pretrained model: valid for {float(longer.valid_time):.0f} of {float(lon
 # %%
 # Keep it
 # -------
-# Models are files that are checked when they are read, and that run no code.
+# Models are saved in files that are verified when they are read, and that run no code.
 
 with tempfile.TemporaryDirectory() as folder:  # yours stays where you want it
     again = romkit.load(romkit.save(ncae, Path(folder) / "ncae.safetensors"))

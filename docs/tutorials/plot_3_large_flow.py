@@ -1,8 +1,8 @@
 """A large flow
 ============
 
-Thousands of unknowns: modes first, a nonlinear projection behind them, and a reduced model whose steps do not know how
-large the full one is. A front crosses a square here; the speed of its inflow and the growth of its source are the
+Thousands of unknowns: modes first, a nonlinear projection behind them, and a reduced model whose steps cost the same at
+any size of the full model. A front crosses a square here; the speed of its inflow and the growth of its source are the
 context.
 """
 
@@ -40,8 +40,8 @@ axis.set(xlabel="modes", ylabel="energy left out")
 # %%
 # The system in its coordinates
 # -----------------------------
-# Burgers' equation is a polynomial of the state, and so it is one of the coordinates: `through` projects it exactly,
-# once. What comes out is a system like any other, of 40 components, and this is POD-Galerkin.
+# Burgers' equation is a polynomial of the state, and so it is a polynomial of the coordinates: `through` projects it
+# exactly, once. The result is a system of 40 components, the POD-Galerkin model.
 
 small = system.through(basis)
 pod = romkit.fit("pod", data, basis=basis, latent_dim=40)
@@ -54,9 +54,9 @@ print(
 # %%
 # What it saves
 # -------------
-# Runs carry the cost of both models. A run of one context is too short to be worth a compiler, and much of it is
-# decoding what one looks at. Asked for many contexts, or often, the coordinates are compiled, and a run of them costs
-# the same on every grid, while the full model's steps grow with it.
+# Runs record the cost of both models. A run of one context is too short to be worth compiling, and much of its time is
+# decoding. Runs of many contexts are compiled, and cost the same on every grid, while the full model's cost grows with
+# the grid.
 
 full, reduced = (run.attrs[f"seconds_computing_{model}_model"] for model in ("full", "reduced"))
 alone = romkit.simulate(small, duration=25, dt=0.5, engine="compiled", **context).attrs
@@ -77,7 +77,7 @@ axes[0].set_ylabel("y")
 # %%
 # Fewer latents than modes
 # ------------------------
-# Behind the basis a network bends 40 coordinates into five, at training costs that do not see the grid.
+# Behind the basis a network reduces 40 coordinates to five, at a cost of training that does not depend on the grid.
 
 ncae = romkit.fit("ncae", data, basis=basis, latent_dim=5, epochs=300)
 flat = romkit.fit("pod", data, basis=basis, latent_dim=5)

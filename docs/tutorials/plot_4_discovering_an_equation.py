@@ -19,7 +19,7 @@ data = system.dataset("train", seed=0)
 # %%
 # A law
 # -----
-# `fit` encodes the data, scales the latents, and says how much of their rate each equation explains.
+# `fit` encodes the data and scales the latents; `residual` is the unexplained part of the rate in each equation.
 
 law = SINDy(degree=3, threshold=0.01).fit(ncae, data)
 for name, residual in zip(("z0'", "z1'"), law.residual.tolist(), strict=True):
@@ -29,7 +29,7 @@ print(*law.formulas(), sep="\n\n")
 # %%
 # Settings chosen by rollouts
 # ---------------------------
-# A threshold or a degree is best judged by what one wants in the end: trajectories that the law has not seen.
+# A threshold or a degree is best chosen by rollouts of trajectories that the law was not fitted to.
 
 chosen = SINDy().fit(ncae, data, select={"degree": (1, 3), "threshold": (0.003, 0.03)}, validation=0.3)
 print(chosen.source)
