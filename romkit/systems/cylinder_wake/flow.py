@@ -194,19 +194,14 @@ def rate(flow: Discretisation, u: np.ndarray, viscosity: float) -> np.ndarray:
     return flow.solve(flow.leray, -flow.convection(u, u) - viscosity * (flow.stiffness @ u))
 
 
-def stokes(flow: Discretisation) -> np.ndarray:
-    """(n,) the flow without inertia."""
-    u = flow.inflow
-    return u + flow.solve(flow.saddle(flow.stiffness), -(flow.stiffness @ u), -(flow.divergence @ u))
-
-
 def steady(flow: Discretisation, viscosity: float) -> np.ndarray:
     """(n,) the steady flow, stable or not, by Newton's method; continued from large viscosities where it is far.
 
     Raises:
         InputError: Newton's method does not find it.
     """
-    u, reached, step, target = stokes(flow), 0.0, REYNOLDS_STEP, 0.1 / viscosity
+    u, reached, step, target = flow.inflow, 0.0, REYNOLDS_STEP, 0.1 / viscosity
+    u = u + flow.solve(flow.saddle(flow.stiffness), -(flow.stiffness @ u), -(flow.divergence @ u))  # without inertia
     while reached < target:
         reynolds = min(reached + step, target)
         found = _newton(flow, u, viscosity if reynolds == target else 0.1 / reynolds)
