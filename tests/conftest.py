@@ -44,3 +44,9 @@ def lorenz():
 @pytest.fixture(scope="session")
 def lorenz_data(lorenz):
     return lorenz.dataset(F=[3.14, 3.15, 3.18], duration=1.0)
+
+
+@pytest.fixture(scope="session")
+def projection(lorenz_data):
+    """An NcAE of `lorenz_data`, trained for moments; no test may change it."""
+    return romkit.fit("ncae", lorenz_data, seed=1, epochs=4)

@@ -192,11 +192,11 @@ def test_a_vector_that_is_not_tangent_still_ends_on_the_manifold(retraction):
 
 @every_retraction
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=str)
-def test_ten_thousand_steps_stay_on_the_manifold(retraction, dtype, bound):
+def test_thousands_of_steps_stay_on_the_manifold(retraction, dtype, bound):
     manifold = BiorthogonalManifold(InvariantMetric(), retraction)
     x, vector = draw((4, 3, 5, 0), dtype=dtype)
     worst = 0.0
-    for step in range(10_000):
+    for step in range(2_000):
         x = manifold.retr(x, manifold.proju(x, 3e-3 * vector()))
         if step % 100 == 99:
             worst = max(worst, infeasibility(x))
@@ -325,16 +325,6 @@ def test_riemannian_adam_finds_the_best_oblique_projector(manifold):
 
 
 @every_manifold
-def test_riemannian_sgd_descends(manifold):
-    loss, minimum, _ = best_oblique_projector()
-    start = BiorthogonalManifold().random(12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    for settings_ in ({}, {"momentum": 0.9, "dampening": 0.9}, {"momentum": 0.9, "nesterov": True, "stabilize": 10}):
-        x = minimise(manifold, start, loss, 200, optimizer=geoopt.optim.RiemannianSGD, lr=2e-2, **settings_)
-        assert infeasibility(x) < 1e-12
-        assert loss(x).item() - minimum < 0.1 * (loss(start).item() - minimum)
-
-
-@every_manifold
 def test_stacked_points_do_not_mix(manifold):
     loss, _, _ = best_oblique_projector()
     start = manifold.random(3, 12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).data
@@ -344,22 +334,6 @@ def test_stacked_points_do_not_mix(manifold):
     poisoned = start.clone()
     poisoned[1] = torch.nan
     assert torch.equal(minimise(manifold, poisoned, loss, 50)[[0, 2]], together[[0, 2]])
-
-
-@every_manifold
-def test_projecting_at_every_step_changes_nothing(manifold):
-    """As geoopt's development branch does before a step, and its `stabilize` after."""
-    loss, _, _ = best_oblique_projector()
-    start = manifold.random(12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).data
-
-    def projected(x):
-        with torch.no_grad():
-            x.copy_(manifold.projx(x))
-        return loss(x)
-
-    plain = minimise(manifold, start, loss, 50)
-    assert torch.equal(minimise(manifold, start, projected, 50), plain)
-    assert torch.allclose(minimise(manifold, start, loss, 50, stabilize=1), plain, rtol=0, atol=1e-12)
 
 
 @every_manifold
@@ -387,24 +361,3 @@ def test_a_parameter_survives_copies_files_and_casts(manifold, tmp_path):
     for dtype in (torch.float32, torch.float64):
         x = manifold.random(12, 3, dtype=dtype)
         assert manifold.retr(x, manifold.proju(x, torch.randn(12, 3, dtype=dtype))).dtype == dtype
-
-
-@every_manifold
-def test_an_optimizer_resumes_from_its_state_dict(manifold):
-    loss, _, _ = best_oblique_projector()
-    x = geoopt.ManifoldParameter(manifold.random(12, 2, dtype=torch.float64), manifold=manifold)
-    optimizer = geoopt.optim.RiemannianAdam([x], lr=0.05)
-
-    def run(point, method):
-        for _ in range(5):
-            method.zero_grad()
-            loss(point).backward()
-            method.step()
-        return point.data.clone()
-
-    run(x, optimizer)
-    twin = copy.deepcopy(x)
-    resumed = geoopt.optim.RiemannianAdam([twin], lr=0.05)
-    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    # Not bit for bit: torch turns the step count that geoopt keeps as an integer into a float32 tensor when it loads.
-    assert torch.allclose(run(twin, resumed), run(x, optimizer), rtol=0, atol=1e-5)

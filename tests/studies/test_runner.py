@@ -2,14 +2,10 @@
 
 import io
 import json
-import os
 import resource
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import PIPE
 
 import numpy as np
 import pytest
@@ -39,16 +35,12 @@ class Named(Task):
         return xr.Dataset({"ones": ("i", np.ones(10**5))})
 
 
-def in_process(tasks, folder, **more):
-    return run(tasks, folder, **more)
-
-
 WORKERS = Executor("local", 2)
 
 
 def test_a_result_says_what_made_it(tmp_path):
     task = Seeded(1)
-    assert in_process([task], tmp_path).complete == ["seeded-1"]
+    assert run([task], tmp_path).complete == ["seeded-1"]
     attrs = open_dataset(tmp_path / "seeded-1.nc").attrs
     assert (attrs["key"], attrs["seed"], json.loads(attrs["config"])) == (task.key, 1, {"seed": 1, "size": 300})
     assert json.loads(attrs["versions"]) == runtime.versions()
@@ -62,7 +54,7 @@ def test_a_result_says_what_made_it(tmp_path):
 
 def test_executors_write_the_same_files_bit_for_bit(tmp_path):
     tasks = [Seeded(seed) for seed in (0, 2)]
-    in_process(tasks, tmp_path / "process")
+    run(tasks, tmp_path / "process")
     assert set(run(tasks, tmp_path / "workers", WORKERS).complete) == {task.name for task in tasks}
     assert contents(tmp_path / "process") == contents(tmp_path / "workers")
     assert len(contents(tmp_path / "process")) == 2
@@ -72,7 +64,7 @@ def test_executors_write_the_same_files_bit_for_bit(tmp_path):
 def test_tasks_of_this_process_run_on_one_thread_and_leave_the_others_alone(tmp_path):
     torch.set_num_threads(2)
     try:
-        in_process([Seeded(0)], tmp_path)
+        run([Seeded(0)], tmp_path)
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(1)
@@ -80,42 +72,40 @@ def test_tasks_of_this_process_run_on_one_thread_and_leave_the_others_alone(tmp_
 
 
 def test_what_is_complete_is_skipped(tmp_path):
-    in_process([Seeded(0)], tmp_path)
+    run([Seeded(0)], tmp_path)
     before = (tmp_path / "seeded-0.nc").stat().st_mtime_ns
-    again = in_process([Seeded(0), Seeded(1)], tmp_path)
+    again = run([Seeded(0), Seeded(1)], tmp_path)
     assert (again.skipped, again.complete) == (["seeded-0"], ["seeded-1"])
     assert (tmp_path / "seeded-0.nc").stat().st_mtime_ns == before
 
 
+def test_only_takes_the_tasks_with_the_text_in_their_name_each_once(tmp_path):
+    assert run([Seeded(0), Seeded(1), Seeded(1)], tmp_path, only="-1").complete == ["seeded-1"]
+
+
 @pytest.mark.parametrize("changed", [Seeded(0, size=299), Raised(0)])
 def test_another_configuration_or_code_version_is_computed_again(tmp_path, changed):
-    in_process([Seeded(0)], tmp_path)
-    assert in_process([changed], tmp_path).complete == ["seeded-0"]
+    run([Seeded(0)], tmp_path)
+    assert run([changed], tmp_path).complete == ["seeded-0"]
     assert open_dataset(tmp_path / "seeded-0.nc").attrs["key"] == changed.key
-
-
-def test_the_version_of_the_code_alone_changes_the_key(monkeypatch):
-    before = Seeded(0).key
-    monkeypatch.setattr(Seeded, "code_version", 2)
-    assert Seeded(0).key != before
 
 
 def test_what_the_fields_stand_for_changes_the_key_and_is_in_the_file(tmp_path, monkeypatch):
     before = Seeded(0).key
     monkeypatch.setattr(Seeded, "resolved", {"sizes": (2, 18)})
     assert Seeded(0).key != before
-    in_process([Seeded(0)], tmp_path)
+    run([Seeded(0)], tmp_path)
     assert json.loads(open_dataset(tmp_path / "seeded-0.nc").attrs["resolved"]) == {"sizes": [2, 18]}
 
 
 def test_a_damaged_result_is_computed_again(tmp_path):
-    in_process([Seeded(0), Seeded(1)], tmp_path)
+    run([Seeded(0), Seeded(1)], tmp_path)
     whole = contents(tmp_path)
     flipped = bytearray(whole["seeded-0.nc"])
     flipped[len(flipped) // 2] ^= 1
     (tmp_path / "seeded-0.nc").write_bytes(flipped)
     (tmp_path / "seeded-1.nc").write_bytes(whole["seeded-1.nc"][:5000])
-    assert in_process([Seeded(0), Seeded(1)], tmp_path).complete == ["seeded-0", "seeded-1"]
+    assert run([Seeded(0), Seeded(1)], tmp_path).complete == ["seeded-0", "seeded-1"]
     assert contents(tmp_path) == whole
 
 
@@ -145,50 +135,24 @@ def test_a_full_disk_leaves_no_half_file(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
-        result = in_process([Named("large")], tmp_path)
+        result = run([Named("large")], tmp_path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "File too large" in result.failed["large"].read_text()
     assert set(names(tmp_path)) == {"large.json", "large.log"}
-    assert in_process([Named("large")], tmp_path).complete == ["large"]
+    assert run([Named("large")], tmp_path).complete == ["large"]
 
 
 def test_what_a_killed_process_left_is_swept_up_but_nothing_of_another_task(tmp_path):
     for name in ("noise-0.nc", "noise-0.json", "noise-0.5.nc"):
         (tmp_path / f"{name}.0123abcd.tmp").touch()
-    in_process([Named("noise-0")], tmp_path)
+    run([Named("noise-0")], tmp_path)
     assert [file.name for file in tmp_path.glob("*.tmp")] == ["noise-0.5.nc.0123abcd.tmp"]
 
 
 def names(folder):
     """Files for users in a folder of results."""
     return sorted(file.name for file in folder.iterdir() if not file.name.startswith("."))
-
-
-TASKS = [Seeded(seed, size=25) for seed in range(4)]
-RUNNER = """
-import sys
-from pathlib import Path
-from romkit.tasks import run
-from tests.studies.test_runner import TASKS
-for line in sys.stdin:
-    sweep = run(TASKS, Path(line.strip()))
-    print(len(sweep.complete) + len(sweep.skipped), len(sweep.failed), flush=True)
-"""
-
-
-def test_two_runners_in_one_folder_again_and_again(tmp_path):
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "TQDM_DISABLE": "1"}
-    command = [sys.executable, "-c", RUNNER]
-    runners = [subprocess.Popen(command, env=environment, stdin=PIPE, stdout=PIPE, text=True) for _ in range(2)]
-    for number in range(5):
-        for runner in runners:
-            print(tmp_path / str(number), file=runner.stdin, flush=True)
-        assert [runner.stdout.readline() for runner in runners] == ["4 0\n", "4 0\n"]
-    for runner in runners:
-        runner.communicate()
-    for number in range(5):
-        assert names(tmp_path / str(number)) == sorted(f"{t.name}.{kind}" for t in TASKS for kind in ("nc", "json"))
 
 
 def test_a_running_task_is_awaited_and_not_computed_twice(tmp_path):
@@ -212,7 +176,7 @@ def test_a_killed_runner_loses_the_running_tasks_at_most(tmp_path):
     wait_for(lambda: not _alive(worker), seconds=5)
     assert set(contents(tmp_path)) == {"waiting-0.nc"}
     (tmp_path / "go").touch()
-    result = in_process(tasks, tmp_path)
+    result = run(tasks, tmp_path)
     assert (result.skipped, result.complete) == (["waiting-0"], ["waiting-1", "waiting-2"])
 
 
@@ -233,14 +197,6 @@ def _alive(pid):
         return False
 
 
-def test_one_that_occurs_twice_is_computed_once(tmp_path):
-    assert in_process([Seeded(0), Seeded(0)], tmp_path).complete == ["seeded-0"]
-
-
-def test_only_takes_the_tasks_with_the_text_in_their_name(tmp_path):
-    assert in_process([Seeded(0), Seeded(1)], tmp_path, only="-1").complete == ["seeded-1"]
-
-
 @pytest.mark.parametrize(
     ("tasks", "only", "reason"),
     [
@@ -254,7 +210,7 @@ def test_only_takes_the_tasks_with_the_text_in_their_name(tmp_path):
 )
 def test_bad_sweeps_are_refused_before_the_work(tmp_path, tasks, only, reason):
     with pytest.raises(InputError, match=reason):
-        in_process(tasks, tmp_path, only=only)
+        run(tasks, tmp_path, only=only)
     assert not list(tmp_path.glob("*.nc"))
 
 
@@ -263,7 +219,7 @@ def test_the_bar_tells_done_running_failed_and_time_left(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "romkit.core.runtime.track", lambda items, label: tqdm(items, desc=label, file=shown, mininterval=0)
     )
-    in_process([Failing(str(tmp_path / "cure")), Seeded(0), Seeded(1)], tmp_path)
+    run([Failing(str(tmp_path / "cure")), Seeded(0), Seeded(1)], tmp_path)
     assert "2/3" in shown.getvalue()
     assert "1 running, 1 failed" in shown.getvalue()
 

@@ -22,9 +22,8 @@ def _quick_systems(monkeypatch, tmp_path):
 
 
 @pytest.fixture(scope="session")
-def model(lorenz_data, tmp_path_factory):
-    path = tmp_path_factory.mktemp("models") / "ncae.safetensors"
-    return str(romkit.save(romkit.fit("ncae", lorenz_data, epochs=2), path))
+def model(projection, tmp_path_factory):
+    return str(romkit.save(projection, tmp_path_factory.mktemp("models") / "ncae.safetensors"))
 
 
 @pytest.fixture(scope="session")

@@ -54,6 +54,7 @@ def test_python_blocks_run(page, small):
     assert torch.isfinite(torch.from_numpy(namespace["run"].truth.values)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_scripts_of_the_site_run(script, small):
     namespace = {"__name__": "script"}

@@ -7,9 +7,8 @@ import xarray as xr
 
 import romkit
 from romkit.core.errors import DataWarning, FitWarning, InputError
-from romkit.integrators import Galerkin, NeuralODE, Reencoded, SINDy
+from romkit.integrators import Galerkin, NeuralODE, SINDy
 from romkit.projections import Frame, Path, architecture
-from romkit.solvers import RK4, Adaptive
 from romkit.systems.problem import FirstOrder
 from tests.unit.data.own import waves
 
@@ -70,19 +69,6 @@ def test_a_start_of_galerkin_makes_no_square_matrix(monkeypatch):
     assert torch.allclose(start, P.encode(x))
 
 
-def test_a_run_names_the_solver_that_it_had(lorenz, lorenz_data):
-    model = romkit.fit("pod", lorenz_data, latent_dim=2)
-    for solver in (RK4(0.005), Adaptive()):
-        run = romkit.rollout(lorenz, model, F=3.15, duration=0.05, solver=solver)
-        assert run.attrs["solver_reduced_model"] == str(solver)
-
-
-def test_reencoded_takes_a_solver_or_says_what_to_do(lorenz, lorenz_data):
-    model = romkit.fit("pod", lorenz_data, latent_dim=2)
-    run = romkit.rollout(lorenz, model, F=3.15, duration=0.1, dynamics=Reencoded(Galerkin(), 2), solver=RK4(0.005))
-    assert np.isfinite(run.rom).all()
-
-
 def test_numbers_of_any_kind_are_a_context_and_none_is_one_in_silence(data):
     whole = data.drop_vars("speed").assign_coords(k=("trajectory", [1, 2, 3, 4]))
     for own, name in ((whole, "k"), (data.drop_attrs(), "speed")):
@@ -104,15 +90,3 @@ def test_data_are_a_truth_and_laws_need_no_system(data, pod, tmp_path):
         lambda: romkit.rollout(data, pod, dynamics="magic")
     )
     assert "dynamics: expected a fitted law" in refused(lambda: romkit.rollout(data, pod, dynamics=NeuralODE()))
-
-
-def test_states_of_another_kind_are_taken_or_refused_in_one_line(data, pod):
-    x = data.state.values[0]
-    P = pod(speed=1.0)
-    assert P.encode(x).dtype == np.float64
-    assert "x: expected float32, as the projection, got float64" in refused(lambda: P.encode(torch.from_numpy(x)))
-    assert "x: expected shape (..., 16)" in refused(lambda: P.encode(torch.zeros(3, 7)))
-    both = romkit.fit("pod", data, latent_dim=2, seeds=range(2))(speed=1.0)
-    assert "for a stack of seeds" in refused(lambda: both.encode(torch.zeros(81, 16)))
-    assert "expected an xarray.Dataset" in refused(lambda: romkit.fit("pod", x, latent_dim=2))
-    assert Frame.from_dataset(data).context_names == ("speed",)

@@ -11,13 +11,8 @@ from romkit.projections import stack
 
 
 @pytest.fixture(scope="module")
-def model(lorenz_data):
-    return romkit.fit("ncae", lorenz_data, epochs=2)
-
-
-@pytest.fixture(scope="module")
-def run(lorenz, model):
-    return romkit.rollout(lorenz, model, F=3.15, duration=2)
+def run(lorenz, projection):
+    return romkit.rollout(lorenz, projection, F=3.15, duration=2)
 
 
 def panels(figure):
@@ -85,8 +80,8 @@ def test_contexts_stand_side_by_side_up_to_four(run):
     assert "F = 3.18" not in titles(figure)
 
 
-def test_all_seeds_are_in_the_error_panel_and_the_median_one_is_shown(lorenz, model):
-    run = romkit.rollout(lorenz, stack([model] * 3), F=3.15, duration=0.5)
+def test_all_seeds_are_in_the_error_panel_and_the_median_one_is_shown(lorenz, projection):
+    run = romkit.rollout(lorenz, stack([projection] * 3), F=3.15, duration=0.5)
     figure = draw(run)
     curves = [line for line in panels(figure)[-1].lines if len(line.get_xdata()) > 2]
     assert len(curves) == 2 * 3

@@ -14,18 +14,17 @@ OUTSIDE = re.compile(r"(?:src|href)=\"(?!data:)|<script|@import|url\(")
 
 
 @pytest.fixture(scope="module")
-def files(lorenz_data, tmp_path_factory):
+def files(projection, lorenz_data, tmp_path_factory):
     """Everything there is to report on, by name."""
     folder = tmp_path_factory.mktemp("reports")
-    model = romkit.fit("ncae", lorenz_data, epochs=2)
-    run = romkit.rollout(romkit.systems.Lorenz96(transient=2.0), model, F=[3.14, 3.15], duration=0.5)
+    run = romkit.rollout(romkit.systems.Lorenz96(transient=2.0), projection, F=[3.14, 3.15], duration=0.5)
     with pytest.warns(romkit.errors.FitWarning):
-        law = romkit.integrators.SINDy(degree=1, threshold=0.9).fit(model, lorenz_data)
+        law = romkit.integrators.SINDy(degree=1, threshold=0.9).fit(projection, lorenz_data)
     return {
         "run": save_dataset(run, folder / "run.nc"),
         "one": save_dataset(run.isel(trajectory=0), folder / "one.nc"),
         "data": save_dataset(lorenz_data, folder / "data.nc"),
-        "model": romkit.save(model, folder / "model.safetensors"),
+        "model": romkit.save(projection, folder / "model.safetensors"),
         "law": romkit.save(law, folder / "law.safetensors"),
         "basis": romkit.save(romkit.basis(lorenz_data, 3), folder / "basis.safetensors"),
         "pretrained": "ncae-lorenz96",

@@ -12,11 +12,6 @@ from romkit.data import ContextParameter
 from romkit.systems import System
 
 
-@pytest.fixture(scope="module")
-def projection(lorenz_data):
-    return romkit.fit("ncae", lorenz_data, seed=1, epochs=4)
-
-
 def test_the_three_verbs_make_the_rollout(lorenz, projection):
     run = romkit.rollout(lorenz, projection, F=[3.14, 3.18], duration=0.2)
     truth = romkit.simulate(lorenz, F=[3.14, 3.18], duration=0.2)

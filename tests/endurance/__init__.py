@@ -1,1 +1,0 @@
-"""What takes longer than a test: kills at random moments, an hour of everything in one process."""
