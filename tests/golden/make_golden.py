@@ -1,6 +1,6 @@
 """Numbers that the package gave, by the names that users type: a few of every system, method, dynamics, law and solver.
 
-    python -m tests.golden.make_golden --check    # compare with numbers.json
+    pytest tests/golden                           # compare with numbers.json
     python -m tests.golden.make_golden --files    # write files/, which the code of later must read
     python -m tests.golden.make_golden            # write numbers.json
 
@@ -13,10 +13,9 @@ import json
 import shutil
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache, partial, wraps
 from pathlib import Path
 
 import geoopt
@@ -60,15 +59,9 @@ ENTRIES: dict[str, tuple[str, Callable[[], object]]] = {}
 """Class of tolerance and function of each entry, by name."""
 
 
-def entry(name: str, kind: str, *given: object) -> Callable:
-    """Decorator that makes an entry of a function, with these arguments."""
-
-    def add(function: Callable) -> Callable:
-        assert name not in ENTRIES, name
-        ENTRIES[name] = kind, partial(function, *given)
-        return function
-
-    return add
+def entries(room: str, kind: str, table: dict[str, Callable[[], object]]) -> None:
+    """Add functions by name, of one class of tolerance."""
+    ENTRIES.update({f"{room}: {name}": (kind, function) for name, function in table.items()})
 
 
 def summary(found: object) -> list[list[float]]:
@@ -205,33 +198,15 @@ def last(run: xr.Dataset, *names: str) -> tuple[np.ndarray, ...]:
     return tuple(run[name].isel(time=-1).values for name in names)
 
 
-@contextlib.contextmanager
-def silence():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+silence = partial(warnings.catch_warnings, action="ignore")
 
 
 # -- systems -------------------------------------------------------------------------------------------------------
 
 
-@entry("system: lorenz96", "algebra", Lorenz96(transient=1.0), {"F": [3.14, 3.18], "duration": 0.5})
-@entry("system: lorenz96, moving context", "algebra", SMALL, {"F": lambda t: 3.14 + 0.1 * t, "duration": 0.5})
-@entry("system: lorenz96, compiled", "algebra", SMALL, {"F": [3.14, 3.18], "duration": 0.5, "engine": "compiled"})
-@entry("system: lorenz96, BDF", "iterated", SMALL, {"F": 3.15, "duration": 0.5, "solver": SciPy("BDF")})
-@entry("system: pendulum", "algebra", Pendulum(), {"duration": 0.1, **LENGTHS})
-@entry(
-    "system: kuramoto-sivashinsky", "iterated", KuramotoSivashinsky(transient=5.0), {"duration": 0.5, "L": [8.0, 12.0]}
-)
-@entry("system: burgers2d", "iterated", Burgers2D(cells=8), {"duration": 0.5, "mu1": [4.3, 5.0], "mu2": 0.02})
-def _simulated(system, settings):
+def simulated(system, **settings):
     run = romkit.simulate(system, **settings)
     return last(run, "state", "velocity", *(["acceleration"] if "acceleration" in run else []))
-
-
-@entry("system: cylinder-wake", "iterated")
-def _wake():
-    return last(romkit.simulate(wake(), Re=100.0, duration=0.016), "state", "velocity")
 
 
 @cache
@@ -239,153 +214,149 @@ def wake() -> CylinderWake:
     return CylinderWake(mesh="coarse", transient=0.0, step=0.002)
 
 
-@entry("system: cylinder-wake, field and metric", "algebra")
-def _wake_field():
-    x = 0.1 * wave(2460)
-    c = torch.tensor([80.0], dtype=F64)
+def wake_field():
+    x, c = 0.1 * wave(2460), torch.tensor([80.0], dtype=F64)
     return wake().field(c)(torch.zeros(()), x), wake().weigh(x, x.unsqueeze(-1), c), wake().forces(x, c)
 
 
-@entry("system: mujoco", "algebra", {})
-@entry("system: mujoco, contacts", "algebra", {"contacts": True})
-def _arm(settings):
-    return last(romkit.simulate(arm(**settings), mass=[0.7, 1.5], duration=0.1), "state", "velocity", "acceleration")
-
-
-@entry("system: mujoco, field and metric", "algebra")
-def _arm_field():
+def arm_field():
     q, c = torch.tensor([0.3, -0.4], dtype=F64), torch.tensor([0.9], dtype=F64)
     return arm().acceleration(torch.zeros(()), q, 2 * q, c), arm().weigh(q, torch.eye(2, dtype=F64), c)
 
 
-@entry("system: pendulum, energy and metric", "algebra")
-def _pendulum():
-    q, v = swing().state.values[:, -1], swing().velocity.values[:, -1]
-    q, v, system = torch.from_numpy(q), torch.from_numpy(v), Pendulum()
+def pendulum_energy():
+    q, v = (torch.from_numpy(swing()[name].values[:, -1]) for name in ("state", "velocity"))
     c = torch.from_numpy(romkit.data.context_matrix(swing()))
-    return system.energy(c)(q, v), system.weigh(q, v.unsqueeze(-1), c)
+    return Pendulum().energy(c)(q, v), Pendulum().weigh(q, v.unsqueeze(-1), c)
 
 
-@entry("system: datasets of two splits", "algebra")
-def _splits():
+def splits():
     train = Lorenz96(n=6, transient=0.5, duration=0.1).dataset("train", seed=1)
     test = Burgers2D(cells=3, duration=0.1).dataset("test")
     return train.F.values, train.state.values, test.mu1.values, test.state.values
 
 
-@entry("system: terms of polynomials", "algebra")
-def _terms():
-    system, c = KuramotoSivashinsky(n=16), torch.tensor([[7.0], [9.0]], dtype=F64)
-    y = romkit.basis(
-        torch.stack([wave(16, k) * (1 + 0.1 * k**2) * (1 + 0.1 * k * torch.arange(16)) for k in range(5)]), rank=3
-    )
-    through = system.through(y)
-    return through.field(c)(torch.zeros(()), wave(3).expand(2, 3)), system.field(c)(
-        torch.zeros(()), wave(16).expand(2, 16)
-    )
+def polynomials():
+    system, c, t = KuramotoSivashinsky(n=16), torch.tensor([[7.0], [9.0]], dtype=F64), torch.zeros(())
+    states = [wave(16, k) * (1 + 0.1 * k**2) * (1 + 0.1 * k * torch.arange(16)) for k in range(5)]
+    through = system.through(romkit.basis(torch.stack(states), rank=3))
+    return through.field(c)(t, wave(3).expand(2, 3)), system.field(c)(t, wave(16).expand(2, 16))
 
+
+half = {"F": [3.14, 3.18], "duration": 0.5}
+entries("system", "algebra", {
+    "lorenz96": partial(simulated, Lorenz96(transient=1.0), **half),
+    "lorenz96, moving context": partial(simulated, SMALL, F=lambda t: 3.14 + 0.1 * t, duration=0.5),
+    "lorenz96, compiled": partial(simulated, SMALL, **half, engine="compiled"),
+    "pendulum": partial(simulated, Pendulum(), duration=0.1, **LENGTHS),
+    "cylinder-wake, field and metric": wake_field,
+    "mujoco": lambda: simulated(arm(), mass=[0.7, 1.5], duration=0.1),
+    "mujoco, contacts": lambda: simulated(arm(contacts=True), mass=[0.7, 1.5], duration=0.1),
+    "mujoco, field and metric": arm_field,
+    "pendulum, energy and metric": pendulum_energy,
+    "datasets of two splits": splits,
+    "terms of polynomials": polynomials,
+})  # fmt: skip
+entries("system", "iterated", {
+    "lorenz96, BDF": partial(simulated, SMALL, F=3.15, duration=0.5, solver=SciPy("BDF")),
+    "kuramoto-sivashinsky": partial(simulated, KuramotoSivashinsky(transient=5.0), duration=0.5, L=[8.0, 12.0]),
+    "burgers2d": partial(simulated, Burgers2D(cells=8), duration=0.5, mu1=[4.3, 5.0], mu2=0.02),
+    "cylinder-wake": lambda: simulated(wake(), Re=100.0, duration=0.016),
+})  # fmt: skip
 
 # -- projections ---------------------------------------------------------------------------------------------------
 
-for _name in romkit.projections.METHODS:
 
-    @entry(f"method: {_name}", "float32", _name, None)
-    @entry(f"method: {_name}, behind a basis", "float32", _name, 5)
-    def _method(name, basis):
-        return maps(fitted(name, basis))
-
-
-@entry("stack: ncae", "training", "ncae", None)
-@entry("stack: flow", "training", "flow", None)
-@entry("stack: film-ae, behind a basis", "training", "film-ae", 5)
-def _stack(name, basis):
+def stacked(name, basis=None):
     model = fitted(name, basis, seeds=(0, 1))
-    one = romkit.projections.unstack(model)[1]
-    return maps(model, lead=(1, 1))[1], maps(one)[1]
+    return maps(model, lead=(1, 1))[1], maps(romkit.projections.unstack(model)[1])[1]
 
 
-@entry("stack: of single models", "float32")
-def _stacked():
-    return maps(romkit.projections.stack([fitted("cae"), fitted("cae", seed=3)]), lead=(1, 1))[:2]
+def pretrained(name):
+    model = shipped(name)
+    middle = {"F": 3.15, "L": 9.0, "Re": 90.0, "mu1": 5.0, "mu2": 0.02}
+    P = model(**{key: middle.get(key, 0.5) for key in model.frame.context_names})
+    z = 0.5 * wave(model.latent_dim)
+    x = P.decode(z) + 0.01 * wave(len(model.frame.state_names))
+    return P.encode(x), P(x), P.jvp(x, wave(len(x), 2.0)).tangent, P.decode_jacobian(z).tangent
 
 
-for _name in romkit.projections.pretrained():
-
-    @entry(f"pretrained: {_name}", "algebra", _name)
-    def _pretrained(name):
-        model = shipped(name)
-        frame = model.frame
-        middle = {"F": 3.15, "L": 9.0, "Re": 90.0, "mu1": 5.0, "mu2": 0.02}
-        P = model(**{key: middle.get(key, 0.5) for key in frame.context_names})
-        z = 0.5 * wave(model.latent_dim)
-        x = P.decode(z) + 0.01 * wave(len(frame.state_names))
-        tangent = P.jvp(x, wave(len(x), 2.0)).tangent
-        return P.encode(x), P(x), tangent, P.decode_jacobian(z).tangent
-
-
-@entry("projection: layer sizes and a class", "float32")
-def _sizes():
+def sized():
     method = romkit.projections.NcAE.with_sizes(layers=(2, 4, 6, 8), embedding=(1, 3))
     return maps(romkit.fit(method, small(), epochs=2, batch_size=50, optimizer=descent, **quiet).double())
 
 
-@entry("projection: curvature, tangents and several contexts", "float32")
-def _curvature():
+def curvature():
     P = fitted("ncae")(F=[3.14, 3.15, 3.18])
     x = 3.0 + wave(24).reshape(3, 8)
     z = P.encode(x)
     return P.encode_jvp(x, wave(8).expand(3, 8)).tangent, P.decode_curvature(z, wave(2).expand(3, 2)), P(x), P.context
 
 
-@entry("projection: labelled data", "float32")
-def _labelled():
+def labelled():
     P = fitted("flow")(small())
     z = P.encode(small())
     return z.values, P.decode(z).state.values, P(small().state).values
 
 
-@entry("projection: own variables", "float32")
-def _own_variables():
-    model = romkit.fit(
-        "flow", measured(), latent_dim=2, epochs=2, units=(6,), batch_size=32, optimizer=descent, **quiet
-    )
-    P = model(measured())
+def own_variables():
+    settings = {"latent_dim": 2, "epochs": 2, "units": (6,), "batch_size": 32, "optimizer": descent}
+    P = romkit.fit("flow", measured(), **settings, **quiet)(measured())
     back = P.decode(P.encode(measured()))
     return back.u.values, back.v.values
 
 
+METHODS = romkit.projections.METHODS
+entries("method", "float32", {name: lambda name=name: maps(fitted(name)) for name in METHODS})
+entries("method", "float32", {f"{name}, behind a basis": lambda name=name: maps(fitted(name, 5)) for name in METHODS})
+entries("stack", "training", {
+    "ncae": partial(stacked, "ncae"),
+    "flow": partial(stacked, "flow"),
+    "film-ae, behind a basis": partial(stacked, "film-ae", 5),
+})  # fmt: skip
+entries("stack", "float32", {
+    "of single models": lambda: maps(romkit.projections.stack([fitted("cae"), fitted("cae", seed=3)]), lead=(1, 1))[:2]
+})  # fmt: skip
+entries("pretrained", "algebra", {name: partial(pretrained, name) for name in romkit.projections.pretrained()})
+entries("projection", "float32", {
+    "layer sizes and a class": sized,
+    "curvature, tangents and several contexts": curvature,
+    "labelled data": labelled,
+    "own variables": own_variables,
+})  # fmt: skip
+
 # -- training ------------------------------------------------------------------------------------------------------
 
-for _name, _settings in {
-    "soap": {"optimizer": "soap"},
-    "riemannian-adam": {"optimizer": "riemannian-adam", "weight_decay": 1e-4, "clip": 1.0},
-    "AdamW of torch": {"optimizer": torch.optim.AdamW, "engine": "auto"},
-    "geoopt": {"optimizer": lambda p: geoopt.optim.RiemannianAdam(p, lr=5e-2)},
-    "plateau": {"schedule": "plateau"},
-    "fast-plateau, noise": {"schedule": "fast-plateau", "state_noise": 0.01, "context_noise": 0.02},
-    "weights of terms": {"velocity_weight": 0.5, "penalty_weight": 0.1, "latent_weight": 0.2},
-    "Lipschitz bound": {"loss": (Reconstruction(), Penalty(), LipschitzBound(target=3.0))},
-    "components weighted": {"component_weighting": 1.0, "every": 2},
-    "held-out data": {"validation": 0.3, "patience": 2},
-    "rollouts": {"rollouts": RolloutTraining(steps=2, length=8, every=3), "system": SMALL},
-    "rollouts of the decoder's field": {
-        "rollouts": RolloutTraining(steps=2, length=8, every=3, dynamics="galerkin"),
-        "system": SMALL,
-    },
-    "phase": {"phase": PhaseFit(steps=2, every=3), "system": SMALL},
-}.items():
 
-    @entry(f"training: {_name}", "training", _settings)
-    def _training(settings):
-        model = romkit.fit("ncae", small(), **{"latent_dim": 2, "epochs": 3, "batch_size": 32} | quiet | settings)
-        return np.array(model.report["losses"], dtype=float), maps(model.double())[1]
+def trained(**settings):
+    model = romkit.fit("ncae", small(), **{"latent_dim": 2, "epochs": 3, "batch_size": 32} | quiet | settings)
+    return np.array(model.report["losses"], dtype=float), maps(model.double())[1]
 
 
-@entry("training: compiled", "training")
-def _training_compiled():
+def compiled():
     settings = {"latent_dim": 2, "epochs": 3, "batch_size": 32, "verbose": False, "engine": "compiled"}
     return maps(romkit.fit("cae", small(), **settings).double())[1]
 
+
+often = {"steps": 2, "length": 8, "every": 3}
+entries("training", "training", {
+    "soap": partial(trained, optimizer="soap"),
+    "riemannian-adam": partial(trained, optimizer="riemannian-adam", weight_decay=1e-4, clip=1.0),
+    "AdamW of torch": partial(trained, optimizer=torch.optim.AdamW, engine="auto"),
+    "geoopt": partial(trained, optimizer=lambda p: geoopt.optim.RiemannianAdam(p, lr=5e-2)),
+    "plateau": partial(trained, schedule="plateau"),
+    "fast-plateau, noise": partial(trained, schedule="fast-plateau", state_noise=0.01, context_noise=0.02),
+    "weights of terms": partial(trained, velocity_weight=0.5, penalty_weight=0.1, latent_weight=0.2),
+    "Lipschitz bound": partial(trained, loss=(Reconstruction(), Penalty(), LipschitzBound(target=3.0))),
+    "components weighted": partial(trained, component_weighting=1.0, every=2),
+    "held-out data": partial(trained, validation=0.3, patience=2),
+    "rollouts": partial(trained, rollouts=RolloutTraining(**often), system=SMALL),
+    "rollouts of the decoder's field": partial(
+        trained, rollouts=RolloutTraining(**often, dynamics="galerkin"), system=SMALL
+    ),
+    "phase": partial(trained, phase=PhaseFit(steps=2, every=3), system=SMALL),
+    "compiled": compiled,
+})  # fmt: skip
 
 # -- latent dynamics -----------------------------------------------------------------------------------------------
 
@@ -394,74 +365,42 @@ def begun(data: xr.Dataset, samples: int) -> xr.Dataset:
     return data.isel(time=slice(samples))
 
 
-MODELS = {
-    "ncae-lorenz96": (truth, Lorenz96()),
-    "flow-lorenz96": (truth, Lorenz96()),
-    "ncae-pendulum": (swing, Pendulum()),
-    "flow-pendulum": (swing, Pendulum()),
-    "flow-kuramoto-sivashinsky": (ripples, KuramotoSivashinsky()),
-}
-
-for _name, (_data, _system) in MODELS.items():
-    for _law in DYNAMICS:
-        if _law != "hamiltonian" or "pendulum" in _name:
-
-            @entry(f"dynamics: {_law} on {_name}", "iterated", _name, _data, _system, DYNAMICS[_law]())
-            def _followed(name, data, system, dynamics, **settings):
-                if "kuramoto" in name and not isinstance(dynamics, LSPG):
-                    settings = {"solver": RK4(2e-3)}  # stiff
-                run = romkit.follow(shipped(name), begun(data(), 11), system=system, dynamics=dynamics, **settings)
-                return last(run, "state", "latent")
+def followed(name, data, system, dynamics, **settings):
+    if "kuramoto" in name and not isinstance(dynamics, LSPG):
+        settings = {"solver": RK4(2e-3)}  # stiff
+    run = romkit.follow(shipped(name), begun(data(), 11), system=system, dynamics=dynamics, **settings)
+    return last(run, "state", "latent")
 
 
-for _engine in ("torch", "compiled"):
-    entry(f"dynamics: galerkin, {_engine}", "iterated", "ncae-lorenz96", truth, Lorenz96(), Galerkin())(
-        partial(_followed, engine=_engine)
-    )
-    entry(f"dynamics: lspg, {_engine}", "iterated", "ncae-lorenz96", truth, Lorenz96(), LSPG(dt=0.01))(
-        partial(_followed, engine=_engine)
-    )
-for _name, _solver in {"adaptive": Adaptive(), "per member": PerMember(), "implicit": ImplicitMidpoint(0.02)}.items():
-    entry(f"dynamics: petrov-galerkin, {_name}", "iterated", "ncae-lorenz96", truth, Lorenz96(), PetrovGalerkin())(
-        partial(_followed, solver=_solver)
-    )
-entry("dynamics: reencoded", "iterated", "ncae-lorenz96", truth, Lorenz96(), Reencoded(PetrovGalerkin(), 3))(_followed)
-
-for _law in ("galerkin", "petrov-galerkin", "lspg"):
-
-    @entry(f"dynamics: {_law}, moving context", "iterated", DYNAMICS[_law]())
-    def _moving(dynamics):
-        model = shipped("ncae-lorenz96")
-        start = model(F=3.14).decode(np.array([-0.9, 2.8]))
-        settings = {"initial_state": start, "duration": 0.12, "dt": 0.03, "dynamics": dynamics}
-        run = romkit.rollout(Lorenz96(), model, F=lambda t: 3.14 + 0.02 * t, **settings)
-        return *last(run, "rom", "latent"), run.F.values
+wheel = partial(followed, "ncae-lorenz96", truth, Lorenz96())
 
 
-@entry("dynamics: moving context of a dataset", "iterated")
-def _moving_data():
+def moving(dynamics):
+    model = shipped("ncae-lorenz96")
+    start = model(F=3.14).decode(np.array([-0.9, 2.8]))
+    settings = {"initial_state": start, "duration": 0.12, "dt": 0.03, "dynamics": dynamics}
+    run = romkit.rollout(Lorenz96(), model, F=lambda t: 3.14 + 0.02 * t, **settings)
+    return *last(run, "rom", "latent"), run.F.values
+
+
+def moving_data():
     system, model = Lorenz96(), shipped("flow-lorenz96")
     data = romkit.simulate(system, F=lambda t: 3.14 + 0.02 * t, initial_state=3 + wave(36), duration=0.12, dt=0.03)
     return last(romkit.follow(model, data, system=system), "state", "latent")
 
 
-@entry("dynamics: of a stack", "training", Galerkin())
-@entry("dynamics: lspg of a stack", "training", LSPG())
-def _stack_followed(dynamics):
-    run = romkit.follow(fitted("ncae", seeds=(0, 1)), small().isel(time=slice(11)), system=SMALL, dynamics=dynamics)
-    return last(run, "state")
+def stack_followed(dynamics):
+    return last(
+        romkit.follow(fitted("ncae", seeds=(0, 1)), begun(small(), 11), system=SMALL, dynamics=dynamics), "state"
+    )
 
 
-@entry("dynamics: behind a basis", "float32", "galerkin")
-@entry("dynamics: petrov-galerkin behind a basis", "float32", "petrov-galerkin")
-@entry("dynamics: lspg behind a basis", "float32", "lspg")
-def _behind(name):
+def behind(name):
     run = romkit.rollout(SMALL, fitted("ncae", 5), F=[3.14, 3.18], duration=0.2, dt=0.02, dynamics=DYNAMICS[name]())
     return last(run, "rom", "latent", "nrmse", "nrmse_projected")
 
 
-@entry("dynamics: through a basis", "iterated")
-def _through():
+def through_basis():
     system, data, _ = fronts()
     through = SMALL.through(romkit.basis(small(), rank=4))
     exact = romkit.simulate(through, F=3.15, duration=0.2)
@@ -469,10 +408,7 @@ def _through():
     return exact.state.values, sampled.state.values, through.unresolved(exact).values
 
 
-@entry("dynamics: lspg on all rows", "float32", LSPG(dt=0.1), False)
-@entry("dynamics: lspg on a reduced mesh", "float32", LSPG(dt=0.1), True)
-@entry("dynamics: galerkin on sampled rows", "float32", Galerkin(), True)
-def _on_rows(dynamics, few):
+def on_rows(dynamics, few):
     system, data, model = fronts()
     if few and isinstance(dynamics, LSPG):
         run = romkit.follow(model, begun(data, 11), dynamics=LSPG(dt=0.1, mesh=mesh()))
@@ -482,63 +418,93 @@ def _on_rows(dynamics, few):
     return *last(run, "state", "latent"), run.get("state_distance", run.status).values
 
 
-@entry("dynamics: rows and weights of a reduced mesh", "float32")
-def _mesh_rows():
+def mesh_rows():
     order = mesh().rows.argsort()
     return mesh().rows[order], mesh().weights[order]
 
 
+MODELS = {
+    "ncae-lorenz96": (truth, Lorenz96()),
+    "flow-lorenz96": (truth, Lorenz96()),
+    "ncae-pendulum": (swing, Pendulum()),
+    "flow-pendulum": (swing, Pendulum()),
+    "flow-kuramoto-sivashinsky": (ripples, KuramotoSivashinsky()),
+}
+entries("dynamics", "iterated", {
+    f"{law} on {name}": partial(followed, name, *of, kind())
+    for name, of in MODELS.items() for law, kind in DYNAMICS.items() if law != "hamiltonian" or "pendulum" in name
+})  # fmt: skip
+entries("dynamics", "iterated", {
+    **{f"galerkin, {engine}": partial(wheel, Galerkin(), engine=engine) for engine in ("torch", "compiled")},
+    **{f"lspg, {engine}": partial(wheel, LSPG(dt=0.01), engine=engine) for engine in ("torch", "compiled")},
+    "petrov-galerkin, adaptive": partial(wheel, PetrovGalerkin(), solver=Adaptive()),
+    "petrov-galerkin, per member": partial(wheel, PetrovGalerkin(), solver=PerMember()),
+    "petrov-galerkin, implicit": partial(wheel, PetrovGalerkin(), solver=ImplicitMidpoint(0.02)),
+    "reencoded": partial(wheel, Reencoded(PetrovGalerkin(), 3)),
+    **{f"{law}, moving context": partial(moving, DYNAMICS[law]()) for law in ("galerkin", "petrov-galerkin", "lspg")},
+    "moving context of a dataset": moving_data,
+    "through a basis": through_basis,
+})  # fmt: skip
+entries("dynamics", "training", {
+    "of a stack": partial(stack_followed, Galerkin()), "lspg of a stack": partial(stack_followed, LSPG())
+})  # fmt: skip
+entries("dynamics", "float32", {
+    "behind a basis": partial(behind, "galerkin"),
+    "petrov-galerkin behind a basis": partial(behind, "petrov-galerkin"),
+    "lspg behind a basis": partial(behind, "lspg"),
+    "lspg on all rows": partial(on_rows, LSPG(dt=0.1), False),
+    "lspg on a reduced mesh": partial(on_rows, LSPG(dt=0.1), True),
+    "galerkin on sampled rows": partial(on_rows, Galerkin(), True),
+    "rows and weights of a reduced mesh": mesh_rows,
+})  # fmt: skip
+
 # -- laws ----------------------------------------------------------------------------------------------------------
 
 QUICK = {"hidden": (8,), "regression_steps": 30, "shooting_steps": 4, "batch_size": 32}
-
+LIBRARIES = {"library": romkit.integrators.Fourier(1), "context_library": romkit.integrators.Polynomial(1)}
 LAWS = {
-    "sindy": ("iterated", SINDy(degree=3, threshold=0.2)),
-    "sindy, fourier": (
-        "iterated",
-        SINDy(library=romkit.integrators.Fourier(1), context_library=romkit.integrators.Polynomial(1)),
-    ),
-    "weak-sindy": ("iterated", WeakSINDy(degree=2, windows=20)),
-    "operator-inference": ("iterated", OperatorInference(degree=2, regularization=1e-4)),
-    "dmd": ("iterated", DMD()),
-    "neural-ode": ("training", NeuralODE(**QUICK)),
+    "sindy": SINDy(degree=3, threshold=0.2),
+    "sindy, fourier": SINDy(**LIBRARIES),
+    "weak-sindy": WeakSINDy(degree=2, windows=20),
+    "operator-inference": OperatorInference(degree=2, regularization=1e-4),
+    "dmd": DMD(),
+    "neural-ode": NeuralODE(**QUICK),
 }
 
 
+def quietly(function: Callable) -> Callable:
+    """The function without its warnings."""
+
+    @wraps(function)
+    def call(*given, **more):
+        with silence():
+            return function(*given, **more)
+
+    return call
+
+
 @cache
+@quietly
 def law(name: str) -> romkit.integrators.LearnedField:
-    with silence():
-        return LAWS[name][1].fit(shipped("ncae-lorenz96"), truth())
-
-
-for _name, (_kind, _law) in LAWS.items():
-
-    @entry(f"law: {_name}", _kind, _name)
-    def _law_followed(name):
-        found = law(name)
-        z = torch.tensor([[-0.5, 1.5], [0.7, 2.0]], dtype=F64)
-        kind = _precision(found)
-        rates = [found.right_hand_side(torch.tensor([F], dtype=kind))(z.to(kind)) for F in (3.14, 3.15)]
-        run = romkit.rollout(begun(truth(), 21), shipped("ncae-lorenz96"), dynamics=found)
-        return torch.stack(rates).detach(), *last(run, "latent", "nrmse")
+    return LAWS[name].fit(shipped("ncae-lorenz96"), truth())
 
 
 def _precision(found: romkit.integrators.LearnedField) -> torch.dtype:
     return found.coefficients.dtype if hasattr(found, "coefficients") else torch.float32
 
 
-for _name, (_kind, _law) in {
-    "sindy": ("iterated", SINDy(degree=1, threshold=0.0)),
-    "operator-inference": ("iterated", OperatorInference(degree=1, regularization=1e-3)),
-    "neural-ode": ("training", NeuralODE(**QUICK)),
-}.items():
+def law_followed(name):
+    found, z = law(name), torch.tensor([[-0.5, 1.5], [0.7, 2.0]], dtype=F64)
+    kind = _precision(found)
+    rates = [found.right_hand_side(torch.tensor([F], dtype=kind))(z.to(kind)) for F in (3.14, 3.15)]
+    run = romkit.rollout(begun(truth(), 21), shipped("ncae-lorenz96"), dynamics=found)
+    return torch.stack(rates).detach(), *last(run, "latent", "nrmse")
 
-    @entry(f"law: {_name} of second order", _kind, _law)
-    def _second_order(settings):
-        model, data = shipped("flow-pendulum"), swing()
-        with silence():
-            run = romkit.follow(model, begun(data, 21), dynamics=settings.fit(model, data))
-        return last(run, "latent", "velocity")
+
+@quietly
+def second_order(settings):
+    model, data = shipped("flow-pendulum"), swing()
+    return last(romkit.follow(model, begun(data, 21), dynamics=settings.fit(model, data)), "latent", "velocity")
 
 
 @cache
@@ -554,69 +520,53 @@ def driven() -> xr.Dataset:
     return romkit.data.from_arrays(states, t, context={"k": stiffness}, control=force[..., None])
 
 
-for _name, (_kind, _law) in {
-    "sindy": ("float32", SINDy(degree=1, threshold=0.0)),
-    "dmd": ("float32", DMD()),
-    "operator-inference": ("float32", OperatorInference(degree=1)),
-    "neural-ode": ("training", NeuralODE(**QUICK)),
-}.items():
-
-    @entry(f"law: {_name} with a control", _kind, _law)
-    def _controlled(settings):
-        with silence():
-            model = romkit.fit("pod", driven(), latent_dim=2).double()
-            found = settings.fit(model, driven())
-            common = {"dynamics": found, "initial_state": [1.0, 0.0], "duration": 1.0, "dt": 0.05, "k": 1.2}
-            ahead = romkit.forecast(model, control=lambda t: [np.sin(float(t))], **common)
-            sampled = romkit.forecast(model, control=np.linspace(0, 1, 21)[:, None], **common)
-            run = romkit.rollout(driven(), model, dynamics=found)
-        return ahead.state.values[-1], sampled.state.values[-1], run.nrmse.values
+@quietly
+def controlled(settings):
+    model = romkit.fit("pod", driven(), latent_dim=2).double()
+    found = settings.fit(model, driven())
+    common = {"dynamics": found, "initial_state": [1.0, 0.0], "duration": 1.0, "dt": 0.05, "k": 1.2}
+    ahead = romkit.forecast(model, control=lambda t: [np.sin(float(t))], **common)
+    sampled = romkit.forecast(model, control=np.linspace(0, 1, 21)[:, None], **common)
+    run = romkit.rollout(driven(), model, dynamics=found)
+    return ahead.state.values[-1], sampled.state.values[-1], run.nrmse.values
 
 
-@entry("law: of a stack of projections", "long")
-def _law_of_stack():
-    with silence():
-        model = fitted("ncae", seeds=(0, 1))
-        found = SINDy(degree=1, threshold=0.0).fit(model, small())
-        run = romkit.follow(model, begun(small(), 11), dynamics=found)
-    return last(run, "state")
+@quietly
+def law_of_stack():
+    model = fitted("ncae", seeds=(0, 1))
+    found = SINDy(degree=1, threshold=0.0).fit(model, small())
+    return last(romkit.follow(model, begun(small(), 11), dynamics=found), "state")
 
 
-@entry("law: settings by held-out rollouts", "iterated")
-def _selected():
+@quietly
+def selected():
     grid = {"degree": (1, 2), "threshold": (0.0, 0.1)}
-    with silence():
-        found = SINDy().fit(shipped("ncae-lorenz96"), truth(), select=grid, validation=0.3)
+    found = SINDy().fit(shipped("ncae-lorenz96"), truth(), select=grid, validation=0.3)
     return found.coefficients, found.residual
 
 
-@entry("law: on a moving context", "iterated")
-def _law_moving():
+@quietly
+def law_moving():
     start = {"initial_state": [-0.9, 2.8], "duration": 0.12, "dt": 0.03}
-    with silence():
-        run = romkit.forecast(shipped("ncae-lorenz96"), dynamics=law("sindy"), F=lambda t: 3.14 + 0.02 * t, **start)
+    run = romkit.forecast(shipped("ncae-lorenz96"), dynamics=law("sindy"), F=lambda t: 3.14 + 0.02 * t, **start)
     return last(run, "state", "latent")
 
 
-@entry("law: bagged equations", "iterated")
-def _bagged():
+def bagged():
     samples = romkit.integrators.encoded_samples(shipped("ncae-lorenz96"), truth())
     found = SINDy(degree=2, threshold=0.05).fit_ensemble(samples, models=6, blocks=10)
     return found.inclusion, found.spread
 
 
-@entry("law: samples by differentiation and by the field", "iterated")
-def _samples():
+def samples_of_both():
     model = shipped("ncae-lorenz96")
     by_time = romkit.integrators.differentiated_samples(model, truth().drop_vars("velocity"))
     of_field = romkit.integrators.galerkin_samples(model, begun(truth(), 5), Lorenz96().problem, copies=2)
     return by_time.targets, of_field.targets
 
 
-@entry("law: as sympy and pysindy", "iterated")
-def _exported():
-    found = law("sindy")
-    z = np.array([[0.3, -0.4], [0.5, 1.5]])
+def exported():
+    found, z = law("sindy"), np.array([[0.3, -0.4], [0.5, 1.5]])
     names = [str(s) for s in sorted(found.to_sympy()[0].rhs.free_symbols, key=str)]
     given = {name: 0.1 * (k + 1) for k, name in enumerate(names)}
     return (
@@ -625,6 +575,29 @@ def _exported():
         found.predict(torch.from_numpy(z), torch.full((2, 1), 3.15, dtype=F64)),
     )
 
+
+linear = SINDy(degree=1, threshold=0.0)
+entries("law", "iterated", {name: partial(law_followed, name) for name in LAWS if name != "neural-ode"})
+entries("law", "iterated", {
+    "sindy of second order": partial(second_order, linear),
+    "operator-inference of second order": partial(second_order, OperatorInference(degree=1, regularization=1e-3)),
+    "settings by held-out rollouts": selected,
+    "on a moving context": law_moving,
+    "bagged equations": bagged,
+    "samples by differentiation and by the field": samples_of_both,
+    "as sympy and pysindy": exported,
+})  # fmt: skip
+entries("law", "float32", {
+    "sindy with a control": partial(controlled, linear),
+    "dmd with a control": partial(controlled, DMD()),
+    "operator-inference with a control": partial(controlled, OperatorInference(degree=1)),
+})  # fmt: skip
+entries("law", "training", {
+    "neural-ode": partial(law_followed, "neural-ode"),
+    "neural-ode of second order": partial(second_order, NeuralODE(**QUICK)),
+    "neural-ode with a control": partial(controlled, NeuralODE(**QUICK)),
+})  # fmt: skip
+entries("law", "long", {"of a stack of projections": law_of_stack})
 
 # -- solvers -------------------------------------------------------------------------------------------------------
 
@@ -640,67 +613,57 @@ def forced(t: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 
 STARTS = torch.tensor([[2.0, 0.0], [0.5, 0.5], [-1.0, 1.0]], dtype=F64)
 
-for _name, (_kind, _solver) in {
-    "RK4": ("algebra", RK4(0.05)),
-    "ImplicitMidpoint": ("iterated", ImplicitMidpoint(0.05)),
-    "Restarted": ("algebra", Restarted(RK4(0.05), 2, lambda t, y: 0.9 * y)),
-    "Adaptive": ("iterated", Adaptive()),
-    **{f"Adaptive, {name}": ("iterated", Adaptive(name, rtol=1e-3, atol=1e-5)) for name in Adaptive.PAIRS[1:]},
-    "PerMember": ("iterated", PerMember()),
-    **{f"SciPy, {name}": ("iterated", SciPy(name, rtol=1e-5)) for name in ("BDF", "Radau", "LSODA")},
-}.items():
 
-    @entry(f"solver: {_name}", _kind, _solver)
-    def _solved(solver, fields=(spiral, forced), **settings):
-        times = torch.tensor([0.0, 0.3, 0.5, 1.2], dtype=F64)
-        if isinstance(solver, PerMember):
-            fields = (spiral,)
-        return tuple(solver(field, STARTS, times, **settings).states[:, 1:] for field in fields)
+def solved(solver, fields=(spiral, forced), **settings):
+    times = torch.tensor([0.0, 0.3, 0.5, 1.2], dtype=F64)
+    return tuple(solver(field, STARTS, times, **settings).states[:, 1:] for field in fields)
 
 
-for _solver in (RK4(0.05), ImplicitMidpoint(0.05)):
-    entry(f"solver: {type(_solver).__name__}, compiled", "iterated", _solver)(partial(_solved, engine="compiled"))
-
-
-@entry("solver: odeint", "iterated")
-def _odeint():
-    return romkit.solvers.odeint(spiral, STARTS, torch.tensor([0.0, 0.5, 1.0], dtype=F64))
-
-
-@entry("solver: a member that diverges", "algebra")
-def _diverged():
+def diverged():
     found = RK4(0.01)(lambda t, y: y**2, torch.tensor([[-1.0], [5.0]], dtype=F64), torch.linspace(0, 1, 5, dtype=F64))
     return found.states, found.status
 
 
+entries("solver", "algebra", {
+    "RK4": partial(solved, RK4(0.05)),
+    "Restarted": partial(solved, Restarted(RK4(0.05), 2, lambda t, y: 0.9 * y)),
+    "a member that diverges": diverged,
+})  # fmt: skip
+entries("solver", "iterated", {
+    "ImplicitMidpoint": partial(solved, ImplicitMidpoint(0.05)),
+    "Adaptive": partial(solved, Adaptive()),
+    **{f"Adaptive, {name}": partial(solved, Adaptive(name, rtol=1e-3, atol=1e-5)) for name in Adaptive.PAIRS[1:]},
+    "PerMember": partial(solved, PerMember(), (spiral,)),
+    **{f"SciPy, {name}": partial(solved, SciPy(name, rtol=1e-5)) for name in ("BDF", "Radau", "LSODA")},
+    "RK4, compiled": partial(solved, RK4(0.05), engine="compiled"),
+    "ImplicitMidpoint, compiled": partial(solved, ImplicitMidpoint(0.05), engine="compiled"),
+    "odeint": lambda: romkit.solvers.odeint(spiral, STARTS, torch.tensor([0.0, 0.5, 1.0], dtype=F64)),
+})  # fmt: skip
+
 # -- verbs, metrics, certificates, ensembles -----------------------------------------------------------------------
 
 
-@entry("forecast: from a full and a latent state", "iterated")
-def _forecast():
+def forecast():
     settings = {"system": Lorenz96(), "duration": 0.2, "dt": 0.02}
     x = romkit.forecast(shipped("ncae-lorenz96"), initial_state=3 + wave(36), F=3.15, **settings)
     z = romkit.forecast(shipped("ncae-lorenz96"), initial_state=[0.1, 0.2], context={"F": [3.14, 3.15]}, **settings)
     return *last(x, "state"), *last(z, "state", "latent")
 
 
-@entry("forecast: of second order", "iterated")
-def _forecast_second():
+def forecast_second():
     q, v = swing().state.values[0, -1], swing().velocity.values[0, -1]
-    given = {key: values[0] for key, values in LENGTHS.items()}
-    settings = {"system": Pendulum(), "duration": 0.05, "dt": 0.005, **given}
-    run = romkit.forecast(shipped("ncae-pendulum"), initial_state=q, initial_velocity=v, **settings)
+    settings = {"duration": 0.05, "dt": 0.005} | {key: values[0] for key, values in LENGTHS.items()}
+    model = shipped("ncae-pendulum")
+    run = romkit.forecast(model, initial_state=q, initial_velocity=v, system=Pendulum(), **settings)
     return last(run, "state", "velocity")
 
 
-@entry("rollout: errors and projected states", "long")
-def _rollout():
+def rolled_out():
     run = romkit.rollout(Lorenz96(transient=20.0), shipped("ncae-lorenz96"), F=[3.14, 3.15], duration=6.0, dt=0.03)
     return run.valid_time.values, *last(run, "nrmse", "nrmse_projected", "latent")
 
 
-@entry("score: with missing values", "iterated")
-def _score():
+def scored():
     data = begun(truth(), 11).copy(deep=True)
     data.state[0, 3:5] = np.nan
     data.state[1, 6, :7] = np.nan
@@ -708,30 +671,22 @@ def _score():
     return errors.nrmse.fillna(-1.0).values, errors.valid_time.values
 
 
-@entry("compare: of two methods and laws", "float32")
-def _compare():
-    with tempfile.TemporaryDirectory() as folder, silence():
-        table = romkit.compare(
-            measured(), ["pod", "quadratic-manifold"], ["dmd"], folder=folder, test=0.3, latent_dim=2, verbose=False
-        )
+@quietly
+def compared():
+    methods, settings = ["pod", "quadratic-manifold"], {"test": 0.3, "latent_dim": 2, "verbose": False}
+    with tempfile.TemporaryDirectory() as folder:
+        table = romkit.compare(measured(), methods, ["dmd"], folder=folder, **settings)
         return table.nrmse.values, table.valid_time.values
 
 
-@entry("metrics: of states", "algebra")
-def _metrics():
-    x = torch.from_numpy(truth().state.values)
+def metrics_of_states():
+    x, m = torch.from_numpy(truth().state.values), romkit.metrics
     y = x + 0.1 * torch.sin(torch.arange(36))
-    m = romkit.metrics
-    return (
-        m.nrmse(x, y, x.std((0, 1))),
-        m.valid_time(torch.arange(151) * 0.02, 0.01 * torch.arange(151, dtype=F64)),
-        m.power_density(x[0]),
-        m.hellinger_distance(x[0], x[1]),
-    )
+    valid = m.valid_time(torch.arange(151) * 0.02, 0.01 * torch.arange(151, dtype=F64))
+    return m.nrmse(x, y, x.std((0, 1))), valid, m.power_density(x[0]), m.hellinger_distance(x[0], x[1])
 
 
-@entry("metrics: of a projection", "iterated")
-def _metrics_of_projection():
+def metrics_of_projection():
     x, v = (torch.from_numpy(truth()[name].values[2, ::30]) for name in ("state", "velocity"))
     model, m = shipped("ncae-lorenz96"), romkit.metrics
     P = model(F=3.15)
@@ -744,104 +699,106 @@ def _metrics_of_projection():
     )
 
 
-@entry("metrics: of energies", "algebra")
-def _metrics_of_energies():
+def metrics_of_energies():
     energy = torch.tensor([[2.0, 1.5, 2.0], [2.0, 2.5, 3.5]], dtype=F64)
     scale = torch.tensor([2.0, 3.0], dtype=F64)
     gone = romkit.metrics.diverged(torch.tensor([[1.0], [torch.nan], [2.0]]))
     return romkit.metrics.energy_drift(energy, scale), romkit.metrics.peak_energy_drift(energy, scale), gone
 
 
-@entry("certify: a ball of states and contexts", "training", "ncae", {"radius": 0.5, "context_radius": 1e-3})
-@entry("certify: all states", "training", "cae", {})
-@entry("certify: an autoencoder", "training", "ae", {"radius": 0.5})
-def _certified(name, settings):
+def certified(name, **settings):
     data = Lorenz96(n=4, transient=1.0).dataset(F=[3.1, 3.2], duration=0.2)
     common = {"optimizer": descent, **quiet}
     bounds = romkit.certify(romkit.fit(name, data, latent_dim=2, epochs=2, batch_size=10, **common), F=3.15, **settings)
     return tuple(bounds[key].values for key in ("upper", "product", "lower"))
 
 
-@entry("ensemble: bootstrap of two", "training")
-def _bootstrap():
-    with silence():
-        ensemble = two()
-        ahead = ensemble.forecast(initial_state=small().state.values[0, 0], duration=0.1, dt=0.01, F=3.15)
-        again = ensemble.calibrated(small())
-        run = again.follow(begun(small(), 11))
-        shares = again.reliability(small()).coverage
+@cache
+def two() -> romkit.Ensemble:
+    return romkit.bootstrap(fitted("pod"), linear, small(), members=2, seed=1)
+
+
+@quietly
+def bootstrap():
+    ahead = two().forecast(initial_state=small().state.values[0, 0], duration=0.1, dt=0.01, F=3.15)
+    again = two().calibrated(small())
+    run, shares = again.follow(begun(small(), 11)), again.reliability(small()).coverage
     return *last(ahead, "state", "spread"), *last(run, "lower"), shares.values
 
 
-@cache
-def two() -> romkit.Ensemble:
-    return romkit.bootstrap(fitted("pod"), SINDy(degree=1, threshold=0.0), small(), members=2, seed=1)
+@quietly
+def bootstrap_calibrated():
+    ensemble = romkit.bootstrap(fitted("pod"), linear, small(), members=12)
+    return last(ensemble.follow(begun(small(), 11), level=0.8), "state", "spread", "lower", "upper")
 
 
-@entry("ensemble: bootstrap of twelve, calibrated", "training")
-def _bootstrap_calibrated():
-    with silence():
-        ensemble = romkit.bootstrap(fitted("pod"), SINDy(degree=1, threshold=0.0), small(), members=12)
-        run = ensemble.follow(begun(small(), 11), level=0.8)
-    return last(run, "state", "spread", "lower", "upper")
-
+entries("forecast", "iterated", {"from a full and a latent state": forecast, "of second order": forecast_second})
+entries("rollout", "long", {"errors and projected states": rolled_out})
+entries("score", "iterated", {"with missing values": scored})
+entries("compare", "float32", {"of two methods and laws": compared})
+entries("metrics", "algebra", {"of states": metrics_of_states, "of energies": metrics_of_energies})
+entries("metrics", "iterated", {"of a projection": metrics_of_projection})
+entries("certify", "training", {
+    "a ball of states and contexts": partial(certified, "ncae", radius=0.5, context_radius=1e-3),
+    "all states": partial(certified, "cae"),
+    "an autoencoder": partial(certified, "ae", radius=0.5),
+})  # fmt: skip
+entries(
+    "ensemble", "training", {"bootstrap of two": bootstrap, "bootstrap of twelve, calibrated": bootstrap_calibrated}
+)
 
 # -- bases ---------------------------------------------------------------------------------------------------------
 
 
 def seen(basis: romkit.bases.Basis) -> tuple:
     """Singular values, energies, and a state behind the basis, which does not see the signs of modes."""
-    x = 3.0 + wave(basis.size)
-    return basis.singular_values, basis.energy, basis.decode(basis.encode(x))
+    return basis.singular_values, basis.energy, basis.decode(basis.encode(3.0 + wave(basis.size)))
 
 
 WEIGHTS = torch.linspace(0.5, 2.0, 8, dtype=F64)
 
 
-@entry("basis: pod", "algebra", {"rank": 4})
-@entry("basis: weighted", "algebra", {"rank": 4, "weight": WEIGHTS})
-@entry("basis: by a tolerance", "algebra", {"tolerance": 1e-3})
-def _basis(settings):
-    return seen(romkit.basis(small(), **settings))
-
-
-@entry("basis: streamed from a file", "algebra", None)
-@entry("basis: streamed, weighted", "algebra", WEIGHTS)
-def _streamed(weight):
+def streamed(weight):
     with tempfile.TemporaryDirectory() as folder:
         path = romkit.data.save_dataset(small(), Path(folder) / "a.nc")
         with xr.open_dataset(path, engine="h5netcdf") as lazy:
             return seen(romkit.basis(lazy, rank=4, chunk=20, weight=weight))
 
 
-@entry("basis: merged", "algebra")
-def _merged():
+def merged():
     parts = [romkit.basis(small().isel(trajectory=[k]), rank=8) for k in range(3)]
     return seen(romkit.bases.merge(parts, counts=[50] * 3, rank=4))
 
 
-@entry("basis: randomised", "algebra")
-def _randomised():
+def randomised():
     k = torch.arange(1600, dtype=F64)
-    return seen(
-        romkit.basis(torch.stack([wave(40, 0.01 * float(i)) * (1 + 0.2 * torch.cos(0.1 * i)) for i in k]), rank=3)
-    )
+    x = torch.stack([wave(40, 0.01 * float(i)) * (1 + 0.2 * torch.cos(0.1 * i)) for i in k])
+    return seen(romkit.basis(x, rank=3))
 
 
-@entry("basis: of the mass matrix of a wake", "iterated")
-def _wake_basis():
+def wake_basis():
     x = torch.stack([wave(2460, float(k)) * torch.linspace(0.1, 1, 2460, dtype=F64) ** k for k in range(5)])
     return seen(romkit.basis(x, rank=3, weight=wake().weight))
 
 
-@entry("basis: decomposition, and one's own modes", "algebra")
-def _decomposition():
+def decomposition():
     x = torch.stack([wave(8, float(k)) for k in range(6)])
     found = romkit.bases.decompose(x - x.mean(0), rank=2)
     own = romkit.bases.Basis(found.modes, mean=x.mean(0))
-    projected = own.project(small())
-    return found.singular_values, own.decode(own.encode(3 + wave(8))), np.abs(projected.state.values)
+    return found.singular_values, own.decode(own.encode(3 + wave(8))), np.abs(own.project(small()).state.values)
 
+
+entries("basis", "algebra", {
+    "pod": lambda: seen(romkit.basis(small(), rank=4)),
+    "weighted": lambda: seen(romkit.basis(small(), rank=4, weight=WEIGHTS)),
+    "by a tolerance": lambda: seen(romkit.basis(small(), tolerance=1e-3)),
+    "streamed from a file": partial(streamed, None),
+    "streamed, weighted": partial(streamed, WEIGHTS),
+    "merged": merged,
+    "randomised": randomised,
+    "decomposition, and one's own modes": decomposition,
+})  # fmt: skip
+entries("basis", "iterated", {"of the mass matrix of a wake": wake_basis})
 
 # -- data ----------------------------------------------------------------------------------------------------------
 
@@ -849,30 +806,18 @@ def _decomposition():
 @cache
 def measured() -> xr.Dataset:
     """Two variables over a line, in four runs."""
-    time, points, speed = (
-        np.linspace(0, 1, 21),
-        np.linspace(0, 2 * np.pi, 4, endpoint=False),
-        np.array([0.8, 0.9, 1.0, 1.2]),
-    )
+    time, points = np.linspace(0, 1, 21), np.linspace(0, 2 * np.pi, 4, endpoint=False)
+    speed = np.array([0.8, 0.9, 1.0, 1.2])
     phase = points - speed[:, None, None] * time[:, None]
     own = xr.Dataset(
         {"u": (("run", "t", "x"), np.sin(phase) ** 3, {"units": "m"}), "v": (("run", "t", "x"), np.cos(phase))},
         coords={"t": ("t", time, {"units": "s"}), "x": ("x", points), "speed": ("run", speed, {"units": "m/s"})},
     )
     with contextlib.redirect_stdout(None):
-        own = romkit.data.describe(own, context=["speed"])
-    return romkit.data.with_velocity(own)
+        return romkit.data.with_velocity(romkit.data.describe(own, context=["speed"]))
 
 
-for _name in ("auto", "gradient", "savitzky-golay"):
-
-    @entry(f"data: velocity, {_name}", "algebra", _name)
-    def _velocity(name):
-        return romkit.data.with_velocity(small().drop_vars("velocity"), method=name).velocity.values
-
-
-@entry("data: of unequal length, split, and taken apart", "algebra")
-def _taken_apart():
+def taken_apart():
     runs = [np.array(small().state.values[k, : 50 - 10 * k]) for k in range(3)]
     data = romkit.data.from_arrays(runs, 0.01 * np.arange(50), context={"F": [3.14, 3.16, 3.18]})
     found = romkit.data.snapshots(romkit.data.with_velocity(data), every=2)
@@ -880,10 +825,18 @@ def _taken_apart():
     return found.state, found.velocity, train.speed.values, romkit.data.fields(held_out).u.values
 
 
-@entry("data: describe", "algebra")
-def _described():
-    return measured().state.values, measured().velocity.values, romkit.data.context_matrix(measured())
-
+entries("data", "algebra", {
+    **{
+        f"velocity, {name}": lambda name=name: (
+            romkit.data.with_velocity(small().drop_vars("velocity"), method=name).velocity.values
+        )
+        for name in ("auto", "gradient", "savitzky-golay")
+    },
+    "of unequal length, split, and taken apart": taken_apart,
+    "describe": lambda: (
+        measured().state.values, measured().velocity.values, romkit.data.context_matrix(measured())
+    ),
+})  # fmt: skip
 
 # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -956,17 +909,15 @@ def numbers_of(found: object) -> tuple | torch.Tensor | np.ndarray:
     return found.right_hand_side(torch.full((p,), 3.15, dtype=_precision(found)))(z.to(_precision(found)))
 
 
+def of_file(path):
+    with tempfile.TemporaryDirectory() as folder:  # loaders may write beside
+        copy = Path(folder) / path.name
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, copy)
+        return numbers_of(read(copy))
+
+
 for _path in sorted(FILES.iterdir()) if FILES.exists() else []:
-
-    @entry(f"file: {_path.name}", "float32" if "neural" in _path.name else "iterated", _path)
-    def _file(path):
-        with tempfile.TemporaryDirectory() as folder:  # loaders may write beside
-            copy = Path(folder) / path.name
-            (shutil.copytree if path.is_dir() else shutil.copy)(path, copy)
-            return numbers_of(read(copy))
-
-
-# -- the script ----------------------------------------------------------------------------------------------------
+    entries("file", "float32" if "neural" in _path.name else "iterated", {_path.name: partial(of_file, _path)})
 
 
 def computed(name: str) -> list[list[float]]:
@@ -975,30 +926,10 @@ def computed(name: str) -> list[list[float]]:
     return summary(ENTRIES[name][1]())
 
 
-def main(check: bool) -> None:
-    stored = json.loads(NUMBERS.read_text()) if check else {}
-    found, wrong, started = {}, 0, time.perf_counter()
-    for name, (kind, _) in ENTRIES.items():
-        begun_at = time.perf_counter()
-        try:
-            found[name] = {"tolerance": kind, "numbers": computed(name)}
-        except Exception as error:  # of old versions: all that can be compared is
-            print(f"FAILED {name}: {type(error).__name__}: {str(error)[:300]}")
-            wrong += 1
-            continue
-        taken = time.perf_counter() - begun_at
-        if check:
-            apart = distance(found[name]["numbers"], stored[name]["numbers"])
-            bad = not apart <= TOLERANCES[kind]
-            wrong += bad
-            print(f"{'WRONG' if bad else 'ok':6}{apart:9.1e} of {TOLERANCES[kind]:.0e} {taken:6.2f} s  {name}")
-        else:
-            print(f"{taken:6.2f} s  {name}")
-    print(f"{len(found)} entries, {wrong} wrong, {time.perf_counter() - started:.0f} s")
-    if not check and not wrong:
+if __name__ == "__main__":
+    if "--files" in sys.argv:
+        make_files()
+    else:
+        found = {name: {"tolerance": kind, "numbers": computed(name)} for name, (kind, _) in ENTRIES.items()}
         rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(each)}" for name, each in found.items())
         NUMBERS.write_text("{\n" + rows + "\n}\n")
-
-
-if __name__ == "__main__":
-    make_files() if "--files" in sys.argv else main("--check" in sys.argv)
