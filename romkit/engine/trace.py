@@ -190,7 +190,7 @@ def _on_meta(shape: Sequence[int], leaf: object) -> object:
 # -- operations that are recorded as several simpler ones --------------------------------------------------------------
 
 DECOMPOSED = (
-    "_log_softmax", "_softmax", "all", "any", "celu", "diag_embed", "elu", "gelu", "hardtanh", "leaky_relu", "lerp",
+    "_log_softmax", "_softmax", "celu", "diag_embed", "elu", "gelu", "hardtanh", "leaky_relu", "lerp",
     "linalg_vector_norm", "logsumexp", "masked_fill", "native_layer_norm", "softplus", "std",
 )  # fmt: skip
 """Operations for which torch's own decompositions are taken."""
@@ -227,6 +227,8 @@ def _remainder(a: Tensor, b: Tensor | float) -> Tensor:
 
 
 OWN = {
+    "all": lambda x, *rest: (x != 0).amin(*rest or (axes_of(x),)),
+    "any": lambda x, *rest: (x != 0).amax(*rest or (axes_of(x),)),
     "copy": lambda x, source, *_: source.to(x.dtype).expand(x.shape),
     "max": _extreme(torch.amax),
     "min": _extreme(torch.amin),
