@@ -192,8 +192,12 @@ class Trajectories(NamedTuple):
         known, inputs = contexts or Contexts.of_dataset(data), control_of(by_name(data, control))
         return cls(times_of(data), trajectories(data, "state"), velocities, known, inputs)
 
-    def start(self, order: int) -> tuple[Tensor, ...]:
+    def start(self, order: int, *, complete: bool = True) -> tuple[Tensor, ...]:
         """First state, or first state and velocity of a problem of order two, each (C, n).
+
+        Args:
+            order: of the problem.
+            complete: refuse starts with missing values; a simulation that diverges at once has some.
 
         Raises:
             InputError: they are missing.
@@ -203,7 +207,7 @@ class Trajectories(NamedTuple):
             raise InputError("data", expected="a variable 'velocity'", got="none", fix=fix)
         parts = tuple(part[:, 0].contiguous() for part in (self.states, self.velocities)[:order])
         missing = [k for k, start in enumerate(torch.cat(parts, dim=-1)) if not bool(start.isfinite().all())]
-        if missing:
+        if complete and missing:
             fix = f"begin later, data.isel(time=slice(k, None)), or drop them, data.drop_isel(trajectory={missing})"
             got = f"none for trajectories {', '.join(map(str, missing))}"
             raise InputError("data", expected="a complete first state", got=got, fix=fix)

@@ -168,7 +168,7 @@ def follow(
     if system is not None:
         check_match(system, projection)
     model = ReducedModel(projection, dynamics, given.contexts, system, given.control, device)
-    start = model.start(given.times[0], given.start(model.problem.order))
+    start = model.start(given.times[0], given.start(model.problem.order, complete=contexts is None))
     return model.follow(start, given.times, solver=solver, engine=engine)
 
 
