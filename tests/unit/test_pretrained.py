@@ -21,7 +21,7 @@ def test_they_are_exact(name):
     model = romkit.load(name).double()
     norm, gen = model.frame, torch.Generator().manual_seed(0)
     y = torch.randn(5, norm.size, dtype=torch.float64, generator=gen)
-    P = model(norm.denormalise_context(torch.rand(1, len(norm.frame.context_names), generator=gen).double()))
+    P = model(norm.denormalise_context(torch.rand(1, len(norm.context_names), generator=gen).double()))
     image = P(norm.denormalise(y))
     assert model.idempotent
     assert ((P(image) - image) / norm.state_std).abs().max() < 1e-10

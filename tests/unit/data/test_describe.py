@@ -115,5 +115,5 @@ def test_a_split_holds_out_whole_contexts_inside_the_range():
     assert romkit.data.split(data, 0.4, seed=1)[1].equals(held_out)
     with pytest.raises(InputError, match="data: expected two contexts or more"):
         romkit.data.split(data.isel(trajectory=[1, 2]), 0.5)
-    with pytest.raises(InputError, match="share: expected a share between 0 and 1"):
+    with pytest.raises(InputError, match="share: expected a number below 1"):
         romkit.data.split(data, 1.5)

@@ -173,7 +173,7 @@ def test_what_cannot_be_an_ensemble(pod, data, ensemble):
         romkit.bootstrap(pod, SINDy(), data.isel(trajectory=[0, 1]))
     with pytest.raises(InputError, match="validation: expected two trajectories or more, got 1"):
         ensemble.calibrated(data.isel(trajectory=[0]))
-    with pytest.raises(InputError, match="level: expected a share"):
+    with pytest.raises(InputError, match="level: expected a number below 1"):
         ensemble.follow(data, level=90)
 
 
