@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from romkit.certificates.trace import ANYWHERE, Links
+from romkit.certificates.links import ANYWHERE, Links
 
 BALANCING = 200
 """Steps by which units are weighed."""

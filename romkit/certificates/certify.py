@@ -11,9 +11,9 @@ import xarray as xr
 from torch import Tensor
 
 from romkit.certificates.bounds import Jacobian, product, sampled
+from romkit.certificates.links import Links, Units, links
 from romkit.certificates.lipsdp import lipsdp
-from romkit.certificates.networks import network
-from romkit.certificates.trace import Links, Trace, links
+from romkit.certificates.network import network
 from romkit.core import tensors
 from romkit.core.boundary import Limit, NotNegative, Numbers, validated
 from romkit.core.errors import InputError
@@ -48,7 +48,7 @@ def certify(
     slopes: far away, where σ is a straight line, it moves as far as it is away.
 
     Args:
-        projection: a single constrained autoencoder, flow or autoencoder.
+        projection: a single one of any class, the user's own too; its maps are traced and bounded.
         context: (p,) in physical units, or give it by name: `certify(ncae, F=3.15)`.
         center: (n,), the mean of the training data by default.
         radius: in the unit of the states; all states by default. A flow needs one.
@@ -63,8 +63,8 @@ def certify(
         a unit of context moves; the `radius` of each ball; and `seconds`.
 
     Raises:
-        InputError: a projection of another kind, a stack, more than one context, all states where nothing bounds them,
-            cvxpy missing (extra `certify`).
+        InputError: maps with an operation that has no bounds, a stack, more than one context, all states where nothing
+            bounds them, cvxpy missing (extra `certify`).
 
     Example:
         >>> import romkit
@@ -129,9 +129,9 @@ class _Certified:
     def bounds(self, stretched: float = math.inf, moved: float = math.inf) -> dict[str, float]:
         """All of them, with what bounds derivatives by the state and by the context already."""
         started = time.perf_counter()
-        trace = Trace(self.centers, self.radii)
-        output = network(self.model, trace).map(self.which)
-        of_state, of_context = (links(trace, output, k) for k in (0, 1))
+        units = Units(self.centers, self.radii)
+        output = network(self._map, units)
+        of_state, of_context = (links(units, output, k) for k in (0, 1))
         by_paths = math.inf if self._grows(of_state) else product(of_state)
         upper, moved = self._upper(of_state, min(by_paths, stretched)), self._upper(of_context, moved)
         found = {"upper": upper, "product": by_paths, "lower": self._lower(self._by_state, upper)}
@@ -154,6 +154,10 @@ class _Certified:
             return math.nan if upper else 0.0
         return sampled(jacobian, self.centers, self.radii, self.spread)
 
+    def _map(self, x: Tensor, c: Tensor) -> Tensor:
+        P = self.model.operator(c)
+        return {"encoder": P.encode, "decoder": P.decode, "projection": P}[self.which](x)
+
     def _by_state(self, x: Tensor, c: Tensor) -> Tensor:
         """(points, r, n) the derivative of the map by the state, or by the latent state."""
         P = self.model.operator(c)
@@ -166,6 +170,5 @@ class _Certified:
         """(points, r, p) its derivative by the context, by central differences: cheaper than a forward derivative."""
         h = STEP * torch.diag(self.model.frame.context_scale)
         near = torch.stack([c.unsqueeze(1) + h, c.unsqueeze(1) - h], 1)
-        P, x = self.model.operator(near), x[:, None, None]
-        there, back = {"encoder": P.encode, "decoder": P.decode, "projection": P}[self.which](x).unbind(1)
+        there, back = self._map(x[:, None, None], near).unbind(1)
         return ((there - back) / (2 * h.diagonal().unsqueeze(-1))).mT

@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import torch
 
-from romkit.certificates.trace import Block, Links
+from romkit.certificates.links import Block, Links
 from romkit.core.errors import InputError
 
 MARGIN = 1e-6

@@ -12,7 +12,7 @@ torch's make_fx takes seven times as long, which short runs would notice.
 import functools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import torch
@@ -73,8 +73,13 @@ class Trace(NamedTuple):
         return torch.fx.GraphModule(constants, graph)
 
 
-def trace(function: Callable[..., Tensor], *examples: Tensor) -> Trace:
+def trace(function: Callable[..., Tensor], *examples: Tensor, keep: Collection[str] = ()) -> Trace:
     """The calls of function(*examples), at the shapes, dtypes and device of these tensors.
+
+    Args:
+        function: of tensors.
+        *examples: its arguments.
+        keep: names of operations that are recorded as they are, not as several simpler ones.
 
     Raises:
         Unsupported: the function needs values, random numbers or gradients, or changes a constant in place.
@@ -84,7 +89,7 @@ def trace(function: Callable[..., Tensor], *examples: Tensor) -> Trace:
     symbols = tuple(torch.empty_like(example, device="meta") for example in examples)
 
     def run(function: Callable[..., Tensor]) -> Trace:
-        recorder = _Recorder(examples[0].device, differentiable=torch.is_grad_enabled())
+        recorder = _Recorder(examples[0].device, keep, differentiable=torch.is_grad_enabled())
         with torch.no_grad(), recorder:
             result = function(*symbols)
         return Trace(_needed(recorder.calls, result), symbols, result)
@@ -134,10 +139,10 @@ class _InPlace(Unsupported):
 
 
 class _Recorder(TorchDispatchMode):
-    def __init__(self, device: torch.device, *, differentiable: bool):
+    def __init__(self, device: torch.device, keep: Collection[str], *, differentiable: bool):
         super().__init__()
         self.calls: list[Call] = []
-        self._device, self._differentiable = device, differentiable
+        self._device, self._keep, self._differentiable = device, keep, differentiable
 
     def __torch_dispatch__(self, op: Callable, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
         kwargs = kwargs or {}
@@ -154,7 +159,7 @@ class _Recorder(TorchDispatchMode):
             return op(*tree_map(self._real, args), **tree_map(self._real, kwargs))
         if op._schema.is_mutable:
             raise _InPlace(f"it changes a tensor in place ({op})")
-        if op in decompositions():
+        if op in decompositions() and op.overloadpacket.__name__ not in self._keep:
             with self:
                 return decompositions()[op](*args, **kwargs)
         if not any("Tensor" in str(given.type) for given in op._schema.returns):  # about shapes, or it raises

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from romkit.certificates.ranges import Range
+from romkit.certificates.intervals import Range
 
 ANYWHERE = 1e9
 """A ball of this radius is the whole space: slopes have reached their limits there, to rounding."""
@@ -46,7 +46,7 @@ class Argument(NamedTuple):
     gain: Range
 
 
-class Trace:
+class Units:
     """All units between the inputs, states (n,) and contexts (p,), and what is computed from them.
 
     Args:
@@ -116,31 +116,31 @@ class Links(NamedTuple):
     enclosure: float
 
 
-def links(trace: Trace, output: Signal, which: int) -> Links:
+def links(units: Units, output: Signal, which: int) -> Links:
     """What links the output to the input of this number, when the other input stays where it is.
 
     Units that it does not reach are left out, and those whose gains are known are parts of the matrices.
     """
-    start, own = sum(trace.sizes), slice(sum(trace.sizes[:which]), sum(trace.sizes[: which + 1]))
-    size = used = trace.sizes[which]
-    known, blocks = torch.zeros(trace.columns, trace.columns, dtype=torch.float64), []
+    start, own = sum(units.sizes), slice(sum(units.sizes[:which]), sum(units.sizes[: which + 1]))
+    size = used = units.sizes[which]
+    known, blocks = torch.zeros(units.columns, units.columns, dtype=torch.float64), []
     known[own, :size] = torch.eye(size, dtype=torch.float64)  # each unit by the input and by those that are left
-    for arguments in trace.blocks:
-        rows = [_wide(x.rows, trace.columns) @ known for x, _ in arguments]
+    for arguments in units.blocks:
+        rows = [_wide(x.rows, units.columns) @ known for x, _ in arguments]
         alive = [(row != 0).any(1) for row in rows]
         free = sum(there & (gain.radius > 0) for there, (_, gain) in zip(alive, arguments, strict=True)).bool()
-        units = known[start : start + len(free)]
-        units += sum(gain.middle.unsqueeze(1) * row for row, (_, gain) in zip(rows, arguments, strict=True))
+        block = known[start : start + len(free)]
+        block += sum(gain.middle.unsqueeze(1) * row for row, (_, gain) in zip(rows, arguments, strict=True))
         seen = [k for k, there in enumerate(alive) if bool((there & free).any())]
         if seen:
             gains = tuple(Range(*(end[free] for end in arguments[k].gain)) for k in seen)
             sizes = tuple(_norms(arguments[k].signal, own)[free] for k in seen)
             blocks.append(Block(tuple(rows[k][free][:, :used] for k in seen), gains, sizes))
             number = len(sizes[0])
-            units[free] = torch.eye(trace.columns, dtype=torch.float64)[used : used + number]
+            block[free] = torch.eye(units.columns, dtype=torch.float64)[used : used + number]
             used += number
         start += len(free)
-    last = (_wide(output.rows, trace.columns) @ known)[:, :used]
+    last = (_wide(output.rows, units.columns) @ known)[:, :used]
     norms = [torch.linalg.matrix_norm(part[:, own], 2) for part in (output.middle, output.spread)] if size else [0.0]
     return Links(size, tuple(blocks), last, float(sum(norms)))
 

@@ -1,0 +1,207 @@
+"""Any function of tensors over whole balls of its inputs, from the operations that torch computes it by.
+
+Elementwise operations in a row are one function of at most two signals, whose derivatives are bounded together; linear
+operations are matrices; a product of two matrices that both move is elementwise products and sums.
+"""
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+
+from romkit.certificates.intervals import OPERATIONS, Jet, constant, gains
+from romkit.certificates.links import Argument, Signal, Units
+from romkit.core.errors import InputError
+from romkit.engine import Trace, Unsupported, trace
+from romkit.engine.trace import Call, is_symbol
+
+LINEAR = {
+    "_to_copy", "_unsafe_view", "alias", "cat", "clone", "constant_pad_nd", "cumsum", "detach", "diagonal", "expand",
+    "flip", "index", "index_select", "mean", "permute", "repeat", "roll", "select", "select_scatter", "slice",
+    "slice_scatter", "split", "split_with_sizes", "squeeze", "stack", "sum", "t", "transpose", "unbind", "unsqueeze",
+    "view", "mm", "bmm", "mv", "dot", "addmm", "baddbmm",
+}  # fmt: skip
+"""Operations that are linear, or affine, in the tensors they take."""
+
+PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm"}
+"""Operations that are linear in each of two factors alone."""
+
+
+@dataclass(eq=False)
+class Expression:
+    """An elementwise function of at most two other values, or (without `op`) a signal itself.
+
+    Attributes:
+        value: of any shape, at the centers of the balls.
+        sources: the signals that the expression is a function of.
+        signal: its flattened form, once it has one.
+        affine: whether its derivatives are constant for certain.
+    """
+
+    value: Tensor
+    op: Callable[..., Jet] | None = None
+    operands: tuple = ()
+    options: dict = field(default_factory=dict)
+    sources: tuple["Expression", ...] = ()
+    signal: Signal | None = None
+    affine: bool = True
+
+    def jet(self, known: dict[int, Jet]) -> Jet:
+        """Ranges of the expression where those of its sources are known."""
+        if id(self) not in known:
+            like = next(iter(known.values()))
+            tensors = [
+                x.jet(known) if isinstance(x, Expression) else constant(x, like) if isinstance(x, Tensor) else x
+                for x in self.operands
+            ]
+            if self.op in _PAIRS:
+                tensors = [x if isinstance(x, Jet) else constant(x, like) for x in tensors]
+            known[id(self)] = self.op(*tensors, **self.options)
+        return known[id(self)]
+
+
+_PAIRS = {OPERATIONS[name] for name in ("add", "sub", "rsub", "mul", "div", "addcmul", "addcdiv")}
+
+
+def network(function: Callable[..., Tensor], units: Units) -> Signal:
+    """The function of the inputs of `units`, each with a leading axis of one, as a flat signal.
+
+    Raises:
+        InputError: it has an operation whose derivative has no known range.
+    """
+    centers = [signal.value for signal in units.inputs]
+    try:
+        found = trace(function, *(center.unsqueeze(0) for center in centers), keep=OPERATIONS)
+        return _Reader(units).read(found)
+    except Unsupported as verdict:
+        fix = "write its maps with other operations of torch, see docs/guide.md"
+        raise InputError("projection", expected="maps to certify", got=str(verdict), fix=fix) from verdict
+
+
+class _Reader:
+    def __init__(self, units: Units):
+        self.units = units
+        self.known: dict[int, Expression] = {}
+
+    def read(self, found: Trace) -> Signal:
+        for symbol, signal in zip(found.inputs, self.units.inputs, strict=True):
+            self.known[id(symbol)] = _source(signal.value.reshape(symbol.shape), signal)
+        for call in found.calls:
+            self._call(call)
+        if not is_symbol(found.result):
+            return self.units.constant(found.result.double().flatten())
+        return self._signal(self.known[id(found.result)])
+
+    def _call(self, call: Call) -> None:
+        args, kwargs = tree_map(
+            lambda leaf: self.known[id(leaf)] if is_symbol(leaf) else leaf, (call.args, call.kwargs)
+        )
+        if call.name in OPERATIONS:
+            results = [self._elementwise(call.name, call.op, args, kwargs)]
+        elif call.name in LINEAR:
+            results = self._linear(call, args, kwargs)
+        else:
+            raise Unsupported(f"{call.op} has no bounds")
+        self.known |= zip(map(id, call.outputs), results, strict=True)
+
+    def _elementwise(self, name: str, op: Callable, args: tuple, kwargs: dict) -> Expression:
+        moving = [x for x in args if isinstance(x, Expression)]
+        if name == "pow" and (not isinstance(args[0], Expression) or isinstance(args[1], Expression | Tensor)):
+            raise Unsupported("a power with a tensor as its exponent has no bounds")
+        value = op(*tree_map(_value, args), **kwargs)
+        sources = {id(source): source for x in moving for source in x.sources}
+        if len(sources) > 2:
+            args = tuple(self._settled(x) if isinstance(x, Expression) else x for x in args)
+            moving = [x for x in args if isinstance(x, Expression)]
+            sources = {id(x): x for x in moving}
+        if len(sources) > 2:  # addcmul, addcdiv
+            a, b, c = args
+            by, pair = kwargs.get("value", 1), ("mul", "div")[name == "addcdiv"]
+            part = self._elementwise(pair, getattr(operator, "truediv" if pair == "div" else "mul"), (b, c), {})
+            return self._elementwise("add", torch.add, (a, part), {"alpha": by})
+        found = Expression(value, OPERATIONS[name], tuple(args), kwargs, tuple(sources.values()))
+        scaled = len(moving) == 1 and (name == "mul" or (name == "div" and isinstance(args[0], Expression)))
+        found.affine = (name in ("add", "sub", "rsub", "neg") or scaled) and all(x.affine for x in moving)
+        return self._settled(found) if found.affine and len(sources) == 2 else found  # a sum of signals is one signal
+
+    def _linear(self, call: Call, args: tuple, kwargs: dict) -> list[Expression]:
+        leaves = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Expression)]
+        settled = {id(x): self._settled(x) for x in leaves}
+        args, kwargs = tree_map(lambda x: settled.get(id(x), x), (args, kwargs))
+        moving = list({id(x): x for x in settled.values()}.values())
+        if call.name in PRODUCTS and sum(isinstance(x, Expression) for x in args[-2:]) == 2:
+            return [self._product(call, args)]
+
+        def results(chosen: Expression | None, value: Tensor | None) -> list[Tensor]:
+            given = tree_map(
+                lambda x: (value if x is chosen else torch.zeros_like(x.value)) if isinstance(x, Expression) else x,
+                (args, kwargs),
+            )
+            found = call.op(*given[0], **given[1])
+            return list(found) if isinstance(found, tuple | list) else [found]
+
+        offset, parts = results(None, None), [[] for _ in call.outputs]
+        for x in moving:
+            moved = torch.func.jacfwd(lambda v, x=x: [out - by for out, by in zip(results(x, v), offset, strict=True)])(
+                x.value
+            )
+            for k, matrix in enumerate(moved):
+                parts[k].append(x.signal.through(matrix.reshape(offset[k].numel(), x.value.numel())))
+        given = tree_map(_value, (args, kwargs))
+        values = call.op(*given[0], **given[1])
+        values = list(values) if isinstance(values, tuple | list) else [values]
+        return [
+            _source(value, _sum(part)._replace(value=value.double().flatten()))
+            for value, part in zip(values, parts, strict=True)
+        ]
+
+    def _product(self, call: Call, args: tuple) -> Expression:
+        """Rows times columns, entry by entry."""
+        *bias, a, b = args
+        if call.name not in ("mm", "bmm") or bias:
+            raise Unsupported(f"{call.op} of two tensors that move has no bounds")
+        aten = torch.ops.aten
+        a, b = (
+            self._linear(Call(aten.unsqueeze.default, (x, at), {}, [None]), (x, at), {})[0]
+            for x, at in ((a, -1), (b, -3))
+        )
+        pairs = self._elementwise("mul", torch.mul, (a, b), {})
+        return self._linear(Call(aten.sum.dim_IntList, (pairs, [-2]), {}, [None]), (pairs, [-2]), {})[0]
+
+    def _settled(self, x: Expression) -> Expression:
+        return x if x.op is None else _source(x.value, self._signal(x))
+
+    def _signal(self, x: Expression) -> Signal:
+        """The expression as units, one for each of its entries."""
+        if x.signal is None:
+            shape, boxes, arguments = x.value.shape, [], []
+            for source in x.sources:
+                place = torch.arange(source.value.numel()).reshape(source.value.shape)
+                boxes.append(self.units.over(source.signal).map(lambda end, at=place: end[at].unsqueeze(-1)))
+                arguments.append(Signal(*(part[place.expand(shape).flatten()] for part in source.signal)))
+            value, found = gains(lambda *jets: x.jet(dict(zip(map(id, x.sources), jets, strict=True))), boxes)
+            flat = [gain.map(lambda end: end.expand(shape).flatten()) for gain in found]
+            signal = self.units.units(x.value.flatten(), *map(Argument, arguments, flat))
+            far = [(end.expand(shape).flatten() - x.value.flatten()).abs() for end in value]
+            x.signal = signal._replace(reach=torch.minimum(signal.reach, torch.maximum(*far)))
+        return x.signal
+
+
+def _source(value: Tensor, signal: Signal) -> Expression:
+    found = Expression(value, signal=signal)
+    found.sources = (found,)
+    return found
+
+
+def _value(x: object) -> object:
+    return x.value if isinstance(x, Expression) else x
+
+
+def _sum(signals: Sequence[Signal]) -> Signal:
+    total, *rest = signals
+    for signal in rest:
+        total = total.plus(signal)
+    return total
