@@ -8,19 +8,19 @@ from torch import Tensor
 from romkit.certificates.links import ANYWHERE, Links
 
 BALANCING = 200
-"""Steps by which units are weighed."""
+"""Gradient steps that choose the weights of units."""
 
 SMALLEST = torch.finfo(torch.float64).tiny
 
 Jacobian = Callable[[Tensor, Tensor], Tensor]
-"""Of states and contexts."""
+"""Derivative of a map at states (points, n) and contexts (points, p): (points, r, k)."""
 
 POINTS, STEPS = 64, 100
-"""So many points ascend at once, for so many steps."""
+"""Points of gradient ascent, and its steps."""
 
 
 def product(links: Links) -> float:
-    """The sum over all paths of the products of norms, each unit weighed so that it becomes small; for any weights.
+    """Smallest sum over all paths of the products of norms that weights of the units give; any weights give a bound.
 
     ‖C S A‖ = ‖C D⁻¹ S D A‖ for diagonal S and D: gradient steps on log D, of each block. A chain has one path.
     """
@@ -49,20 +49,20 @@ def _by_paths(links: Links, logs: Sequence[Tensor]) -> Tensor:
 
 
 def _sum_of_norms(rows: Tensor, sizes: Sequence[int], balance: Sequence[Tensor], ends: Sequence[Tensor]) -> Tensor:
-    """Of all that enters: norms of the columns of each origin, times the bound of what comes from there."""
+    """Sum over origins (the input, each block) of the norm of the columns of one times the bound of its signals."""
     parts = zip(rows.split(list(sizes), dim=1), balance, ends, strict=False)
     terms = [_norm(part * weight) * end for part, weight, end in parts if bool((part != 0).any())]
     return sum(terms, rows.new_zeros(()))
 
 
 def sampled(jacobian: Jacobian, centers: Sequence[Tensor], radii: Sequence[float], spread: float) -> float:
-    """The largest norm of a Jacobian that gradient ascent finds on the balls: a lower bound.
+    """Largest norm of a Jacobian that gradient ascent finds on the balls: a lower bound.
 
     Args:
         jacobian: (points, r, k) at states or latent states (points, n) and contexts (points, p).
         centers: of the balls of both.
         radii: of the balls of both.
-        spread: ten times as far from its center it starts at most, where the first ball is the whole space.
+        spread: a tenth of the largest distance of a start from the center, where the first ball is the whole space.
     """
     draw = torch.Generator().manual_seed(0)
     radii = [min(radius, ANYWHERE) for radius in radii]

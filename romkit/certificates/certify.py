@@ -22,7 +22,7 @@ from romkit.projections import Projection
 MAPS = ("encoder", "decoder", "projection")
 
 STEP = 1e-6
-"""Of differences of the context, as a share of half its range: those of float64 are then right to about nine digits."""
+"""Step of central differences of the context, as a share of half its range; about nine digits are right in float64."""
 
 
 @validated
@@ -118,7 +118,7 @@ def _of_maps(model: Projection, centers: tuple[Tensor, Tensor], radii: tuple[flo
 
 @dataclass
 class _Certified:
-    """One map on the balls of its inputs; `spread` is how far from their center states of interest are."""
+    """One map on the balls of its inputs; `spread` is the distance of typical states from the center."""
 
     model: Projection
     which: str
@@ -127,7 +127,7 @@ class _Certified:
     spread: float
 
     def bounds(self, stretched: float = math.inf, moved: float = math.inf) -> dict[str, float]:
-        """All of them, with what bounds derivatives by the state and by the context already."""
+        """All columns of the dataset; `stretched` and `moved` are known bounds in the state and in the context."""
         started = time.perf_counter()
         units = Units(self.centers, self.radii)
         output = network(self._map, units)
@@ -139,7 +139,7 @@ class _Certified:
         return found | {"radius": self.radii[0], "seconds": time.perf_counter() - started}
 
     def _grows(self, found: Links) -> bool:
-        """Whether units multiply a signal with one that is anywhere."""
+        """Whether units multiply a signal by another one, and all states are allowed."""
         return math.isinf(self.radii[0]) and any(len(block.matrices) > 1 for block in found.blocks)
 
     def _upper(self, found: Links, known: float) -> float:
@@ -149,7 +149,7 @@ class _Certified:
         return min(least, lipsdp(found, least)) if found.blocks and least else least
 
     def _lower(self, jacobian: Jacobian, upper: float) -> float:
-        """NaN where there is no bound above, so that one below would be any number; zero where nothing moves."""
+        """NaN without an upper bound, where ascent would find any number; zero where the upper bound is zero."""
         if upper in (0.0, math.inf):
             return math.nan if upper else 0.0
         return sampled(jacobian, self.centers, self.radii, self.spread)
@@ -159,7 +159,7 @@ class _Certified:
         return {"encoder": P.encode, "decoder": P.decode, "projection": P}[self.which](x)
 
     def _by_state(self, x: Tensor, c: Tensor) -> Tensor:
-        """(points, r, n) the derivative of the map by the state, or by the latent state."""
+        """Derivative (points, r, n) of the map by the state, or by the latent state."""
         P = self.model.operator(c)
         if self.which == "decoder":
             return P.decode_jacobian(x).tangent
@@ -167,8 +167,8 @@ class _Certified:
         return (P.encode_jvp if self.which == "encoder" else P.jvp)(x.unsqueeze(-2), directions).tangent.mT
 
     def _by_context(self, x: Tensor, c: Tensor) -> Tensor:
-        """(points, r, p) its derivative by the context, by central differences: cheaper than a forward derivative."""
+        """Derivative (points, r, p) of the map by the context, by central differences: cheaper than forward mode."""
         h = STEP * torch.diag(self.model.frame.context_scale)
         near = torch.stack([c.unsqueeze(1) + h, c.unsqueeze(1) - h], 1)
-        there, back = self._map(x[:, None, None], near).unbind(1)
+        there, back = self._map(x[:, None, None].expand(*near.shape[:-1], -1), near).unbind(1)
         return ((there - back) / (2 * h.diagonal().unsqueeze(-1))).mT

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 PIECES = 4096
-"""Pieces that a box is cut into."""
+"""Number of pieces of a box."""
 
 
 class Range(NamedTuple):
@@ -41,7 +41,7 @@ class Range(NamedTuple):
         return Range(function(self.low), function(self.high))
 
     def entry(self, *at: int) -> "Range":
-        """The component with these numbers along the last axes."""
+        """Component with these numbers along the last axes."""
         return Range(self.low[(..., *at)], self.high[(..., *at)])
 
     @property
@@ -54,7 +54,7 @@ class Range(NamedTuple):
 
     @property
     def largest(self) -> Tensor:
-        """The largest absolute value."""
+        """Largest absolute value."""
         return torch.maximum(self.low.abs(), self.high.abs())
 
 
@@ -101,7 +101,7 @@ def _along_rows(x: Tensor) -> Tensor:
 
 
 def constant(value: Tensor | float, like: Jet) -> Jet:
-    """A tensor that nothing moves, as a jet."""
+    """Jet of a tensor that is constant."""
     value = torch.as_tensor(value, dtype=torch.float64).unsqueeze(-1)
     parts = [value, *(value.new_zeros(part.low.shape[-k:]) for k, part in ((1, like.first), (2, like.second)) if part)]
     return Jet(*(Range(part, part) for part in parts), *[None] * (3 - len(parts)))
@@ -136,11 +136,6 @@ def _exp(x: Jet) -> Jet:
     return x.through(value, value, value)
 
 
-def _expm1(x: Jet) -> Jet:
-    value = x.value.map(torch.exp)
-    return x.through(value.plus(-1), value, value)
-
-
 def _log(x: Jet) -> Jet:
     return x.through(x.value.map(torch.log), power(x.value, -1), -power(x.value, -2))
 
@@ -148,11 +143,6 @@ def _log(x: Jet) -> Jet:
 def _cos(x: Jet) -> Jet:
     value, sine = cosine(x.value), cosine(x.value.plus(-math.pi / 2))
     return x.through(value, -sine, -value)
-
-
-def _sin(x: Jet) -> Jet:
-    value, sine = cosine(x.value), cosine(x.value.plus(-math.pi / 2))
-    return x.through(sine, value, -sine)
 
 
 def _tanh(x: Jet) -> Jet:
@@ -179,7 +169,9 @@ def _erf(x: Jet) -> Jet:
 
 
 def _leaky_relu(x: Jet, slope: float = 0.01) -> Jet:
-    """A kink is a slope that grows by jumps: its second derivative is zero, or anything from zero on."""
+    """Second derivatives are zero, or, on a piece with the kink, any number that is not negative."""
+    if slope > 1:  # the kink bends down
+        return _leaky_relu(x.times(-1), 1 / slope).times(-slope)
     value = x.value.map(lambda end: torch.nn.functional.leaky_relu(end, slope))
     kink = (x.value.low <= 0) & (x.value.high >= 0)
     zero = torch.zeros_like(x.value.low)
@@ -194,17 +186,11 @@ def _abs(x: Jet) -> Jet:
 
 
 def _clamp(x: Jet, low: float | None = None, high: float | None = None) -> Jet:
-    low, high = -math.inf if low is None else low, math.inf if high is None else high
-    inside = (x.value.low >= low) & (x.value.high <= high)
-    outside = (x.value.high < low) | (x.value.low > high)
-    kink = ~(inside | outside)
-    zero = torch.zeros_like(x.value.low)
-    slopes = Range(inside * 1.0, (~outside) * 1.0)
-    return x.through(
-        x.value.map(lambda end: end.clamp(low, high)),
-        slopes,
-        Range(zero.where(~kink, -math.inf), zero.where(~kink, math.inf)),
-    )
+    if low is not None:
+        x = _leaky_relu(x + constant(-low, x), 0.0) + constant(low, x)
+    if high is not None:
+        x = constant(high, x) + _leaky_relu(constant(high, x) + x.times(-1), 0.0).times(-1)
+    return x
 
 
 OPERATIONS: dict[str, Callable[..., Jet]] = {
@@ -222,10 +208,10 @@ OPERATIONS: dict[str, Callable[..., Jet]] = {
     "rsqrt": lambda a: _power(a, -0.5),
     "reciprocal": lambda a: _power(a, -1),
     "exp": _exp,
-    "expm1": _expm1,
+    "expm1": lambda a: _exp(a) + constant(-1.0, a),
     "log": _log,
     "log1p": lambda a: _log(a + constant(1.0, a)),
-    "sin": _sin,
+    "sin": lambda a: _cos(a + constant(-math.pi / 2, a)),
     "cos": _cos,
     "tanh": _tanh,
     "sigmoid": _sigmoid,
@@ -239,14 +225,14 @@ OPERATIONS: dict[str, Callable[..., Jet]] = {
     "clamp_min": _clamp,
     "clamp_max": lambda a, high: _clamp(a, None, high),
 }
-"""By the name of an elementwise ATen operation: numbers that it takes besides tensors stand where torch has them."""
+"""Jets of elementwise ATen operations by name; the arguments are in the order of torch, numbers too."""
 
 
 def gains(function: Callable[..., Jet], boxes: list[Range]) -> tuple[Range, list[Range]]:
     """Ranges of a function (...) of one or two numbers, and of its derivatives, where each number is in its box (...).
 
-    A box is cut into pieces. On a piece on which a derivative is monotone it is largest and smallest in corners; else
-    it differs from that in the middle by at most the second derivative times half the width.
+    A box is cut into pieces. Where a derivative is monotone in a number, its extremes are at the ends of the piece;
+    else it differs from its value in the middle by at most the second derivative times half the width.
     """
     whole = function(*_numbers(boxes, True))
     if bool((whole.first.low == whole.first.high).all()):
@@ -277,12 +263,12 @@ def gains(function: Callable[..., Jet], boxes: list[Range]) -> tuple[Range, list
 
 
 def _hull(x: Range) -> Range:
-    """Range over all pieces; a bound that is not a number is none."""
+    """Range over all pieces; NaN is no bound."""
     return Range(x.low.nan_to_num(-math.inf, None, -math.inf).amin(-1), x.high.nan_to_num(math.inf, math.inf).amax(-1))
 
 
 def _numbers(boxes: list[Range], twice: bool) -> list[Jet]:
-    """The arguments themselves, as jets over boxes (..., P)."""
+    """Jets of the arguments themselves over boxes (..., P)."""
     eye, zero = torch.eye(len(boxes), dtype=torch.float64), torch.zeros(len(boxes), len(boxes), dtype=torch.float64)
     return [
         Jet(box, Range(row, row), Range(zero, zero) if twice else None) for box, row in zip(boxes, eye, strict=True)
@@ -290,7 +276,7 @@ def _numbers(boxes: list[Range], twice: bool) -> list[Jet]:
 
 
 def _cut(boxes: list[Range]) -> list[Range]:
-    """Pieces of boxes (..., 1), as wide as the number is large beyond one: far away functions hardly bend."""
+    """Pieces of boxes (..., 1), wider where the number is larger than one: functions hardly bend there."""
     scales = [box.map(torch.asinh) for box in boxes]
     widths = [max(float(scale.radius.max()), 1e-300) for scale in scales]
     first = PIECES if len(boxes) == 1 else min(PIECES, max(1, round(math.sqrt(PIECES * widths[0] / widths[1]))))

@@ -1,4 +1,4 @@
-"""A network followed over a whole ball of states and contexts at once: units whose derivatives have known ranges."""
+"""Signals of a network over a whole ball of states and contexts: units whose derivatives have known ranges."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class Signal(NamedTuple):
         value: at their centers.
         rows: (k, N) its differential, as a linear function of those of the inputs and of the units before it.
         middle, spread: (k, inputs) enclosure of its gradient: no entry is further from the middle than the spread.
-        reach: how far it gets from its value at most.
+        reach: the largest distance from `value`.
     """
 
     value: Tensor
@@ -40,14 +40,14 @@ class Signal(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """One of the signals that units depend on, and the range of their derivatives by it."""
+    """A signal that units depend on, and the range of their derivatives by the signal."""
 
     signal: Signal
     gain: Range
 
 
 class Units:
-    """All units between the inputs, states (n,) and contexts (p,), and what is computed from them.
+    """Units between the inputs (states (n,) and contexts (p,)) and an output.
 
     Args:
         centers: of the inputs.
@@ -66,7 +66,7 @@ class Units:
         ]
 
     def over(self, x: Signal) -> Range:
-        """Where a signal is: within its reach, or that of its gradients, of its value at the centers."""
+        """Range of a signal: its value at the centers, plus or minus its reach or that of its gradient."""
         reach = torch.minimum(x.reach, self._by_gradient(x))
         return Range(x.value - reach, x.value + reach)
 
@@ -75,7 +75,7 @@ class Units:
         return Signal(value, rows, rows, rows, torch.zeros_like(value))
 
     def units(self, value: Tensor, *arguments: Argument) -> Signal:
-        """One of each entry of `value`, a function of the entries of its arguments; exact gains need no unit."""
+        """One unit for each entry of `value`, a function of the arguments' entries; none where all gains are exact."""
         middle = sum(gain.middle.unsqueeze(1) * x.middle for x, gain in arguments)
         spread = sum(_spread(x, gain) for x, gain in arguments)
         reach = sum(gain.largest * torch.minimum(x.reach, self._by_gradient(x)) for x, gain in arguments)
@@ -93,7 +93,7 @@ class Units:
 
 
 class Block(NamedTuple):
-    """Units u with u = Σ gainₐ (matrixₐ · what is before); `sizes` are the norms of the gradients of matrixₐ · ..."""
+    """Units u = Σₐ gainₐ (matrixₐ · [input, units before]); `sizes` bound the gradients' norms of these products."""
 
     matrices: tuple[Tensor, ...]
     gains: tuple[Range, ...]
@@ -117,9 +117,9 @@ class Links(NamedTuple):
 
 
 def links(units: Units, output: Signal, which: int) -> Links:
-    """What links the output to the input of this number, when the other input stays where it is.
+    """Links from the input of this number to the output, with the other input held fixed.
 
-    Units that it does not reach are left out, and those whose gains are known are parts of the matrices.
+    Units that the input does not reach are left out, and those with exact gains are parts of the matrices.
     """
     start, own = sum(units.sizes), slice(sum(units.sizes[:which]), sum(units.sizes[: which + 1]))
     size = used = units.sizes[which]
@@ -154,5 +154,5 @@ def _spread(x: Signal, gain: Range) -> Tensor:
 
 
 def _wide(rows: Tensor, columns: int) -> Tensor:
-    """With zeros for the units that came later."""
+    """Rows padded with zeros for the units that came later."""
     return torch.nn.functional.pad(rows, (0, columns - rows.shape[1]))

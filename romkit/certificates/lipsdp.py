@@ -11,24 +11,25 @@ from romkit.certificates.links import Block, Links
 from romkit.core.errors import InputError
 
 MARGIN = 1e-6
-"""By this share a bound is enlarged: many times the rounding errors of computing it from the multipliers."""
+"""Share that is added to a bound: many times the rounding errors of computing it from the multipliers."""
 
 TOLERANCE = {"eps_abs": 2e-4, "eps_rel": 2e-4, "max_iters": 2500}
-"""Of the solver: splitting methods need no more memory or time for many unknowns, and are coarse."""
+"""Settings of the splitting solver, which is coarse, and needs little memory and time with many unknowns."""
 
 INSIDE = 1e-3
-"""So much, of the guessed square of the bound, the solver's matrix is definite where tolerance zero would do: more than
-it can be wrong by, so that its multipliers are valid."""
+"""Smallest eigenvalue that the solver's matrix must have, as a share of the guessed square of the bound.
+
+It is larger than the solver's error, so that its multipliers are valid."""
 
 POOR = 0.7
-"""Below this share of the guess that enlarges a bound by more than a percent; it is the better guess then."""
+"""Share of the guess below which `INSIDE` enlarges a bound by more than a percent; the bound is a better guess then."""
 
 LARGEST = 250
-"""Unknowns that take about a minute."""
+"""Largest number of unknowns; they take about a minute."""
 
 
 def lipsdp(links: Links, scale: float) -> float:
-    """A bound of the norm of a derivative whose units have gains within their ranges.
+    """Semidefinite bound of the norm of a derivative whose units have gains within their ranges.
 
     A unit is u = ḡ v + h̄ q + e with v and q linear in what is before it, and gains g = ḡ ± δg and h = h̄ ± δh. So
     e² ≤ w² (δg v)² + w'² (δh q)² with 1/w² + 1/w'² = 1, and the bound is the smallest √γ with
@@ -41,7 +42,7 @@ def lipsdp(links: Links, scale: float) -> float:
 
     Args:
         links: from the input to the output.
-        scale: a guess of the bound, by which numbers are scaled.
+        scale: a guess of the bound; numbers are divided by it.
 
     Raises:
         InputError: cvxpy is not installed.

@@ -1,4 +1,4 @@
-"""Any function of tensors over whole balls of its inputs, from the operations that torch computes it by.
+"""Functions of tensors over whole balls of their inputs, from the operations of their trace.
 
 Elementwise operations in a row are one function of at most two signals, whose derivatives are bounded together; linear
 operations are matrices; a product of two matrices that both move is elementwise products and sums.
@@ -24,25 +24,29 @@ LINEAR = {
     "slice_scatter", "split", "split_with_sizes", "squeeze", "stack", "sum", "t", "transpose", "unbind", "unsqueeze",
     "view", "mm", "bmm", "mv", "dot", "addmm", "baddbmm",
 }  # fmt: skip
-"""Operations that are linear, or affine, in the tensors they take."""
+"""Operations that are linear, or affine, in their tensors."""
 
 PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm"}
 """Operations that are linear in each of two factors alone."""
 
+OF_SEVERAL = {"add", "sub", "rsub", "mul", "div", "addcmul", "addcdiv"}
+"""Elementwise operations of several tensors; the others take one, and numbers."""
+
 
 @dataclass(eq=False)
 class Expression:
-    """An elementwise function of at most two other values, or (without `op`) a signal itself.
+    """Elementwise function of at most two signals, or (without `op`) a signal itself.
 
     Attributes:
         value: of any shape, at the centers of the balls.
+        op, operands, options: the name of the operation and its arguments.
         sources: the signals that the expression is a function of.
         signal: its flattened form, once it has one.
-        affine: whether its derivatives are constant for certain.
+        affine: whether its derivatives are known to be constant.
     """
 
     value: Tensor
-    op: Callable[..., Jet] | None = None
+    op: str | None = None
     operands: tuple = ()
     options: dict = field(default_factory=dict)
     sources: tuple["Expression", ...] = ()
@@ -57,20 +61,17 @@ class Expression:
                 x.jet(known) if isinstance(x, Expression) else constant(x, like) if isinstance(x, Tensor) else x
                 for x in self.operands
             ]
-            if self.op in _PAIRS:
+            if self.op in OF_SEVERAL:
                 tensors = [x if isinstance(x, Jet) else constant(x, like) for x in tensors]
-            known[id(self)] = self.op(*tensors, **self.options)
+            known[id(self)] = OPERATIONS[self.op](*tensors, **self.options)
         return known[id(self)]
 
 
-_PAIRS = {OPERATIONS[name] for name in ("add", "sub", "rsub", "mul", "div", "addcmul", "addcdiv")}
-
-
 def network(function: Callable[..., Tensor], units: Units) -> Signal:
-    """The function of the inputs of `units`, each with a leading axis of one, as a flat signal.
+    """Value of the function at the inputs of `units`, each with a leading axis of one, as a flat signal.
 
     Raises:
-        InputError: it has an operation whose derivative has no known range.
+        InputError: the function has an operation whose derivative has no known range.
     """
     centers = [signal.value for signal in units.inputs]
     try:
@@ -78,7 +79,7 @@ def network(function: Callable[..., Tensor], units: Units) -> Signal:
         return _Reader(units).read(found)
     except Unsupported as verdict:
         fix = "write its maps with other operations of torch, see docs/guide.md"
-        raise InputError("projection", expected="maps to certify", got=str(verdict), fix=fix) from verdict
+        raise InputError("projection", expected="maps with bounds", got=str(verdict), fix=fix) from verdict
 
 
 class _Reader:
@@ -101,16 +102,17 @@ class _Reader:
         )
         if call.name in OPERATIONS:
             results = [self._elementwise(call.name, call.op, args, kwargs)]
-        elif call.name in LINEAR:
+        elif call.name in LINEAR and all(out.is_floating_point() for out in call.outputs):
             results = self._linear(call, args, kwargs)
         else:
-            raise Unsupported(f"{call.op} has no bounds")
+            raise Unsupported(f"{call.op}, which has none")
         self.known |= zip(map(id, call.outputs), results, strict=True)
 
     def _elementwise(self, name: str, op: Callable, args: tuple, kwargs: dict) -> Expression:
         moving = [x for x in args if isinstance(x, Expression)]
-        if name == "pow" and (not isinstance(args[0], Expression) or isinstance(args[1], Expression | Tensor)):
-            raise Unsupported("a power with a tensor as its exponent has no bounds")
+        of_one = isinstance(args[0], Expression) and not any(isinstance(x, Expression | Tensor) for x in args[1:])
+        if "rounding_mode" in kwargs or not (of_one or name in OF_SEVERAL):
+            raise Unsupported(f"{op} of these arguments, which has none")
         value = op(*tree_map(_value, args), **kwargs)
         sources = {id(source): source for x in moving for source in x.sources}
         if len(sources) > 2:
@@ -122,7 +124,7 @@ class _Reader:
             by, pair = kwargs.get("value", 1), ("mul", "div")[name == "addcdiv"]
             part = self._elementwise(pair, getattr(operator, "truediv" if pair == "div" else "mul"), (b, c), {})
             return self._elementwise("add", torch.add, (a, part), {"alpha": by})
-        found = Expression(value, OPERATIONS[name], tuple(args), kwargs, tuple(sources.values()))
+        found = Expression(value, name, tuple(args), kwargs, tuple(sources.values()))
         scaled = len(moving) == 1 and (name == "mul" or (name == "div" and isinstance(args[0], Expression)))
         found.affine = (name in ("add", "sub", "rsub", "neg") or scaled) and all(x.affine for x in moving)
         return self._settled(found) if found.affine and len(sources) == 2 else found  # a sum of signals is one signal
@@ -159,10 +161,10 @@ class _Reader:
         ]
 
     def _product(self, call: Call, args: tuple) -> Expression:
-        """Rows times columns, entry by entry."""
+        """Product of two matrices that both move, as elementwise products and sums."""
         *bias, a, b = args
         if call.name not in ("mm", "bmm") or bias:
-            raise Unsupported(f"{call.op} of two tensors that move has no bounds")
+            raise Unsupported(f"{call.op} of two tensors that move, which has none")
         aten = torch.ops.aten
         a, b = (
             self._linear(Call(aten.unsqueeze.default, (x, at), {}, [None]), (x, at), {})[0]
@@ -175,7 +177,7 @@ class _Reader:
         return x if x.op is None else _source(x.value, self._signal(x))
 
     def _signal(self, x: Expression) -> Signal:
-        """The expression as units, one for each of its entries."""
+        """Signal of the expression, a unit for each of its entries."""
         if x.signal is None:
             shape, boxes, arguments = x.value.shape, [], []
             for source in x.sources:
