@@ -8,8 +8,6 @@ import romkit
 
 ROOT = Path(romkit.__file__).parent
 VAGUE = {"What", "That", "Those", "It", "Of", "By", "With", "Where", "So", "In", "How", "From", "The same"}
-ALLOWED = Counter(integrators=1)
-"""Vague beginnings that are still in each room; numbers may only fall."""
 
 
 def test_docstrings_name_their_subject_first():
@@ -19,4 +17,4 @@ def test_docstrings_name_their_subject_first():
         for text in (node.value.value for node in nodes if isinstance(node.value, ast.Constant)):
             words = str(text).replace(",", " ").split()[:2]
             found[path.relative_to(ROOT).parts[0]] += not VAGUE.isdisjoint({" ".join(words), *words[:1]})
-    assert not found - ALLOWED
+    assert not +found

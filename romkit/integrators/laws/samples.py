@@ -205,7 +205,7 @@ class LatentSamples:
         return self.inputs.shape[-1] // self.targets.shape[-1]
 
     def scaled(self) -> "LatentSamples":
-        """The same samples, with latent coordinates of mean 0 and standard deviation 1 in the terms.
+        """Standardise the terms: latent coordinates of mean 0 and standard deviation 1.
 
         Where latents are far from zero or of very different size, one threshold then fits all terms. Each problem of a
         stack is scaled by its own samples; rates keep their zero, and have the scale of their variable.
