@@ -19,7 +19,7 @@ from romkit.core.errors import warn
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
 """Options of the compiler. No -ffast-math: NaN and infinity mean the same as in torch."""
 
-TIME_LIMIT = 120
+TIME_LIMIT = 300
 """Seconds after which a compilation is given up."""
 
 
