@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from romkit.errors import DivergenceWarning
 
 import romkit
 import studies.rollout_drift
 from romkit.data import open_dataset
-from romkit.errors import DivergenceWarning
 from romkit.integrators import PetrovGalerkin
 from studies.rollout_drift import models
 from studies.rollout_drift.models import make_system
