@@ -54,12 +54,16 @@ def ending(argument: str, value: os.PathLike, endings: Collection[str]) -> str:
     raise InputError(argument, expected=expected, got=f".{given}" if given else "none", fix=fix)
 
 
+MOST_STEPS = 2**53
+"""Largest number of steps; float64 counts no further."""
+
+
 def steps(duration: float, dt: float) -> int:
     """Number of intervals of length `dt` in a run of this duration, at least one."""
-    if duration >= dt / 2:
+    if dt / 2 <= duration <= dt * MOST_STEPS:
         return max(1, round(duration / dt))
-    got, fix = f"{duration:g} in steps of {dt:g}", "make it longer, or lower dt"
-    raise InputError("duration", expected="one interval of the output at least", got=got, fix=fix)
+    got, fix = f"{duration:g} in steps of {dt:g}", "change the duration, or dt"
+    raise InputError("duration", expected="1 to 2**53 intervals of the output", got=got, fix=fix)
 
 
 def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) -> None:

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from romkit.core.boundary import Count, Positive, validated
+from romkit.core.checks import MOST_STEPS
+from romkit.core.errors import InputError
 from romkit.core.runtime import pieces, track
 from romkit.core.types import Field
 from romkit.engine import Newton, RungeKutta, captured_if, compiled_if
@@ -29,8 +31,11 @@ class Grid(NamedTuple):
     def between(cls, times: Tensor, dt: float) -> "Grid":
         """The fewest equal steps that are no longer than `dt`, but for rounding of the times."""
         gaps = times.diff().double().cpu()
-        steps = (gaps / dt - ROUNDING).ceil().clamp(min=1).long()
-        return cls(gaps / steps, steps)
+        steps = (gaps / dt - ROUNDING).ceil().clamp(min=1)
+        if steps.sum() > MOST_STEPS:
+            fix = "give a larger step, in the time unit of the field"
+            raise InputError("dt", expected="2**53 steps in a run at most", got=f"{dt:g}", fix=fix)
+        return cls(gaps / steps, steps.long())
 
     @property
     def count(self) -> int:
