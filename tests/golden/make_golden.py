@@ -311,9 +311,9 @@ entries("method", "float32", {name: lambda name=name: maps(fitted(name)) for nam
 entries("method", "float32", {f"{name}, behind a basis": lambda name=name: maps(fitted(name, 5)) for name in METHODS})
 entries("stack", "training", {
     "ncae": partial(stacked, "ncae"),
-    "flow": partial(stacked, "flow"),
     "film-ae, behind a basis": partial(stacked, "film-ae", 5),
 })  # fmt: skip
+entries("stack", "long", {"flow": partial(stacked, "flow")})
 entries("stack", "float32", {
     "of single models": lambda: maps(romkit.projections.stack([fitted("cae"), fitted("cae", seed=3)]), lead=(1, 1))[:2]
 })  # fmt: skip
@@ -738,9 +738,9 @@ entries("score", "iterated", {"with missing values": scored})
 entries("compare", "float32", {"of two methods and laws": compared})
 entries("metrics", "algebra", {"of states": metrics_of_states, "of energies": metrics_of_energies})
 entries("metrics", "iterated", {"of a projection": metrics_of_projection})
+entries("certify", "long", {"all states": partial(certified, "cae")})
 entries("certify", "training", {
     "a ball of states and contexts": partial(certified, "ncae", radius=0.5, context_radius=1e-3),
-    "all states": partial(certified, "cae"),
     "an autoencoder": partial(certified, "ae", radius=0.5),
 })  # fmt: skip
 entries(
