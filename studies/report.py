@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -34,13 +34,25 @@ STYLE = {
 }
 
 
-def table(rows: Sequence[Sequence[object]], columns: Sequence[str], caption: str = "") -> str:
-    """Markdown table with a caption above it; a line that says so if there are no rows."""
+Row = Sequence[object] | Mapping[str, object]
+
+
+def table(rows: Sequence[Row], columns: Iterable[str] = (), caption: str = "") -> str:
+    """Markdown table with a caption above it; a line that says so if there are no rows.
+
+    Columns may be the keys of the rows.
+    """
     text = f"{caption}\n\n" if caption else ""
     if not rows:
         return f"{text}Nothing was measured.\n"
-    lines = [columns, ["---"] * len(columns), *rows]
-    return text + "".join(f"| {' | '.join(map(str, line))} |\n" for line in lines)
+    head = list(columns or rows[0])
+    cells = (row.values() if isinstance(row, Mapping) else row for row in rows)
+    return text + "".join(f"| {' | '.join(map(str, line))} |\n" for line in (head, ["---"] * len(head), *cells))
+
+
+def filled(template: Path, **values: object) -> str:
+    """Text of a page from its template, whose fields are in the syntax of `str.format`."""
+    return template.read_text(encoding="utf-8").format_map(values)
 
 
 def write_text(path: str | os.PathLike, text: str) -> Path:

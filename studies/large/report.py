@@ -1,4 +1,4 @@
-"""RESULTS.md, SAMPLED.md and DEVICE.md from the result files: python -m studies.large.report."""
+"""RESULTS.md and SAMPLED.md from the result files: python -m studies.large.report."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,12 +20,6 @@ SAMPLED = ("energy left", "modes of right-hand sides", "rows", "from exact", "er
 REACTION = (
     "modes", "energy left", "rows", "projection", "Galerkin", "sampled", "one run", "over RK4", "over exponential",
 )  # fmt: skip
-DEVICE = {
-    "tensors": "tensors, once",
-    "POD-Galerkin, run": "POD-Galerkin, run of {steps} steps, {contexts} contexts",
-    "NcAE, 10 latents, run": "NcAE, 10 latents, run of {steps} steps, {contexts} contexts",
-    "decoding all contexts at one time": "decoding all contexts at one time",
-}
 Results = dict[str, dict]
 
 
@@ -110,23 +104,6 @@ def sampled(found: Results) -> str:
     )
 
 
-def device(found: Results) -> str:
-    """Text of DEVICE.md, of a core and a GPU."""
-    core, gpu = found["cpu"], found["cuda"]
-    explicit = [each["full model, explicit"]["run"] for each in (core, gpu)]
-    steps = core["full model, explicit"]["steps"]
-    rows = [_faster(f"full model, one context, explicit RK4, {steps:.0f} steps", *explicit)]
-    rollouts = [name for name in core if name.startswith("rollouts")]
-    for modes in rollouts:
-        label = modes.removeprefix("rollouts, ")
-        rows += [
-            _faster(f"{label}: {text.format(**core)}", core[modes][k], gpu[modes][k]) for k, text in DEVICE.items()
-        ]
-    difference = max(gpu[modes]["difference from a core"] for modes in rollouts)
-    rows = table(rows, ("what", "a core, s", "GPU, s", "times faster"))
-    return _filled("DEVICE", cpu=core, cuda=gpu, rows=rows, difference=difference)
-
-
 def _filled(name: str, **values: object) -> str:
     return (HERE / f"{name}.template").read_text(encoding="utf-8").format(**values)
 
@@ -160,10 +137,6 @@ def _burgers(each: dict) -> list[object]:
     return [each["modes"], each["rows"], *numbers]
 
 
-def _faster(name: str, core: float, gpu: float) -> list[str]:
-    return [name, f"{core:.3g}", f"{gpu:.2g}", f"{core / gpu:.3g}"]
-
-
 def _span(values: Sequence[float]) -> str:
     return f"{100 * min(values):.2g} to {100 * max(values):.2g} %"
 
@@ -173,9 +146,5 @@ def _percents(errors: Sequence[float]) -> str:
 
 
 if __name__ == "__main__":
-    for make, results, target in (
-        (page, "results", "RESULTS"),
-        (sampled, "sampled", "SAMPLED"),
-        (device, "device", "DEVICE"),
-    ):
+    for make, results, target in ((page, "results", "RESULTS"), (sampled, "sampled", "SAMPLED")):
         write_text(HERE / f"{target}.md", make(stored(HERE / f"{results}.json")))

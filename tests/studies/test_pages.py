@@ -13,16 +13,13 @@ PAGES = [
     ("benchmarks.rollout.report", "results-cuda.json", "RESULTS-cuda.md"),
     ("benchmarks.sindy.report", "results.json", "RESULTS.md"),
     ("benchmarks.training.report", "results.json", "RESULTS.md"),
-    ("studies.large.report", "device.json", "DEVICE.md"),
     ("studies.large.report", "results.json", "RESULTS.md"),
     ("studies.large.report", "sampled.json", "SAMPLED.md"),
-    ("studies.own_data.intervals", "intervals.json", "INTERVALS.md"),
-    ("studies.own_data.report", "results.json", "RESULTS.md"),
     ("studies.pretrained.report", "results.json", "RESULTS.md"),
     ("studies.wake.report", "results.json", "RESULTS.md"),
 ]
 
-WRITERS = {"DEVICE.md": "device", "SAMPLED.md": "sampled"}
+WRITERS = {"SAMPLED.md": "sampled"}
 
 
 @pytest.mark.parametrize(("module", "results", "page"), PAGES)

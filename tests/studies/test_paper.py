@@ -18,8 +18,7 @@ from studies.paper.datasets import VELOCITY_TERM
 from studies.paper.figures import FIGURES
 from studies.paper.report import TABLES, page
 from studies.paper.tables import METHOD_OF, Choices, Measured, Results, load, measure, reference
-from studies.paper.tasks import Training, config, tasks
-from studies.paper.timing import measure as measure_time
+from studies.paper.tasks import Training, tasks
 from studies.runner import Study, archived_keys
 
 RESULTS = Path(studies.paper.__file__).parent / "results"
@@ -76,16 +75,6 @@ def test_smoke_runs_every_task_and_covers_tables_figures_and_claims(smoke):
 def test_a_second_run_computes_nothing(smoke):
     folder, _ = smoke
     assert not run(tasks("smoke"), folder / "smoke").complete
-
-
-@pytest.mark.slow
-def test_the_time_of_a_preset_is_that_of_its_epochs_and_tasks(smoke, monkeypatch):
-    monkeypatch.setattr(datasets, "CACHE", smoke[0] / "datasets")
-    plans = config("smoke")
-    found = measure_time(plans, plans.systems[0], 1, "cpu", engine="torch")
-    assert found["epochs"] == 2
-    assert found["hours_per_training"] == pytest.approx(2 * found["seconds_per_epoch"] / 3600)
-    assert found["trainings"] == sum("lorenz96" in t.name for t in tasks("smoke")) - 1 + len(plans.tuned)
 
 
 def test_every_published_number_has_a_task():
