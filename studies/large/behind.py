@@ -11,8 +11,7 @@ from romkit.integrators import Estimator, Galerkin, LearnedField, NeuralODE, SIN
 from romkit.projections import Path, Projection, unstack
 from romkit.systems import Burgers2D
 from romkit.verbs.reduced import precontracted
-from studies.large.measuring import FOLDER, evaluated, training
-from studies.pieces import Numbers
+from studies.large.measuring import FOLDER, Found, evaluated, training
 
 LATENT, SEEDS = 10, (0, 1, 2)
 BEHIND, CURVED = 128, 100
@@ -36,7 +35,7 @@ LAWS: dict[str, tuple[Estimator, dict[str, Sequence[object]] | None]] = {
 
 def projected(
     method: str, sizes: dict[str, object], modes: int, seeds: Sequence[int], cells: int, every: int, number: int
-) -> Numbers:
+) -> Found:
     """Errors and costs of a method behind the basis, by Galerkin projection; errors are (seeds, contexts)."""
     system, (basis, coordinates) = Burgers2D(cells=cells), training(cells, every)
     basis, through = basis.truncated(modes), system.through(basis.truncated(modes))
@@ -65,18 +64,18 @@ def network(
     cells: int = 100,
     every: int = 2,
     number: int = 9,
-) -> Numbers:
+) -> Found:
     """Galerkin projection of a network, trained with the preset "quick" but for epochs and rate, as all methods are."""
     sizes = SIZES[method] | {"epochs": epochs, "learning_rate": 0.003}
     return projected(method, sizes, BEHIND, seeds, cells, every, number)
 
 
-def quadratic_manifold(latent_dim: int, *, cells: int = 100, number: int = 9) -> Numbers:
+def quadratic_manifold(latent_dim: int, *, cells: int = 100, number: int = 9) -> Found:
     """Galerkin projection of a quadratic manifold, which has no seeds."""
     return projected("quadratic-manifold", {"latent_dim": latent_dim}, CURVED, SEEDS[:1], cells, 2, number)
 
 
-def discovered(name: str, models: Sequence[Projection], modes: int, cells: int, number: int) -> Numbers:
+def discovered(name: str, models: Sequence[Projection], modes: int, cells: int, number: int) -> Found:
     """Errors and costs of a law in the latents of models, which sees no equation; seconds of training are the law's."""
     system, (basis, coordinates) = Burgers2D(cells=cells), training(cells)
     basis, coordinates, (estimator, choices) = (
@@ -100,7 +99,7 @@ def discovered(name: str, models: Sequence[Projection], modes: int, cells: int, 
     return numbers | _by_seed([evaluated(system, basis, reduced(*pair), STEP, number) for pair in pairs])
 
 
-def in_flow(name: str, *, epochs: int = EPOCHS, cells: int = 100, number: int = 9) -> Numbers:
+def in_flow(name: str, *, epochs: int = EPOCHS, cells: int = 100, number: int = 9) -> Found:
     """Law in the latents of the flow, which is trained once for all laws."""
     file = FOLDER / f"flow-{cells}-{epochs}.safetensors"
     if not file.exists():
@@ -110,7 +109,7 @@ def in_flow(name: str, *, epochs: int = EPOCHS, cells: int = 100, number: int = 
     return discovered(name, unstack(romkit.load(file)), BEHIND, cells, number)
 
 
-def in_coordinates(name: str, latent_dim: int, *, cells: int = 100, number: int = 9) -> Numbers:
+def in_coordinates(name: str, latent_dim: int, *, cells: int = 100, number: int = 9) -> Found:
     """Law in the leading POD coordinates, which the quadratic manifold decodes."""
     coordinates = training(cells)[1].isel(component=slice(CURVED))
     models = [romkit.fit("quadratic-manifold", coordinates, latent_dim=latent_dim)]
@@ -121,5 +120,5 @@ def _fit(method: str, sizes: dict[str, object], coordinates: xr.Dataset, seeds: 
     return romkit.fit(method, coordinates, seeds=seeds, engine="torch", **sizes)
 
 
-def _by_seed(found: Sequence[Numbers]) -> Numbers:
+def _by_seed(found: Sequence[Found]) -> Found:
     return {name: [each[name] for each in found] for name in found[0]}

@@ -15,9 +15,9 @@ from romkit.bases import Basis
 from romkit.engine.threads import one_thread
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, System
-from studies.pieces import Numbers
 
-HERE, FOLDER = Path(__file__).parent, Path("runs/large")
+Found = dict[str, object]
+FOLDER = Path("runs/large")
 RANK, REPEATS = 160, 5
 MU = torch.tensor([[4.56, 0.019]], dtype=torch.float64)
 """Unseen context at which others publish their numbers."""
@@ -60,7 +60,7 @@ def training(cells: int = 100, every: int = 2) -> tuple[Basis, xr.Dataset]:
     return romkit.load(files[0]), romkit.data.open_dataset(files[1])
 
 
-def evaluated(system: Burgers2D, basis: Basis, model: Callable, step: float = 0.05, number: int = 9) -> Numbers:
+def evaluated(system: Burgers2D, basis: Basis, model: Callable, step: float = 0.05, number: int = 9) -> Found:
     """Errors relative to the norm of the truth at unseen contexts; seconds of one run, one context at a time.
 
     A model takes steps of its own; between them its coordinates are interpolated by their rates, so that errors are

@@ -1,26 +1,23 @@
-"""RESULTS.md and SAMPLED.md from the result files: python -m studies.large.report."""
+"""RESULTS.md and SAMPLED.md from the numbers of the presets "full" and "sampled"."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from studies.pieces import stored
-from studies.report import table, write_text
+from studies.report import filled, table
+from studies.runner import Study
 
 HERE = Path(__file__).parent
 FULL = ("implicit, general sparse solver", "implicit, one sweep", "explicit RK4")
 LARGE = ", n = 500 000"
-REDUCED = (
-    "model", "seeds", "parameters", "error at (4.56, 0.019)", "mean over contexts", "largest", "one run",
-    "times faster", "tensors, once", "training, per seed",
-)  # fmt: skip
-MESH = ("model", "tolerance", "rows", "components seen", "choosing them", "one run", "on all rows")
-SAMPLED = ("energy left", "modes of right-hand sides", "rows", "from exact", "error", "one run")
-REACTION = (
-    "modes", "energy left", "rows", "projection", "Galerkin", "sampled", "one run", "over RK4", "over exponential",
-)  # fmt: skip
 Results = dict[str, dict]
+
+
+def write(folder: Path, preset: str) -> Path:
+    """Write the page of a preset into `folder`; the smoke preset has none."""
+    pages = {"full": (page, "RESULTS.md"), "sampled": (sampled, "SAMPLED.md")}
+    return Study("large").write_page(folder, preset, *pages[preset]) if preset in pages else folder / preset
 
 
 def page(results: Results) -> str:
@@ -29,37 +26,33 @@ def page(results: Results) -> str:
     full = dict(sorted(full.items(), key=lambda item: item[1]["n"]))
     calls, unresolved = results["n = 100 000"], results["unresolved share, 64 modes"]
     reduced = {name: found for name, found in results.items() if "errors" in found}
-    small = [_model(name, found, full["20 000"]) for name, found in reduced.items() if LARGE not in name]
-    large = [_model(name, found, full["500 000"]) for name, found in reduced.items() if LARGE in name]
     spans = []
     for where in ("inside", "outside"):
-        errors, shares = (unresolved[f"{of} {where}"] for of in ("errors", "shares"))
-        spans.append((f"{len(errors)} {where} of the training range", _span(errors), _span(shares)))
+        errors, shares = unresolved[f"errors {where}"], unresolved[f"shares {where}"]
+        row = {"contexts": f"{len(errors)} {where} of the training range", "error": _span(errors)}
+        spans.append(row | {"unresolved share": _span(shares)})
     sweeps = {str(found["n"]): found["implicit, one sweep"] for found in full.values()}
-    coarser = results["coarser grids, n = 500 000"]["errors by n"]
+    coarser = results["coarser grids, n = 500 000"]["errors by n"].items()
     steps = sorted((found for name, found in results.items() if name.startswith("step, ")), key=lambda each: each["n"])
-    costs = [
-        (name, f"{c['CPU seconds']:.3g}") for name, c in calls.items() if isinstance(c, dict) and "CPU seconds" in c
-    ]
-    return _filled(
-        "RESULTS",
+    costs = {name: c["CPU seconds"] for name, c in calls.items() if isinstance(c, dict) and "CPU seconds" in c}
+    return filled(
+        HERE / "RESULTS.template",
         full=table(
             [[name, *(f"{f[name]:.3g} s" if name in f else "-" for f in full.values())] for name in FULL],
             ("full model", *(f"n = {n}" for n in full)),
         ),
-        small=table(small, REDUCED),
-        meshes=table([_mesh(name, found) for name, found in results.items() if "rows" in found], MESH),
+        small=table([_model(name, found, full["20 000"]) for name, found in reduced.items() if LARGE not in name]),
+        meshes=table([_mesh(name, found) for name, found in results.items() if "rows" in found]),
         unresolved=unresolved,
         microseconds=unresolved["one state, seconds"] * 1e6,
-        shares=table(spans, ("contexts", "error", "unresolved share")),
-        large=table(large, REDUCED),
+        shares=table(spans),
+        large=table([_model(name, found, full["500 000"]) for name, found in reduced.items() if LARGE in name]),
         coarser=table(
-            [(n, _percents([error]), f"{sweeps[n]:.3g} s") for n, error in coarser.items()],
-            ("n", "error", "implicit, one sweep"),
+            [{"n": n, "error": _percents([e]), "implicit, one sweep": f"{sweeps[n]:.3g} s"} for n, e in coarser]
         ),
-        steps=table(list(map(_step, steps)), ("n", "one step", "decoding one state", "tensors, once")),
+        steps=table(list(map(_step, steps))),
         calls=calls,
-        costs=table(costs, ("call", "CPU seconds")),
+        costs=table([{"call": name, "CPU seconds": f"{seconds:.3g}"} for name, seconds in costs.items()]),
         device=full["20 000"]["device"],
     )
 
@@ -68,73 +61,96 @@ def sampled(found: Results) -> str:
     """Text of SAMPLED.md."""
     reaction, distances = found["reaction, n = 10 000"], found["distances, n = 900"]
     full, burgers = reaction["full"], found["Burgers, n = 20 000"]
-    once, runs = full["exponential, 1 steps"], []
-    for case in reaction["reduced"]:
-        for each in (each for name, each in case.items() if "energy left" in name):
-            errors = (case["floor"], case["whole right-hand side"], each["error"])
-            speed = (full["explicit, seconds"] / each["seconds"], once["seconds"] / each["seconds"])
-            runs.append([case["rank"], f"{each['tolerance']:.0e}", each["rows"], *(f"{e:.2e}" for e in errors)])
-            runs[-1] += [f"{each['seconds'] * 1e3:.2f} ms", *(f"{ratio:.0f}" for ratio in speed)]
+    explicit, once = full["explicit, seconds"], full["exponential, 1 steps"]
+    cases = [(case, each) for case in reaction["reduced"] for name, each in case.items() if "energy left" in name]
+    runs = [
+        {
+            "modes": case["rank"],
+            "energy left": f"{each['tolerance']:.0e}",
+            "rows": each["rows"],
+            "projection": f"{case['floor']:.2e}",
+            "Galerkin": f"{case['whole right-hand side']:.2e}",
+            "sampled": f"{each['error']:.2e}",
+            "one run": f"{each['seconds'] * 1e3:.2f} ms",
+            "over RK4": f"{explicit / each['seconds']:.0f}",
+            "over exponential": f"{once['seconds'] / each['seconds']:.0f}",
+        }
+        for case, each in cases
+    ]
     far = [
         (*each["mu"], f"{each['distance']:.2g}", f"{each['error']:.1e}", f"{each['floor']:.1e}")
         for each in distances["runs"]
     ]
     steps = [numbers for name, numbers in found.items() if name.startswith("step, n")]
     seconds = [each["step, seconds"] for each in steps]
-    rows = []
-    for each in steps:
-        decoding, choosing = each["decoding, seconds"] * 1e3, each["choosing rows, seconds"]
-        rows.append((each["n"], f"{each['step, seconds'] * 1e6:.3f} µs", f"{decoding:.3g} ms", f"{choosing:.2g} s"))
-    return _filled(
-        "SAMPLED",
+    rows = [
+        {
+            "n": each["n"],
+            "a step": f"{each['step, seconds'] * 1e6:.3f} µs",
+            "decoding a state": f"{each['decoding, seconds'] * 1e3:.3g} ms",
+            "choosing rows, once": f"{each['choosing rows, seconds']:.2g} s",
+        }
+        for each in steps
+    ]
+    return filled(
+        HERE / "SAMPLED.template",
         reaction=reaction,
         distances=distances,
         burgers=burgers,
-        runs=table(runs, REACTION),
-        explicit=full["explicit, seconds"],
+        runs=table(runs),
+        explicit=explicit,
         once=once["seconds"],
         error=once["error"],
         far=table(far, ("μ₁", "μ₂", "distance", "error", "of the projection")),
         step=steps[0],
         within=100 * (max(seconds) / min(seconds) - 1),
-        steps=table(rows, ("n", "a step", "decoding a state", "choosing rows, once")),
-        tolerances=table([[f"{each['tolerance']:.0e}", *_burgers(each)] for each in burgers["by tolerance"]], SAMPLED),
-        shares=table(list(map(_burgers, burgers["by rows"])), SAMPLED[1:]),
-        velocities=table(list(map(_burgers, burgers["right-hand sides of the truth"])), SAMPLED[1:]),
+        steps=table(rows),
+        tolerances=table(
+            [{"energy left": f"{each['tolerance']:.0e}"} | _burgers(each) for each in burgers["by tolerance"]]
+        ),
+        shares=table(list(map(_burgers, burgers["by rows"]))),
+        velocities=table(list(map(_burgers, burgers["right-hand sides of the truth"]))),
     )
 
 
-def _filled(name: str, **values: object) -> str:
-    return (HERE / f"{name}.template").read_text(encoding="utf-8").format(**values)
-
-
-def _model(name: str, found: dict, full: dict) -> list[object]:
+def _model(name: str, found: dict, full: dict) -> dict[str, object]:
     errors, cost = np.atleast_2d(found["errors"]), np.median(found["seconds"])
     ratios = [full[each] / cost for each in FULL if each in full]
-    faster = " / ".join(f"{x:.2g}" if x < 10 else f"{x:.0f}" for x in ratios)
-    once = (found.get(key) for key in ("tensors, seconds", "training, seconds per seed"))
-    return [
-        name.removesuffix(LARGE), len(errors), found.get("parameters", "-"), _percents(errors[:, 0]),
-        _percents(errors.mean(1)), _percents([errors.max()]), f"{cost:.3g} s", faster,
-        *("-" if s is None else f"{s:.2g} s" for s in once),
-    ]  # fmt: skip
+    once = {"tensors, once": "tensors, seconds", "training, per seed": "training, seconds per seed"}
+    return {
+        "model": name.removesuffix(LARGE),
+        "seeds": len(errors),
+        "parameters": found.get("parameters", "-"),
+        "error at (4.56, 0.019)": _percents(errors[:, 0]),
+        "mean over contexts": _percents(errors.mean(1)),
+        "largest": _percents([errors.max()]),
+        "one run": f"{cost:.3g} s",
+        "times faster": " / ".join(f"{x:.2g}" if x < 10 else f"{x:.0f}" for x in ratios),
+        **{title: f"{found[name]:.2g} s" if name in found else "-" for title, name in once.items()},
+    }
 
 
-def _mesh(name: str, found: dict) -> list[str]:
+def _mesh(name: str, found: dict) -> dict[str, str]:
     whole = found["all rows, seconds of a step"] * found["steps"]
-    seen = [f"{found[what]} of {found['n']}" for what in ("rows", "components seen")]
-    costs = [f"{seconds:.3g} s" for seconds in (found["choosing, seconds"], found["seconds"], whole)]
-    return [name, f"{found['tolerance']:g}", *seen, *costs]
+    costs = {"choosing them": found["choosing, seconds"], "one run": found["seconds"], "on all rows": whole}
+    seen = {what: f"{found[what]} of {found['n']}" for what in ("rows", "components seen")}
+    row = {"model": name, "tolerance": f"{found['tolerance']:g}"}
+    return row | seen | {what: f"{seconds:.3g} s" for what, seconds in costs.items()}
 
 
-def _step(found: dict) -> list[object]:
-    decoding, tensors = found["decoding, seconds"], found["tensors, seconds"]
-    return [found["n"], f"{found['step, seconds'] * 1e6:.3g} µs", f"{decoding * 1e3:.2g} ms", f"{tensors:.2g} s"]
+def _step(found: dict) -> dict[str, object]:
+    return {
+        "n": found["n"],
+        "one step": f"{found['step, seconds'] * 1e6:.3g} µs",
+        "decoding one state": f"{found['decoding, seconds'] * 1e3:.2g} ms",
+        "tensors, once": f"{found['tensors, seconds']:.2g} s",
+    }
 
 
-def _burgers(each: dict) -> list[object]:
-    numbers = [f"{each['from exact']:.2e}", f"{each['error']:.3%}", f"{each['seconds'] * 1e3:.1f} ms"]
-    return [each["modes"], each["rows"], *numbers]
+def _burgers(each: dict) -> dict[str, object]:
+    numbers = {"from exact": f"{each['from exact']:.2e}", "error": f"{each['error']:.3%}"}
+    numbers["one run"] = f"{each['seconds'] * 1e3:.1f} ms"
+    return {"modes of right-hand sides": each["modes"], "rows": each["rows"]} | numbers
 
 
 def _span(values: Sequence[float]) -> str:
@@ -143,8 +159,3 @@ def _span(values: Sequence[float]) -> str:
 
 def _percents(errors: Sequence[float]) -> str:
     return ", ".join(f"{100 * error:.3g} %" for error in errors)
-
-
-if __name__ == "__main__":
-    for make, results, target in ((page, "results", "RESULTS"), (sampled, "sampled", "SAMPLED")):
-        write_text(HERE / f"{target}.md", make(stored(HERE / f"{results}.json")))

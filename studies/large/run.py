@@ -1,8 +1,7 @@
-"""Cost and error of reduced models on large states: python -m studies.large.run [PIECE ...]. An hour on a core.
+"""Cost and error of full and reduced models on large states.
 
-Basis and coordinates, which are large, stay in runs/large. `--preset smoke` does the same on small grids in a minute or
-two. The full model by Newton's method and a general sparse solver, as it was published, and the basis of data larger
-than memory last stood at commit 5370ed9 (published.py, out_of_core.py); their numbers are kept.
+The full model by Newton's method and a general sparse solver, as it was published, and the basis of data larger than
+memory last stood at commit 5370ed9 (published.py, out_of_core.py); their numbers are kept.
 """
 
 import resource
@@ -24,9 +23,7 @@ from romkit.projections import Frame, Projection
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D
 from romkit.verbs.reduced import ReducedModel
-from studies.large.behind import CURVED, in_coordinates, in_flow, network, quadratic_manifold
-from studies.large.measuring import HERE, MU, evaluated, grid, seconds, solved, training
-from studies.pieces import Numbers, command
+from studies.large.measuring import MU, Found, evaluated, grid, seconds, solved, training
 
 LSPG_DT, LSPG_STEPS = 0.1, 10
 """Step of LSPG, and number of steps on all rows that are timed."""
@@ -34,7 +31,7 @@ OUTSIDE = ((4.0, 0.012), (5.8, 0.034), (6.2, 0.02), (4.6, 0.036), (3.5, 0.025))
 """Contexts out of the training range."""
 
 
-def full_models(cells: int) -> Numbers:
+def full_models(cells: int) -> Found:
     """CPU seconds of one run by the full models on one thread, and distance of the explicit from the implicit one."""
     system, times = Burgers2D(cells=cells), grid(Burgers2D(cells=cells))
     (start,), ends = system.start(MU), times[[0, -1]]
@@ -49,7 +46,7 @@ def full_models(cells: int) -> Numbers:
     return numbers | {"explicit RK4": seconds(lambda: RK4(dt)(system.field(MU), start, ends), 2)}
 
 
-def reduced_models(rank: int, cells: int = 100, every: int = 2, number: int = 9) -> Numbers:
+def reduced_models(rank: int, cells: int = 100, every: int = 2, number: int = 9) -> Found:
     """Errors at unseen contexts, and CPU seconds of a run, of POD-Galerkin."""
     system, basis = Burgers2D(cells=cells), training(cells, every)[0].truncated(rank)
     began = time.process_time()
@@ -58,7 +55,7 @@ def reduced_models(rank: int, cells: int = 100, every: int = 2, number: int = 9)
     return numbers | evaluated(system, basis, lambda c, y0, times: (through.field(c), y0, None), number=number)
 
 
-def step_against_n(cells: int, rank: int = 32) -> Numbers:
+def step_against_n(cells: int, rank: int = 32) -> Found:
     """CPU seconds per step of a reduced model at this n, and of decoding one state."""
     system = Burgers2D(cells=cells)
     with torch.no_grad(), one_thread():
@@ -74,7 +71,7 @@ def step_against_n(cells: int, rank: int = 32) -> Numbers:
     return {"n": system.state_size, "step, seconds": cost, "decoding, seconds": decoding, "tensors, seconds": tensors}
 
 
-def coarser_grids(cells: int = 500, others: tuple[int, ...] = (100, 250)) -> Numbers:
+def coarser_grids(cells: int = 500, others: tuple[int, ...] = (100, 250)) -> Found:
     """Errors of the full model on coarser grids against a fine one, at each tenth time, cells of one value each."""
 
     def states(number: int) -> Tensor:
@@ -88,7 +85,7 @@ def coarser_grids(cells: int = 500, others: tuple[int, ...] = (100, 250)) -> Num
     return {"n": 2 * cells**2, "errors by n": errors}
 
 
-def hundred_thousand(cells: int = 224, epochs: int = 100) -> Numbers:
+def hundred_thousand(cells: int = 224, epochs: int = 100) -> Found:
     """`fit("pod")`, `fit("ncae", basis=64)` and a rollout with 500 snapshots at n = 10^5: seconds and memory."""
     system = Burgers2D(cells=cells, duration=25.0, dt=0.05)
     data = system.dataset(mu1=[4.3, 5.2], mu2=[0.017, 0.028], duration=12.5)
@@ -101,7 +98,7 @@ def hundred_thousand(cells: int = 224, epochs: int = 100) -> Numbers:
     return found | {"largest memory, GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6}
 
 
-def _spent(call: Callable[[], object]) -> tuple[Numbers, object]:
+def _spent(call: Callable[[], object]) -> tuple[Found, object]:
     began, wall = time.process_time(), time.perf_counter()
     result = call()
     return {"CPU seconds": time.process_time() - began, "seconds": time.perf_counter() - wall}, result
@@ -109,7 +106,7 @@ def _spent(call: Callable[[], object]) -> tuple[Numbers, object]:
 
 def on_mesh(
     method: str, latent_dim: int, modes: int, tolerance: float = 0.01, cells: int = 100, number: int = 9
-) -> Numbers:
+) -> Found:
     """LSPG on a reduced mesh: errors at unseen contexts over the times of its steps, and CPU seconds of a run.
 
     Beside it CPU seconds of a step on all rows.
@@ -144,7 +141,7 @@ def _stepping(system: Burgers2D, model: Projection, truth: xr.Dataset, dynamics:
         return seconds(lambda: dynamics.solve(reduced.problem, start, times), 1)
 
 
-def shares(rank: int, cells: int = 100) -> Numbers:
+def shares(rank: int, cells: int = 100) -> Found:
     """Error of POD-Galerkin and mean unresolved share of the velocity, at unseen contexts; seconds of the share."""
     system, basis = Burgers2D(cells=cells), training(cells)[0].truncated(rank)
     through, inside = system.through(basis), system.test_contexts()
@@ -169,50 +166,3 @@ def shares(rank: int, cells: int = 100) -> Numbers:
         "first call, seconds": costs[0],
         "one state, seconds": float(np.median(costs[1:])) / run.sizes["time"],
     }
-
-
-FULL = {
-    "n = 100 000": hundred_thousand,  # first, since it reads the largest memory of the process
-    "full models, n = 20 000": partial(full_models, 100),
-    "full models, n = 125 000": partial(full_models, 250),
-    **{f"POD-Galerkin, {rank} modes": partial(reduced_models, rank) for rank in (64, 80, 100)},
-    "step, n = 10 000": partial(step_against_n, 71),
-    "step, n = 100 000": partial(step_against_n, 224),
-    "full models, n = 500 000": partial(full_models, 500),
-    "flow, 10 latents": partial(network, "flow"),
-    "NcAE, 10 latents": partial(network, "ncae"),
-    "FiLM+AE, 10 latents": partial(network, "film-ae"),
-    **{f"quadratic manifold, {latent} latents": partial(quadratic_manifold, latent) for latent in (10, 17, 20)},
-    **{f"{law}, the flow's 10 latents": partial(in_flow, law) for law in ("SINDy", "neural ODE")},
-    **{
-        f"{law}, {latent} latents of the quadratic manifold": partial(in_coordinates, law, latent)
-        for law in ("SINDy", "neural ODE")
-        for latent in (10, 20)
-    },
-    "POD-LSPG on a reduced mesh, 64 modes": partial(on_mesh, "pod", 64, 64),
-    "quadratic manifold on a reduced mesh, 17 latents": partial(on_mesh, "quadratic-manifold", 17, CURVED),
-    "unresolved share, 64 modes": partial(shares, 64),
-    "POD-Galerkin, 80 modes, n = 500 000": partial(reduced_models, 80, cells=500, every=8, number=3),
-    "coarser grids, n = 500 000": coarser_grids,
-    "POD-Galerkin, 110 modes, n = 500 000": partial(reduced_models, 110, cells=500, every=8, number=3),
-    "flow, 10 latents, n = 500 000": partial(network, "flow", cells=500, every=8, number=1),
-    "step, n = 1 000 000": partial(step_against_n, 707),
-}
-FEW = {"cells": 20, "number": 1}
-SMOKE = {
-    "n = 3 200": partial(hundred_thousand, cells=40, epochs=1),
-    "full models": partial(full_models, 20),
-    "POD-Galerkin": partial(reduced_models, 20, **FEW),
-    "step": partial(step_against_n, 20, rank=8),
-    "flow": partial(network, "flow", epochs=2, seeds=(0,), **FEW),
-    "NcAE": partial(network, "ncae", epochs=2, seeds=(0,), **FEW),
-    "quadratic manifold": partial(quadratic_manifold, 5, **FEW),
-    "SINDy in the flow": partial(in_flow, "SINDy", epochs=2, **FEW),
-    "SINDy in the quadratic manifold": partial(in_coordinates, "SINDy", 5, **FEW),
-    "POD-LSPG on a reduced mesh": partial(on_mesh, "pod", 8, 8, **FEW),
-    "unresolved share": partial(shares, 20, cells=20),
-    "coarser grids": partial(coarser_grids, 20, (10,)),
-}
-
-if __name__ == "__main__":
-    command(HERE, {"full": FULL, "smoke": SMOKE})

@@ -1,11 +1,7 @@
-"""Cost of sampled rows, and their distance from the whole right-hand side: python -m studies.large.sampled [PIECE ...].
-
-The pieces go into sampled.json; with `--preset smoke` small ones go into runs/large/smoke.
-"""
+"""Cost of sampled rows, and their distance from the whole right-hand side."""
 
 import time
 from collections.abc import Sequence
-from functools import partial
 
 import numpy as np
 import torch
@@ -19,9 +15,8 @@ from romkit.engine.threads import one_thread
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, System
 from romkit.systems.through import Sampled, SystemThroughBasis, basis_of_rates, training_data
-from studies.large.measuring import HERE, MU, grid, seconds, solved, training
+from studies.large.measuring import MU, Found, grid, seconds, solved, training
 from studies.large.reaction import Reaction, exponential
-from studies.pieces import Numbers, command
 
 TOLERANCES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 SHARES = (1.0, 1.5, 2.0, 3.0)
@@ -40,7 +35,7 @@ RANK, RATES, EVERY = 12, 24, 8
 """Modes of states and of right-hand sides, and snapshots that are taken, where the cost against n is measured."""
 
 
-def burgers(rank: int = 64, cells: int = 100) -> Numbers:
+def burgers(rank: int = 64, cells: int = 100) -> Found:
     """Galerkin by sampled rows against Galerkin by exact tensors, on an unseen run."""
     system, (basis, data) = Burgers2D(cells=cells), training(cells)
     basis, data = basis.truncated(rank), data.isel(component=slice(rank))
@@ -48,7 +43,7 @@ def burgers(rank: int = 64, cells: int = 100) -> Numbers:
     truth = solved(system, c, times)
     exact, step = _run(system.through(basis), c, times, system.dt), system.dt
 
-    def measured(rates: Basis, share: float = 2.0) -> Numbers:
+    def measured(rates: Basis, share: float = 2.0) -> Found:
         sampled = SystemThroughBasis(system, basis, Sampled.of(system, basis, rates, round(share * rates.rank)))
         y = _run(sampled, c, times, step)
         apart = ((y - exact).norm() / exact.norm()).item()
@@ -72,7 +67,7 @@ def burgers(rank: int = 64, cells: int = 100) -> Numbers:
     return numbers
 
 
-def reaction(cells: int = 100, ranks: Sequence[int] = (5, 10, 20, 30)) -> Numbers:
+def reaction(cells: int = 100, ranks: Sequence[int] = (5, 10, 20, 30)) -> Found:
     """Errors and seconds of runs at unseen contexts, and of full models on the same thread."""
     system = Reaction(cells=cells)
     data, unseen = system.dataset("train"), system.dataset("test")
@@ -101,7 +96,7 @@ def reaction(cells: int = 100, ranks: Sequence[int] = (5, 10, 20, 30)) -> Number
     return numbers
 
 
-def distances(cells: int = 30) -> Numbers:
+def distances(cells: int = 30) -> Found:
     """Errors at contexts inside of the training range and far from it, beside the distance that a run reports."""
     system = Reaction(cells=cells)
     data = system.dataset("train")
@@ -117,7 +112,7 @@ def distances(cells: int = 30) -> Numbers:
     return {"n": system.state_size, "rank": basis.rank, "rows": len(sampled.image.rows), "runs": found}
 
 
-def step_against_n(cells: int) -> Numbers:
+def step_against_n(cells: int) -> Found:
     """CPU seconds per step at this n; the states are those of 100² points, as sums of their sine waves."""
     data, system = Reaction().dataset(mu1=[0.1, 1.0, 10.0], mu2=[1.0, 10.0, 5.0]), Reaction(cells=cells)
     states = data["state"].values.reshape(-1, 10_000)[::EVERY]
@@ -146,7 +141,7 @@ def step_against_n(cells: int) -> Numbers:
     }
 
 
-def _full_models(system: Reaction, contexts: Tensor, times: Tensor, truth: Tensor) -> Numbers:
+def _full_models(system: Reaction, contexts: Tensor, times: Tensor, truth: Tensor) -> Found:
     c = contexts[:1]
     solved(system, c, times)
     numbers = {"explicit, seconds": seconds(lambda: solved(system, c, times), 3)}
@@ -197,22 +192,3 @@ def _refined(state: np.ndarray, cells: int) -> np.ndarray:
     """(cells²,) of a state on 100² points: the same sine waves."""
     waves = np.pad(dstn(state.reshape(100, 100), type=1), (0, cells - 100)) * ((cells + 1) / 101) ** 2
     return idstn(waves, type=1).reshape(-1)
-
-
-FULL = {
-    "step, n = 10 000": partial(step_against_n, 100),
-    "step, n = 100 000": partial(step_against_n, 316),
-    "step, n = 1 000 000": partial(step_against_n, 1000),
-    "reaction, n = 10 000": reaction,
-    "distances, n = 900": distances,
-    "Burgers, n = 20 000": burgers,
-}
-SMOKE = {
-    "step": partial(step_against_n, 101),
-    "reaction": partial(reaction, 12, (5,)),
-    "distances": partial(distances, 12),
-    "Burgers": partial(burgers, 16, 20),
-}
-
-if __name__ == "__main__":
-    command(HERE, {"full": FULL, "smoke": SMOKE}, file="sampled.json")

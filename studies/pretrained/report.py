@@ -1,12 +1,12 @@
-"""RESULTS.md, a card for each model that ships: `python -m studies.pretrained.report`."""
+"""RESULTS.md, a card for each model that ships."""
 
 from pathlib import Path
 
 import romkit
-from studies.pieces import stored
-from studies.report import table, write_text
+from romkit.projections.storage import PRETRAINED
+from studies.report import table
+from studies.runner import Study
 
-HERE, SHIPPED = Path(__file__).parent, Path(romkit.__file__).parent / "pretrained"
 MODES = "\nAll modes of its basis, by POD-Galerkin, `system.through(model.basis)`:\n\n"
 ASKED = {
     "use": "method",
@@ -29,11 +29,14 @@ torch {report[versions][torch]}
 """
 
 
+def write(folder: Path, preset: str) -> Path:
+    """Write RESULTS.md into `folder`, about the models that ship."""
+    return Study("pretrained").write_page(folder, preset, page, "RESULTS.md") if preset == "full" else folder / preset
+
+
 def page(results: dict[str, dict]) -> str:
     """Text of RESULTS.md."""
-    text = (
-        "# The models that ship\n\nWritten by report.py from models and results.json; errors over the test contexts.\n"
-    )
+    text = "# The models that ship\n\nWritten by report.py from models and full.json; errors over the test contexts.\n"
     for name, result in sorted(results.items()):
         text += _card(name) + FACTS.format_map(result | _seconds(result)) + _errors(result)
         if "rollout_of_modes" in result:
@@ -45,7 +48,7 @@ def page(results: dict[str, dict]) -> str:
 
 def _card(name: str) -> str:
     """Facts of the file itself: purpose, data, recipe, range of validity; and its licence."""
-    facts, size = romkit.load(name).facts(), (SHIPPED / f"{name}.safetensors").stat().st_size / 1e6
+    facts, size = romkit.load(name).facts(), (PRETRAINED / f"{name}.safetensors").stat().st_size / 1e6
     rows = [[label, facts[key]] for label, key in ASKED.items() if key in facts]
     rows.append(["file", f"{size:.2g} MB"])
     rows.append(["out of that range", "a warning, and no promise but P(P(x)) = P(x), which holds at every context"])
@@ -80,7 +83,3 @@ def _shedding(found: dict) -> str:
         for name, label in names.items()
     ]
     return table(rows, ["errors at each Reynolds number", *(f"{reynolds:g}" for reynolds in found["Re"])])
-
-
-if __name__ == "__main__":
-    write_text(HERE / "RESULTS.md", page(stored(HERE / "results.json")))

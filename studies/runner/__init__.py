@@ -8,17 +8,19 @@
 
 Tasks are those of `romkit.tasks`: killed at any moment and started again, a study has lost the running tasks at most;
 started twice at once, one run waits for what the other computes. A task whose fields are names of settings (a preset, a
-method) says in `resolved` what they stand for.
+method) says in `resolved` what they stand for. A task gives a dataset, or plain numbers (`Numbers`).
 
-The archive of the folder `results/quick` is the file `results/quick.nc` with a group for each task: a run in the folder
-skips what its archive has, and reports are made from both. `python -m studies.runner --help` has the commands.
+The archive of the folder `results/quick` is the file `results/quick.nc` with a group for each task, or for numbers
+`results/quick.json`: a run in the folder skips what its archive has, and reports are made from both.
+`python -m studies.runner --help` has the commands.
 """
 
 import contextlib
 import importlib
 import json
+import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +34,7 @@ from romkit.core.errors import FileError, InputError
 from romkit.core.files import atomic, reason
 from romkit.data import open_dataset
 from romkit.tasks import Executor, Sweep, Task
+from studies.report import write_text
 
 EXECUTORS = {"process": "debug", "workers": "local", "slurm": "slurm"}
 """Clusters of `romkit.tasks.Executor` by their names on the command line."""
@@ -72,10 +75,47 @@ class Study:
             executor: where the tasks run, in this process by default.
             only: tasks whose name contains this text.
         """
-        results = Path(folder).expanduser().absolute() / preset
-        sweep = romkit.tasks.run(self.tasks(preset), results, executor, only=only, known=archived_keys(results))
+        results, planned = Path(folder).expanduser().absolute() / preset, self.tasks(preset)
+        known, stored = archived_keys(results), _stored(_archive_of(results, ".json"))
+        known |= {task.name: task.key for task in planned if getattr(task, "title", "") in stored}  # has no keys
+        sweep = romkit.tasks.run(planned, results, executor, only=only, known=known)
         print(f"report: {importlib.import_module(f'studies.{self.name}.report').write(results.parent, preset)}")
         return sweep
+
+    def write_page(self, folder: Path, preset: str, page: Callable[[dict[str, dict]], str], target: str) -> Path:
+        """Write a page about the numbers of a preset when all are there; else it is the folder that is returned."""
+        found = numbers(folder / preset)
+        complete = {task.title for task in self.tasks(preset)} <= found.keys()
+        return write_text(folder / target, page(found)) if complete else folder / preset
+
+
+@dataclass(frozen=True)
+class Numbers(Task):
+    """Numbers that a function computes, as JSON in the attribute `numbers` of the result.
+
+    Attributes:
+        title: of the numbers, their key in the archive.
+        function: "module:name".
+        settings: arguments of the function.
+    """
+
+    title: str
+    function: str
+    settings: Settings = ()
+
+    @classmethod
+    def of(cls, title: str, function: Callable[..., dict[str, object]], **settings: object) -> "Numbers":
+        """Task that calls a function of a module with these arguments."""
+        return cls(title, f"{function.__module__}:{function.__name__}", frozen(settings))
+
+    @property
+    def name(self) -> str:
+        return re.sub(r"[^\w.]+", "-", self.title)
+
+    def run(self) -> xr.Dataset:
+        module, _, name = self.function.partition(":")
+        found = getattr(importlib.import_module(module), name)(**dict(self.settings))
+        return xr.Dataset(attrs={"title": self.title, "numbers": json.dumps(found, default=float)})
 
 
 def discover() -> dict[str, Study]:
@@ -101,6 +141,15 @@ def read(folder: Path) -> list[xr.Dataset]:
     """
     found = _archived(_archive_of(folder))[0] | _loose(folder)
     return [found[name] for name in sorted(found)]
+
+
+def numbers(folder: Path) -> dict[str, dict[str, object]]:
+    """Numbers of a sweep by title, with device and versions: those of its archive, and those in its folder."""
+    found = _stored(_archive_of(folder, ".json"))
+    for data in _loose(folder).values():
+        made_by = {"device": data.attrs["device"], "versions": json.loads(data.attrs["versions"])}
+        found[data.attrs["title"]] = json.loads(data.attrs["numbers"]) | made_by
+    return found
 
 
 def archived_keys(folder: Path) -> dict[str, str]:
@@ -130,8 +179,11 @@ def merge(folder: Path, archive: Path) -> list[str]:
     if not new:
         fix = "give the folder of a preset, for example runs/paper/quick"
         raise InputError("folder", expected="a folder with results", got=str(folder), fix=fix)
-    found, attrs = _archived(archive)
-    _write(found | new, archive, attrs or {"title": TITLE})
+    if archive.suffix == ".json":
+        write_text(archive, json.dumps(_stored(archive) | numbers(folder), indent=1) + "\n")
+    else:
+        found, attrs = _archived(archive)
+        _write(found | new, archive, attrs or {"title": TITLE})
     return list(new)
 
 
@@ -167,8 +219,13 @@ def rekey(archive: Path, planned: Iterable[Task], *, vouch: bool = False) -> lis
     return changed
 
 
-def _archive_of(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.nc")
+def _archive_of(folder: Path, suffix: str = ".nc") -> Path:
+    return folder.with_name(f"{folder.name}{suffix}")
+
+
+def _stored(archive: Path) -> dict[str, dict[str, object]]:
+    """Numbers of an archive by title; nothing if there is none."""
+    return json.loads(archive.read_text(encoding="utf-8")) if archive.exists() else {}
 
 
 def _loose(folder: Path) -> dict[str, xr.Dataset]:

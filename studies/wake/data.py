@@ -2,7 +2,7 @@
 
 Each run takes two to three minutes on a core and is a file of its own in runs/wake; one that is there is kept, so that
 the command can be stopped at any time. `python -m studies.wake.data 8` uses eight processes. At the end basis and
-coordinates are written beside this script, which is all that studies.wake.run needs.
+coordinates are written beside this script, which is all that the tasks need.
 """
 
 import multiprocessing

@@ -18,9 +18,9 @@ from romkit.solvers import RK4, Solution
 from romkit.systems import CylinderWake, System
 from romkit.systems.cylinder_wake.flow import discretisation
 from romkit.verbs.reduced import precontracted
-from studies.pieces import Numbers
 from studies.wake.stability import reduced_growth
 
+Found = dict[str, object]
 STEP = 0.016
 """Step of RK4 in s, a twentieth of a period."""
 LAST = 312
@@ -60,7 +60,7 @@ class DragLift:
         return torch.einsum("...i,...j,ijk->...k", one, one, self.convective) + 0.1 / reynolds * (one @ self.viscous)
 
 
-def at_hundred(mesh: str) -> Numbers:
+def at_hundred(mesh: str) -> Found:
     """Strouhal number, largest drag and lift over the last seconds of a run of the full model at Re = 100."""
     system = CylinderWake(mesh=mesh, step=STEPS[mesh], dt=STEP)
     began = time.process_time()
@@ -117,7 +117,7 @@ def follow(bound: Bound, y: Tensor, duration: float) -> Solution:
     return RK4(STEP)(bound.field, bound.start(y), times, engine="compiled")
 
 
-def measured(reduced: Reduced, truth: xr.Dataset, steady: Tensor, forces: DragLift, periods: float) -> Numbers:
+def measured(reduced: Reduced, truth: xr.Dataset, steady: Tensor, forces: DragLift, periods: float) -> Found:
     """Measured quantities at the contexts of runs, each as a list over these.
 
     Args:

@@ -1,23 +1,22 @@
-"""RESULTS.md from results.json: python -m studies.wake.report."""
+"""RESULTS.md from the numbers of a preset."""
 
 from pathlib import Path
 
 import numpy as np
 
-from studies.pieces import stored
-from studies.report import table, write_text
+from studies.report import filled, table
+from studies.runner import Study
 
-HERE = Path(__file__).parent
 LENGTH, RUN = 40.0, 12.0
 """Seconds of flow in the reduced models' runs, and in those of the full model."""
 PUBLISHED = {"drag": (3.22, 3.24), "lift": (0.99, 1.01), "Strouhal": (0.295, 0.305)}
 """Reference intervals of Schäfer and Turek (1996)."""
 TRUTH = {"Strouhal number": ("Strouhal", 4), "largest lift": ("lift", 3), "growth rate, 1/s": ("growth", 3)}
-HEAD = (
-    "model", "seeds", "projection error", "Strouhal, median (largest) error", "lift, median (largest) error",
-    "growth rate, median error", "lift in the transient, median error", "critical Re", "diverged, 1000 periods",
-    "seconds for 40 s", "speed-up",
-)  # fmt: skip
+
+
+def write(folder: Path, preset: str) -> Path:
+    """Write RESULTS.md into `folder`."""
+    return Study("wake").write_page(folder, preset, page, "RESULTS.md")
 
 
 def page(results: dict[str, dict]) -> str:
@@ -27,8 +26,9 @@ def page(results: dict[str, dict]) -> str:
     columns = ("", *(f"{re:g}" for re in full["Re"]))
     benchmark = []
     for found in sorted(meshes, key=lambda found: found["n"]):
-        measured = [f"{found[name]:.4f}" for name in PUBLISHED]
-        benchmark.append([found["mesh"], found["n"], f"{found['step']:g}", *measured, f"{found['CPU seconds']:.0f}"])
+        row = {"mesh": found["mesh"], "n": found["n"], "step, s": f"{found['step']:g}"}
+        row |= {name: f"{found[name]:.4f}" for name in PUBLISHED}
+        benchmark.append(row | {"CPU seconds": f"{found['CPU seconds']:.0f}"})
     benchmark.append(["published", "", "", *(f"{low:g} to {high:g}" for low, high in PUBLISHED.values()), ""])
     truth = [[name, *(f"{x:.{digits}f}" for x in full[key])] for name, (key, digits) in TRUTH.items()]
     truth.append([f"CPU seconds for {LENGTH:g} s", *(f"{x * LENGTH / RUN:.0f}" for x in full["seconds, 12 s of flow"])])
@@ -37,21 +37,15 @@ def page(results: dict[str, dict]) -> str:
         for name, found in models.items()
         for key in ("Strouhal", "lift")
     ]
-    contexts = {10: "ten"}.get(len(full["Re"]), len(full["Re"]))
-    return (
-        (HERE / "RESULTS.template")
-        .read_text(encoding="utf-8")
-        .format_map(
-            full
-            | {
-                "meshes": table(benchmark, ("mesh", "n", "step, s", *PUBLISHED, "CPU seconds")),
-                "truth": table(truth, columns),
-                "contexts": contexts,
-                "models": table([_row(name, found, full) for name, found in models.items()], HEAD),
-                "each": table(each, columns),
-                "seeds": (full["seeds"][0], full["seeds"][-1]),
-            }
-        )
+    seeds = results["ncae"]["seeds"]
+    return filled(
+        Path(__file__).with_name("RESULTS.template"),
+        **full | results["ncae"] | {"critical": full["critical"], "seeds": (seeds[0], seeds[-1])},
+        meshes=table(benchmark),
+        truth=table(truth, columns),
+        contexts={10: "ten"}.get(len(full["Re"]), len(full["Re"])),
+        models=table([_row(name, found, full) for name, found in models.items()]),
+        each=table(each, columns),
     )
 
 
@@ -61,16 +55,24 @@ def _errors(found: dict, full: dict, name: str) -> np.ndarray:
     return np.nan_to_num(np.abs(values / truth - 1), nan=np.inf)
 
 
-def _row(name: str, found: dict, full: dict) -> list[str]:
+def _row(name: str, found: dict, full: dict) -> dict[str, object]:
     spread = lambda errors: f"{_percent(np.median(errors))} ({_percent(errors.max())})"  # noqa: E731
     strouhal, lift, growth = (_errors(found, full, key) for key in ("Strouhal", "lift", "growth"))
     status, seconds = np.atleast_2d(found["status, long"]), np.median(found["seconds"])
     speed = np.median(full["seconds, 12 s of flow"]) * LENGTH / RUN / seconds
-    errors = [_percent(np.median(found["projection error"])), spread(strouhal), spread(lift)]
-    errors += [_percent(np.median(growth)), _percent(np.nanmedian(found["transient"]))]
-    critical = _range(np.atleast_1d(np.array(found["critical"], dtype=float)))
-    diverged = f"{(status != 0).sum()} of {status.size}"
-    return [name, len(strouhal), *errors, critical, diverged, f"{seconds:.3f}", f"{speed:.0f}"]
+    return {
+        "model": name,
+        "seeds": len(strouhal),
+        "projection error": _percent(np.median(found["projection error"])),
+        "Strouhal, median (largest) error": spread(strouhal),
+        "lift, median (largest) error": spread(lift),
+        "growth rate, median error": _percent(np.median(growth)),
+        "lift in the transient, median error": _percent(np.nanmedian(found["transient"])),
+        "critical Re": _range(np.atleast_1d(np.array(found["critical"], dtype=float))),
+        "diverged, 1000 periods": f"{(status != 0).sum()} of {status.size}",
+        "seconds for 40 s": f"{seconds:.3f}",
+        "speed-up": f"{speed:.0f}",
+    }
 
 
 def _percent(error: float) -> str:
@@ -83,7 +85,3 @@ def _range(values: np.ndarray) -> str:
     if not len(known):
         return "none"
     return (f"{known[0]:.1f}" if len(known) == 1 else f"{known.min():.1f} to {known.max():.1f}") + missing
-
-
-if __name__ == "__main__":
-    write_text(HERE / "RESULTS.md", page(stored(HERE / "results.json")))

@@ -13,10 +13,10 @@ PAGES = [
     ("benchmarks.rollout.report", "results-cuda.json", "RESULTS-cuda.md"),
     ("benchmarks.sindy.report", "results.json", "RESULTS.md"),
     ("benchmarks.training.report", "results.json", "RESULTS.md"),
-    ("studies.large.report", "results.json", "RESULTS.md"),
+    ("studies.large.report", "full.json", "RESULTS.md"),
     ("studies.large.report", "sampled.json", "SAMPLED.md"),
-    ("studies.pretrained.report", "results.json", "RESULTS.md"),
-    ("studies.wake.report", "results.json", "RESULTS.md"),
+    ("studies.pretrained.report", "full.json", "RESULTS.md"),
+    ("studies.wake.report", "full.json", "RESULTS.md"),
 ]
 
 WRITERS = {"SAMPLED.md": "sampled"}

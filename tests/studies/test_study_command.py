@@ -65,7 +65,9 @@ def test_the_command_hands_over_words_output_and_exit_code(tmp_path):
     (listed, _), (_, unknown), (_, option) = (process.communicate(timeout=120) for process in started)
     assert [process.returncode for process in started] == [0, 2, 2]
     assert "paper          smoke, quick, paper" in listed
-    assert unknown.startswith("romkit: study: expected one of exactness, paper, rollout_drift, got 'papr'")
+    assert unknown.startswith(
+        "romkit: study: expected one of exactness, large, paper, pretrained, rollout_drift, wake, got 'papr'"
+    )
     assert option == "romkit: No such option: --no-such-option; see romkit study --help\n"
 
 

@@ -1,14 +1,10 @@
-"""Make the models that ship with romkit, and measure them: `python -m studies.pretrained.run [ncae-lorenz96 ...]`.
+"""Make the models that ship with romkit, and measure them.
 
 Each model is the member of a stack of seeds that is best on a validation set; the test set has no part in the choice.
-The file goes to romkit/pretrained, its numbers to results.json beside this script. With `--preset smoke` two models are
-hardly trained, and both go to runs/pretrained/smoke.
+The file goes to romkit/pretrained. With the preset "smoke" two models are hardly trained, and go to runs/pretrained.
 """
 
-import argparse
 import copy
-import json
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,26 +17,26 @@ from romkit.core import files
 from romkit.core.files import Tensors
 from romkit.metrics import reconstruction_rmse
 from romkit.projections import POD, Projection, storage, unstack
-from studies.pieces import stored
+from romkit.projections.storage import PRETRAINED
 from studies.pretrained.models import MODELS, SMOKE, Model, projection_nrmse
-from studies.report import write_text
+from studies.runner import Numbers
 
-HERE, SHIPPED, TRIED = Path(__file__).parent, Path(romkit.__file__).parent / "pretrained", Path("runs/pretrained/smoke")
-PRESETS = {"full": (MODELS, SHIPPED, HERE), "smoke": (SMOKE, TRIED, TRIED)}
-"""Models, folder of their files, and folder of their numbers."""
+PRESETS = {"full": (MODELS, PRETRAINED), "smoke": (SMOKE, Path("runs/pretrained"))}
+"""Models, and folder of their files."""
 
 
-def main(names: Sequence[str], preset: str) -> None:
-    """Make and measure models by name, all by default."""
-    models, shipped, here = PRESETS[preset]
+def tasks(preset: str) -> list[Numbers]:
+    """Tasks of a preset, one for each model."""
+    return [Numbers.of(name, make, preset=preset, name=name) for name in PRESETS[preset][0]]
+
+
+def make(preset: str, name: str) -> dict[str, object]:
+    """Train a model, write its file, and measure it as it is read from there."""
+    models, shipped = PRESETS[preset]
     shipped.mkdir(parents=True, exist_ok=True)
-    for name in names or models:
-        best, errors, front = train(models[name])
-        path = ship(best, shipped / f"{name}.safetensors", front)
-        found = {name: {"validation": errors, **measure(models[name], romkit.load(path))}}
-        text = json.dumps(stored(here / "results.json") | found, indent=1, default=float)
-        write_text(here / "results.json", text + "\n")
-        print(path.name, json.dumps(found, default=float), flush=True)
+    best, errors, front = train(models[name])
+    path = ship(best, shipped.absolute() / f"{name}.safetensors", front)
+    return {"validation": errors, **measure(models[name], romkit.load(path))}
 
 
 def train(model: Model) -> tuple[Projection, list[float], Tensors]:
@@ -135,10 +131,3 @@ def _spread(values: np.ndarray) -> dict[str, float]:
         "smallest": float(np.nanmin(values)),
         "largest": float(np.nanmax(values)),
     }
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", metavar="MODEL", help="name of a model; all by default")
-    parser.add_argument("--preset", default="full", choices=PRESETS)
-    main(**vars(parser.parse_args()))
