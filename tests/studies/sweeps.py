@@ -1,9 +1,8 @@
 """Small tasks that do what real ones do, and what real ones should not. Workers and jobs import them from here."""
 
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ import torch
 import xarray as xr
 
 from romkit.core.errors import InputError
-from romkit.tasks import Executor, Task
+from romkit.tasks import Executor, Task, run
 
 
 @dataclass(frozen=True)
@@ -97,22 +96,16 @@ class Waiting(Task):
         raise TimeoutError("nobody said go")
 
 
-RUNNER = """
-import signal
-from romkit.tasks import Executor, run
-from tests.studies.sweeps import Waiting
-if __name__ == "__main__":
+def start_runner(executor: Executor, tasks: list[Task], folder: Path) -> multiprocessing.Process:
+    """A sweep in a process of its own, to be killed; forked, so that it begins at once."""
+    runner = multiprocessing.get_context("fork").Process(target=_sweep, args=(executor, tasks, folder))
+    runner.start()
+    return runner
+
+
+def _sweep(executor: Executor, tasks: list[Task], folder: Path) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background inherit that it is ignored
-    run({tasks!r}, {folder!r}, {executor!r})
-"""
-
-
-def start_runner(executor: Executor, tasks: list[Task], folder: Path) -> subprocess.Popen:
-    """A sweep in a process of its own, to be killed."""
-    script = folder / "runner.py"
-    script.write_text(RUNNER.format(executor=executor, tasks=tasks, folder=str(folder)))
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
-    return subprocess.Popen([sys.executable, script], env=environment, stderr=subprocess.DEVNULL)
+    run(tasks, folder, executor)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 60) -> None:

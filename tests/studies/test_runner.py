@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import resource
 import signal
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import torch
 import xarray as xr
 from tqdm import tqdm
 
+import romkit.tasks
 from romkit.core import runtime
 from romkit.core.errors import InputError
 from romkit.data import open_dataset
@@ -35,9 +37,6 @@ class Named(Task):
         return xr.Dataset({"ones": ("i", np.ones(10**5))})
 
 
-WORKERS = Executor("local", 2)
-
-
 def test_a_result_says_what_made_it(tmp_path):
     task = Seeded(1)
     assert run([task], tmp_path).complete == ["seeded-1"]
@@ -52,13 +51,16 @@ def test_a_result_says_what_made_it(tmp_path):
     assert {"host", "commit", "started"} <= set(record)
 
 
-def test_executors_write_the_same_files_bit_for_bit(tmp_path):
-    tasks = [Seeded(seed) for seed in (0, 2)]
-    run(tasks, tmp_path / "process")
-    assert set(run(tasks, tmp_path / "workers", WORKERS).complete) == {task.name for task in tasks}
-    assert contents(tmp_path / "process") == contents(tmp_path / "workers")
-    assert len(contents(tmp_path / "process")) == 2
-    assert np.isnan(open_dataset(tmp_path / "workers" / "seeded-2.nc").spectrum.values).sum() == 1
+def test_a_local_process_writes_the_same_file_and_one_that_is_killed_fails_its_task_alone(tmp_path):
+    tasks = [Dying(), Failing(str(tmp_path / "cure")), Seeded(2)]
+    run(tasks[2:], tmp_path / "here")
+    result = run(tasks, tmp_path / "processes", Executor("local", 2))
+    assert result.complete == ["seeded-2"]
+    assert contents(tmp_path / "here") == contents(tmp_path / "processes")
+    assert np.isnan(open_dataset(tmp_path / "processes" / "seeded-2.nc").spectrum.values).sum() == 1
+    assert set(result.failed) == {"dying", "failing"}
+    assert "ended before its task had" in result.failed["dying"].read_text()
+    assert "cure: expected a file, got none" in result.failed["failing"].read_text()
 
 
 def test_tasks_of_this_process_run_on_one_thread_and_leave_the_others_alone(tmp_path):
@@ -109,26 +111,18 @@ def test_a_damaged_result_is_computed_again(tmp_path):
     assert contents(tmp_path) == whole
 
 
-@pytest.mark.parametrize("executor", [Executor(), WORKERS], ids=lambda executor: executor.cluster)
-def test_a_failing_task_is_reported_and_the_rest_goes_on(tmp_path, executor):
+def test_a_failing_task_is_reported_and_the_rest_goes_on(tmp_path):
     cure = tmp_path / "cure"
     tasks = [Failing(str(cure)), Seeded(0)]
-    result = run(tasks, tmp_path, executor)
+    result = run(tasks, tmp_path)
     assert (result.complete, list(result.failed)) == (["seeded-0"], ["failing"])
     log = result.failed["failing"].read_text()
     assert "Traceback" in log
     assert "cure: expected a file, got none" in log
     cure.touch()
-    result = run(tasks, tmp_path, executor)
+    result = run(tasks, tmp_path)
     assert (result.complete, result.skipped) == (["failing"], ["seeded-0"])
     assert not (tmp_path / "failing.log").exists()
-
-
-def test_a_worker_that_is_killed_fails_its_task_and_no_other(tmp_path):
-    result = run([Dying(), *(Seeded(seed) for seed in range(2))], tmp_path, WORKERS)
-    assert list(result.failed) == ["dying"]
-    assert len(result.complete) == 2
-    assert "ended before its task had" in result.failed["dying"].read_text()
 
 
 def test_a_full_disk_leaves_no_half_file(tmp_path):
@@ -156,37 +150,32 @@ def names(folder):
 
 
 def test_a_running_task_is_awaited_and_not_computed_twice(tmp_path):
-    tasks = [Waiting(1, str(tmp_path))]
-    runners = [start_runner(Executor(cluster, 1), tasks, tmp_path) for cluster in ("debug", "local")]
+    runners = [start_runner(Executor(), [Waiting(1, str(tmp_path))], tmp_path) for _ in range(2)]
     wait_for((tmp_path / "waiting-1.pid").exists)
     (tmp_path / "go").touch()
-    assert [runner.wait(timeout=60) for runner in runners] == [0, 0]
+    for runner in runners:
+        runner.join(timeout=60)
+        assert runner.exitcode == 0
     assert len((tmp_path / "waiting-1.pid").read_text().split()) == 1
     assert set(contents(tmp_path)) == {"waiting-1.nc"}
 
 
-def test_a_killed_runner_loses_the_running_tasks_at_most(tmp_path):
-    """SIGKILL, which nobody can answer: the worker ends all the same, and the same sweep goes on."""
-    tasks = [Waiting(number, str(tmp_path)) for number in range(3)]
-    runner = start_runner(Executor("local", 1), tasks, tmp_path)
+@pytest.mark.parametrize(("cluster", "number"), [("local", signal.SIGKILL), ("debug", signal.SIGINT)])
+def test_a_runner_that_is_killed_or_interrupted_loses_the_running_task_at_most(tmp_path, cluster, number):
+    """SIGKILL, which nobody can answer: the local process ends all the same, and the same sweep goes on."""
+    tasks = [Waiting(k, str(tmp_path)) for k in range(2)]
+    run(tasks[:1], tmp_path)
+    runner = start_runner(Executor(cluster, 1), tasks, tmp_path)
     wait_for((tmp_path / "waiting-1.pid").exists)
-    runner.kill()
-    runner.wait()
+    os.kill(runner.pid, number)
+    runner.join(timeout=60)
+    assert runner.exitcode != 0
     worker = int((tmp_path / "waiting-1.pid").read_text())
     wait_for(lambda: not _alive(worker), seconds=5)
     assert set(contents(tmp_path)) == {"waiting-0.nc"}
     (tmp_path / "go").touch()
     result = run(tasks, tmp_path)
-    assert (result.skipped, result.complete) == (["waiting-0"], ["waiting-1", "waiting-2"])
-
-
-def test_an_interrupted_runner_ends_its_workers_at_once(tmp_path):
-    """SIGINT to the runner alone."""
-    runner = start_runner(Executor("local", 1), [Waiting(1, str(tmp_path))], tmp_path)
-    wait_for((tmp_path / "waiting-1.pid").exists)
-    runner.send_signal(signal.SIGINT)
-    assert runner.wait(timeout=120) != 0
-    assert not contents(tmp_path)
+    assert (result.skipped, result.complete) == (["waiting-0"], ["waiting-1"])
 
 
 def _alive(pid):
@@ -224,10 +213,9 @@ def test_the_bar_tells_done_running_failed_and_time_left(tmp_path, monkeypatch):
     assert "1 running, 1 failed" in shown.getvalue()
 
 
-def test_former_names_of_executors_warn_and_work(tmp_path):
-    import romkit.tasks
-
-    with pytest.warns(DeprecationWarning, match="Executor"), romkit.tasks.InProcess() as executor:
-        assert run([Seeded(0, size=20)], tmp_path, executor).complete == ["seeded-0"]
+def test_former_names_of_executors_warn_and_work():
     with pytest.warns(DeprecationWarning, match="Executor"):
-        assert romkit.tasks.Workers(3) == Executor("local", 3)
+        former = romkit.tasks.InProcess(), romkit.tasks.Workers(3)
+    assert former == (Executor(), Executor("local", 3))
+    with former[0]:
+        pass

@@ -50,7 +50,7 @@ def test_a_killed_runner_finds_its_jobs_again(tmp_path):
     runner = start_runner(Executor("slurm"), tasks, tmp_path)
     wait_for((tmp_path / "waiting-1.pid").exists)
     runner.kill()
-    runner.wait()
+    runner.join()
     threading.Timer(5.0, (tmp_path / "go").touch).start()  # a task that ends before the runner looks has no job to find
     result = run(tasks, tmp_path, Executor("slurm"))
     assert set(contents(tmp_path)) == {"waiting-0.nc", "waiting-1.nc"}
@@ -72,29 +72,38 @@ def test_a_job_that_slurm_ends_fails_its_task(tmp_path, monkeypatch):
     assert re.search(r"(?s)before its task had.*CANCELLED", failed["waiting-1"].read_text())
 
 
-@needs_slurm
-def test_what_sbatch_refuses_is_one_line_with_its_reason(tmp_path, monkeypatch):
-    monkeypatch.setenv("SBATCH_PARTITION", "nowhere")
-    with pytest.raises(InputError, match="invalid partition"):
-        run([Seeded(0)], tmp_path, Executor("slurm"))
-
-
 def test_without_a_scheduler_the_error_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match="sbatch and squeue"):
         Executor("slurm")
 
 
-def test_a_queue_that_does_not_answer_means_that_jobs_go_on(monkeypatch, tmp_path):
-    """Controllers time out now and then; that must not fail a job."""
-    squeue = tmp_path / "squeue"
-    squeue.write_text("#!/bin/sh\nexit 1\n")
-    squeue.chmod(0o755)
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """A function that writes shell scripts in the place of Slurm's programs."""
     monkeypatch.setenv("PATH", str(tmp_path) + os.pathsep + os.environ["PATH"])
+
+    def write(**scripts):
+        for name, script in scripts.items():
+            (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+            (tmp_path / name).chmod(0o755)
+
+    return write
+
+
+def test_what_sbatch_refuses_is_one_line_with_its_reason(programs, tmp_path):
+    programs(squeue="", srun="", sbatch="echo invalid partition >&2; exit 1")
+    with pytest.raises(InputError, match=r"executor: expected jobs that sbatch takes, got .*invalid partition"):
+        run([Seeded(0)], tmp_path, Executor("slurm"))
+
+
+def test_a_queue_that_does_not_answer_means_that_jobs_go_on(programs, monkeypatch, tmp_path):
+    """Controllers time out now and then; that must not fail a job."""
+    programs(squeue="exit 1")
     monkeypatch.setattr(sweep, "_ASKING", 1e-3)
     monkeypatch.setattr(sweep, "_PATIENCE", 1e-3)
     running = sweep._Running(submitit.SlurmJob(tmp_path, "1"), "slurm")
     assert not running.has_ended()
-    squeue.write_text("#!/bin/sh\n")
+    programs(squeue="")
     time.sleep(0.01)
     assert running.has_ended()

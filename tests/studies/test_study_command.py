@@ -2,10 +2,10 @@
 
 import os
 import signal
-import subprocess
 import sys
+from functools import partial
 from pathlib import Path
-from subprocess import PIPE
+from subprocess import PIPE, Popen
 
 import pytest
 from typer.testing import CliRunner
@@ -50,41 +50,22 @@ def study_command(words):
     return CliRunner().invoke(app, ["study", *words.split()], prog_name="romkit")
 
 
-def romkit_study(words, **more):
-    """The command itself."""
-    command = [sys.executable, "-c", "from romkit.cli import main; main()", "study", *words.split()]
-    environment = os.environ | {"PYTHONPATH": str(Path(studies.__file__).parents[1])}
-    return subprocess.Popen(command, env=environment, stdout=PIPE, stderr=PIPE, text=True, **more)
-
-
-def test_the_command_hands_over_words_output_and_exit_code(tmp_path):
-    """From a folder that has another `studies`, which must not be taken."""
+def test_the_command_runs_where_the_user_is_and_ends_by_ctrl_c(tmp_path):
+    """In a folder that has another `studies`, which must not be taken; SIGINT in the middle of a task."""
     (tmp_path / "studies").mkdir()
     (tmp_path / "studies" / "__main__.py").write_text("print('somebody else')")
-    started = [romkit_study(words, cwd=tmp_path) for words in ("", "papr --preset smoke", "--no-such-option")]
-    (listed, _), (_, unknown), (_, option) = (process.communicate(timeout=120) for process in started)
-    assert [process.returncode for process in started] == [0, 2, 2]
-    assert "paper          smoke, quick, paper" in listed
-    assert unknown.startswith(
-        "romkit: study: expected one of exactness, large, paper, pretrained, rollout_drift, wake, got 'papr'"
-    )
-    assert option == "romkit: No such option: --no-such-option; see romkit study --help\n"
-
-
-def test_the_command_writes_where_the_user_is_and_ends_by_ctrl_c(tmp_path):
-    """SIGINT to the command alone, in the middle of a task."""
-    process = romkit_study("paper --preset smoke --only bifurcation", cwd=tmp_path, preexec_fn=_answer_ctrl_c)
+    words = ["study", "paper", "--preset", "smoke", "--only", "bifurcation"]
+    command = [sys.executable, "-c", "from romkit.cli import main; main()", *words]
+    environment = os.environ | {"PYTHONPATH": str(Path(studies.__file__).parents[1])}
+    # Processes in the background inherit that SIGINT is ignored.
+    answer = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    process = Popen(command, env=environment, cwd=tmp_path, preexec_fn=answer, stdout=PIPE, stderr=PIPE, text=True)
     lock = tmp_path / "runs" / "paper" / "smoke" / ".running" / "lorenz96-bifurcation.lock"
     wait_for(lambda: lock.exists() or process.poll() is not None)
     process.send_signal(signal.SIGINT)
     assert "KeyboardInterrupt" in process.communicate(timeout=60)[1] or process.returncode in (130, -signal.SIGINT)
     assert process.returncode != 0
     assert not list(lock.parents[1].glob("*.nc"))
-
-
-def _answer_ctrl_c():
-    """Processes in the background inherit that it is ignored."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def test_help_has_an_example():
@@ -128,6 +109,7 @@ def test_the_command_passes_its_options_on(toy_study, monkeypatch):
         ("toy --preset smoke --workers 2", "1 for tasks in this process"),
         ("toy --preset smoke --executor workers --workers 0", "workers: expected an integer >= 1"),
         ("toy --preset smoke --only nothing", "text in the name of a task"),
+        ("--no-such-option", "romkit: No such option: --no-such-option; see romkit study --help"),
     ],
 )
 def test_bad_input_of_the_command_is_one_line(toy_study, words, reason):
