@@ -1,0 +1,189 @@
+"""Benchmarks: contestants compute the same, a difference is noticed, and each runs from end to end."""
+
+import dataclasses
+import importlib
+import json
+import shutil
+
+import pytest
+import torch
+
+from benchmarks import harness
+from benchmarks.harness import Disagreement
+from benchmarks.ncae import make_problem
+from benchmarks.optimizers import report, run
+from benchmarks.optimizers.muon import Muon, orthogonalised
+from benchmarks.rollout import contestants
+from benchmarks.rollout.contestants import EAGER, SCAN
+from benchmarks.rollout.run import Case
+from benchmarks.sindy import run as sindy
+from benchmarks.training import run as training
+from benchmarks.training.contestants import SHORT
+from romkit.training.optimizers import Adam
+
+# -- all of them ---------------------------------------------------------------------------------------------------
+
+SMALLER = {"rollout": {"cases": (Case(2, romkit=50, eager=1),)}, "training": {"repeats": 1}}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["optimizers", "rollout", "sindy", "training"])
+def test_it_runs_and_reports_every_contestant(name, tmp_path):
+    module, page = (importlib.import_module(f"benchmarks.{name}.{part}") for part in ("run", "report"))
+    smoke = dataclasses.replace(module.PRESETS["smoke"], **SMALLER.get(name, {}))
+    found = harness.run(smoke, module.measure, page.page, tmp_path)
+    text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
+    for part in found.get("cases") or found["systems"].values():
+        assert all(f"| {contestant} |" in text for contestant in part.get("contestants", part))
+    if name == "optimizers":
+        page.write_curves(tmp_path)
+        assert 10_000 < (tmp_path / "curves.png").stat().st_size < 300_000
+
+
+def test_a_benchmark_goes_on_where_it_was_interrupted(tmp_path):
+    smoke = sindy.PRESETS["smoke"]
+    file, arguments = tmp_path / "results.json", (sindy.measure, lambda found: "", tmp_path)
+    found = harness.run(smoke, *arguments)
+    file.write_text(json.dumps(found | {"cases": found["cases"][:1], "complete": False}))
+    resumed = harness.run(smoke, *arguments)
+    assert resumed["cases"][0] == found["cases"][0]
+    assert len(resumed["cases"]) == 2
+    file.write_text(json.dumps(found | {"complete": False}))
+    other = harness.run(dataclasses.replace(smoke, degree=2), *arguments)
+    assert other["cases"][0]["contestants"] != found["cases"][0]["contestants"]
+
+
+# -- optimizers ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def task():
+    return run.make_task("lorenz96", run.PRESETS["smoke"])
+
+
+def advance(problem, seeds, steps):
+    """Parameters and losses of each of `seeds` after steps of Muon on one batch."""
+    problem = problem._replace(seeds=seeds, models=[problem.models[seed] for seed in seeds])
+    objective, flat = problem.objective(1e-3)
+    step, losses = Muon().make_step(flat.function(objective), flat), []
+    state, batch = Muon().start(flat.read(), flat), next(problem.batches(32))
+    for _ in range(steps):
+        state, loss = step(state, torch.full((len(seeds), 1), 1e-2), *batch)
+        losses.append(loss)
+    return state, torch.stack(losses)
+
+
+def test_seeds_of_muon_do_not_mix_and_their_loss_falls(task):
+    together, losses = advance(task.problem, [0, 1], 10)
+    for seed in (0, 1):
+        alone, _ = advance(task.problem, [seed], 10)
+        torch.testing.assert_close(together.theta[seed], alone.theta[0], rtol=1e-3, atol=1e-5)
+    assert together.alive.all()
+    assert (losses[-1] < 0.95 * losses[0]).all()
+
+
+def test_newton_schulz_brings_singular_values_near_one():
+    matrix = torch.randn(5, 2, 36, 18, generator=torch.Generator().manual_seed(0))
+    values = torch.linalg.svdvals(orthogonalised(matrix, 5))
+    assert values.min() > 0.6
+    assert values.max() < 1.3
+
+
+def test_a_race_makes_its_steps_and_repeats_itself(task):
+    race = run.Race(task, run.Contestant(Adam(clip=10.0), (1e-2,)), compiled=False)
+    first = race.run(1e-2, steps=7, samples=2)
+    assert [sample["steps"] for sample in first["curve"]] == [0, 4, 7]
+    assert sum(first["curve"][-1]["loss"]) < sum(first["curve"][0]["loss"])
+    assert first == race.run(1e-2, steps=7, samples=2)
+    assert min(run.paces([race, race], window=0.02, windows=1)) > 0
+
+
+def test_the_smallest_of_equal_rates_is_chosen_and_seconds_are_those_to_an_accuracy():
+    assert run.choose({0.1: [2.0, 2.0], 0.3: [1.05, 1.0], 0.9: [1.0, 1.0]}) == 0.3
+    assert run.choose({0.1: [2.0, 2.0], 0.3: [1.0, float("nan")]}) == 0.1
+    samples = {"velocity_rmse": [0.1], "loss": [0.5], "position_rmse": [0.5, 0.1]}
+    later = samples | {"loss": [0.1], "position_rmse": [0.1, 0.1]}
+    result = {"curve": [{"steps": 10} | samples, {"steps": 20} | later], "step_s": 0.1}
+    assert report.seconds_to_errors(result, (0.1, 0.1)) == 2
+    assert report.seconds_to_errors(result, (0.1, 0.05)) is None
+    assert report.seconds_to_loss(result, 0.5) == 1
+
+
+# -- rollouts ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def problem():
+    if shutil.which("c++") is None:
+        pytest.skip("no C++ compiler")
+    return contestants.make_problem(3)
+
+
+@pytest.fixture(scope="module")
+@torch.no_grad()
+def states(problem):
+    solvers = contestants.fixed_steps(problem)
+    return {name: solvers[name](1)[0] for name in (EAGER, contestants.TORCHDIFFEQ)}
+
+
+@torch.no_grad()
+def test_jax_and_diffrax_have_field_and_trajectories_of_romkit(problem, states):
+    pytest.importorskip("diffrax")
+    from benchmarks.rollout import with_jax
+
+    assert contestants.check_fields(problem, with_jax.fields_once(problem)) < 1e-12
+    solvers = with_jax.fixed_steps(problem)
+    found = states | {name: solvers[name](1)[0] for name in (SCAN, contestants.DIFFRAX)}
+    assert contestants.check_trajectories(problem, found)[SCAN] > 0
+
+
+@torch.no_grad()
+def test_a_difference_between_rollouts_is_noticed(problem, states):
+    velocity = problem.g(problem.times(0)[0], problem.z0)
+    with pytest.raises(Disagreement, match="the field of other differs"):
+        contestants.check_fields(problem, {"other": velocity * (1 + 1e-9)})
+    with pytest.raises(Disagreement, match=f"the trajectory of {SCAN} differs"):
+        contestants.check_trajectories(problem, states | {SCAN: states[EAGER] * (1 + 1e-9)})
+    with pytest.raises(Disagreement, match="other has an error of"):
+        contestants.check_trajectories(problem, states | {"other": states[EAGER] * 1.01})
+
+
+@torch.no_grad()
+def test_tolerances_are_the_largest_that_match_rk4(problem):
+    found = contestants.calibrate(problem, contestants.torchdiffeq_dopri5, 1)
+    assert found["error"] <= found["rk4_error"]
+    looser = contestants.torchdiffeq_dopri5(problem, found["tolerance"] * 10**0.5, 1)
+    assert (looser - contestants.rk4(problem, 1, dt=contestants.DT / 10)).abs().max() > found["rk4_error"]
+
+
+# -- SINDy and training --------------------------------------------------------------------------------------------
+
+
+def test_a_difference_between_equations_is_noticed():
+    fits = sindy.make_contestants(*sindy.make_problem(2, 500), 2)
+    assert sindy.check(fits) < 1e-6
+    ours = fits[sindy.ROMKIT]
+    with pytest.raises(Disagreement, match="coefficients differ"):
+        sindy.check(fits | {"other": lambda: ours() * 1.001})
+    with pytest.raises(Disagreement, match="other has another support"):
+        sindy.check(fits | {"other": lambda: ours() * 0})
+
+
+@pytest.fixture(scope="module", params=["lorenz96", "pendulum"])
+def stack(request):
+    settings = SHORT[request.param] | {"duration": 0.2}
+    return make_problem(request.param, range(2), batch_size=32, settings=settings)
+
+
+def test_geoopt_and_romkit_compute_the_same_loss_and_gradient(stack):
+    training.check_geoopt(stack)
+    other = stack._replace(plan=stack.plan.with_settings({"velocity_weight": 1.01}))
+    with pytest.raises(Disagreement, match="loss of geoopt's contestant differs"):
+        training.check_geoopt(other)
+
+
+def test_jax_and_romkit_compute_the_same_loss_gradient_and_steps(stack):
+    pytest.importorskip("jax")
+    training.check_jax(stack)
+    for optimizer in ("adam", "riemannian-adam"):
+        training.check_jax_step(stack, optimizer)
