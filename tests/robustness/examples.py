@@ -42,12 +42,6 @@ def laws() -> integrators.LearnedField:
     return integrators.SINDy(degree=1, threshold=0.0).fit_samples(samples)
 
 
-def ensemble() -> romkit.Ensemble:
-    """Two laws on one projection."""
-    law = integrators.SINDy(degree=1, threshold=0.0)
-    return romkit.bootstrap(world()["projection"], law, world()["data"], members=2)
-
-
 def datasets() -> dict[str, xr.Dataset]:
     """Datasets whose states cannot be used."""
     data = world()["data"]
