@@ -65,19 +65,15 @@ def own():
 
 
 @pytest.fixture
-def checked(own):
-    """data.nc: the same in romkit's schema, with a declared context."""
+def fitted(own):
+    """data.nc, the same with a declared context, and pod.safetensors and law.safetensors of it."""
     ran("check", own, "--context speed --out data.nc")
-    return open_dataset("data.nc")
-
-
-def fitted(data):
-    """pod.safetensors and law.safetensors, of these data."""
+    data = open_dataset("data.nc")
     pod = romkit.fit("pod", data, latent_dim=2)
     law = romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data)
     romkit.save(pod, "pod.safetensors")
     romkit.save(law, "law.safetensors")
-    return pod, law
+    return data, pod, law
 
 
 FORECAST = "forecast pod.safetensors --dynamics law.safetensors --duration 1 --from"
@@ -122,12 +118,14 @@ def test_compare_prints_a_table_and_goes_on_where_it_ended(own):
     assert Path("runs/compare-my/pod+dmd.nc").stat().st_mtime_ns == before
 
 
-def test_a_forecast_takes_inputs_of_the_data_or_of_a_file(checked):
-    shape = (checked.sizes["trajectory"], checked.sizes["time"], 1)
-    data = checked.assign(control=(("trajectory", "time", "input"), np.random.default_rng(0).normal(size=shape)))
+def test_a_forecast_takes_inputs_of_the_data_or_of_a_file(fitted):
+    data, pod, _ = fitted
+    shape = (data.sizes["trajectory"], data.sizes["time"], 1)
+    data = data.assign(control=(("trajectory", "time", "input"), np.random.default_rng(0).normal(size=shape)))
     save_dataset(data, "driven.nc")
-    pod, law = fitted(data)
-    words = f"{FORECAST} driven.nc --trajectory 2 --at"
+    law = romkit.integrators.SINDy(degree=1, threshold=0.01).fit(pod, data)
+    romkit.save(law, "driven.safetensors")
+    words = "forecast pod.safetensors --dynamics driven.safetensors --duration 1 --from driven.nc --trajectory 2 --at"
     ran(words, "3 --out own.nc")
     first, dt = data.isel(trajectory=2, time=slice(3, None)), float(data.time[1])
     start = {"initial_state": first.state[0], "duration": 1.0, "dt": dt, "dynamics": law, "speed": float(first.speed)}
@@ -140,36 +138,25 @@ def test_a_forecast_takes_inputs_of_the_data_or_of_a_file(checked):
     assert "--control: expected control (time, input) of u0, got data" in refusal(words, "0 --control data.nc")
 
 
-def test_a_forecast_takes_components_by_their_names(checked):
-    fitted(checked)
-    save_dataset(checked.isel(component=slice(None, None, -1)), "turned.nc")
-    assert "expected components in the order x0 ... x4, got x4 ... x0" in refusal(FORECAST, "turned.nc")
-    save_dataset(checked.isel(time=[0]), "start.nc")
-    assert "--dt: expected an interval for data of a single time" in refusal(FORECAST, "start.nc")
-    ran(FORECAST, "start.nc --dt 0.05 --out F-3.15")
-    assert Path("F-3.15/forecast.nc").is_file()  # a number behind a dot is no ending
-
-
-def test_a_law_of_first_order_forecasts_from_data_with_velocities(checked):
-    fitted(checked)
-    save_dataset(romkit.data.with_velocity(checked), "moving.nc")
+def test_a_forecast_starts_from_data_of_any_kind_and_refuses_what_it_cannot_make(fitted):
+    data, _, _ = fitted
+    save_dataset(romkit.data.with_velocity(data), "moving.nc")
     for start in ("data.nc", "moving.nc"):
         ran(FORECAST, start, f"--out from-{start}")
     assert open_dataset("from-data.nc").state.equals(open_dataset("from-moving.nc").state)
-
-
-@pytest.mark.parametrize(
-    ("words", "reason"),
-    [
-        ("pod.safetensors", "--dynamics: expected a law"),
-        ("pod.safetensors --trajectory 9", "--trajectory: expected one of 9"),
-        ("pod.safetensors --sped 1", "did you mean '--speed'?"),
-        ("pod.safetensors --dynamics law.safetensors --dt 0", "dt: expected a positive number"),
-    ],
-)
-def test_a_forecast_that_cannot_be_made(words, reason, checked):
-    fitted(checked)
-    assert reason in refusal("forecast --from data.nc --duration 1", words)
+    save_dataset(data.isel(time=[0]), "start.nc")
+    ran(FORECAST, "start.nc --dt 0.05 --out F-3.15")
+    assert Path("F-3.15/forecast.nc").is_file()  # a number behind a dot is no ending
+    save_dataset(data.isel(component=slice(None, None, -1)), "turned.nc")
+    for words, reason in {
+        f"{FORECAST} turned.nc": "expected components in the order x0 ... x4, got x4 ... x0",
+        f"{FORECAST} start.nc": "--dt: expected an interval for data of a single time",
+        f"{FORECAST} data.nc --dt 0": "dt: expected a positive number",
+        f"{FORECAST} data.nc --trajectory 9": "--trajectory: expected one of 9",
+        f"{FORECAST} data.nc --sped 1": "did you mean '--speed'?",
+        "forecast pod.safetensors --from data.nc --duration 1": "--dynamics: expected a law",
+    }.items():
+        assert reason in refusal(words)
 
 
 def test_an_earlier_run_is_not_overwritten_without_force(own):
@@ -201,13 +188,10 @@ def test_a_system_in_a_file():
     assert sys.modules["signal"] is before
     Path("broken.py").write_text("import nothing_of_the_kind")
     assert "broken.py: cannot be imported" in refusal("info broken.py:Burgers")
-
-
-def test_a_system_that_is_called_like_one_of_romkit_is_another_one():
     Path("mine.py").write_text(BURGERS.replace("own-burgers", "lorenz96"))
     ran("dataset mine.py:Burgers --nu 0.1,0.2 --out own.nc")
     data = open_dataset("own.nc")
-    assert data.system == "lorenz96 (Burgers)"
+    assert data.system == "lorenz96 (Burgers)"  # called like one of romkit, and another one
     assert romkit.systems.system_of(data).context_names == ("nu",)
     assert romkit.systems.SYSTEMS["lorenz96"] is romkit.systems.Lorenz96
 
