@@ -23,74 +23,58 @@ def parameters(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
-def batch_of(model, data, gradients=False):
-    """The first snapshots of each trajectory as a batch of a stack of one, in float64."""
+def batch_of(model, data):
+    """The first snapshots of each trajectory in float64, with gradients at random."""
     x, v = (torch.from_numpy(data[name].values[:, :4].copy()).flatten(0, 1) for name in ("state", "velocity"))
     c = torch.from_numpy(data.F.values.copy()).repeat_interleave(4).unsqueeze(1)
     frame = model.frame
     rows = Batch(frame.normalise(x), v / frame.state_scale, frame.normalise_context(c))
-    if gradients:
-        rows = (*rows, torch.randn(rows.y.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
-    return rows, [tensor.unsqueeze(0) for tensor in rows]
+    return (*rows, torch.randn(x.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64))
 
 
-def extra(model, batch, term, system=None):
-    """What a term adds to the loss on positions and velocities."""
-    stacked = stack([model])
-    more, plain = (Objective(stacked, terms, WEIGHTING, system).double() for terms in ((*PLAIN, term), PLAIN))
-    with torch.no_grad():
-        return (more(*batch) - plain(*batch[:3])).item()
+def fibre(model, y, dy, c, weights):
+    """|Dφ (Dρ(y) - Dρ(φ(ρ(y)))) ẏ|² of one snapshot, by automatic differentiation."""
+    maps = model.at(c)
+    z = maps.encode(y)
+    change = (jacfwd(maps.encode)(y) - jacfwd(maps.encode)(maps.decode(z))) @ dy
+    return (jacfwd(maps.decode)(z) @ change).square() @ weights
 
 
-@pytest.mark.parametrize("method", ["ncae", "context-ae"])
-def test_the_fibre_term_is_what_its_formula_says(lorenz_data, method):
+def formula(term, model, batch, system):
+    """A term by its formula, one snapshot after the other or by the operator."""
+    y, _, c, g = batch
+    frame, weights, maps = model.frame, component_weights(model.frame, WEIGHTING), model.at(c)
+    if isinstance(term, Fibre):
+        return torch.stack([fibre(model, *row, weights) for row in zip(*batch[:3], strict=True)]).mean()
+    if isinstance(term, FutureGradient):
+        return (g * (y - maps.decode(maps.encode(y)))).sum(-1).square().mean()
+    P = model(frame.denormalise_context(c))
+    x = P(frame.denormalise(y))
+    f = system.rhs(torch.zeros(()), x, P.context)
+    return (((f - P.jvp(x, f).tangent) / frame.state_scale).square() @ weights).mean()
+
+
+@pytest.mark.parametrize(
+    ("method", "term"),
+    [("ncae", Fibre(3.0)), ("context-ae", Fibre(3.0)), ("ncae", FutureGradient(3.0)), ("ncae", Invariance(3.0))],
+)
+def test_a_term_is_what_its_formula_says(lorenz, lorenz_data, method, term):
     model = romkit.fit(method, lorenz_data, **SETTINGS).double()
-    rows, batch = batch_of(model, lorenz_data)
-    weights, errors = component_weights(model.frame, WEIGHTING), []
-    for y, dy, c in zip(*rows, strict=True):
-        maps = model.at(c)
-        z = maps.encode(y)
-        change = (jacfwd(maps.encode)(y) - jacfwd(maps.encode)(maps.decode(z))) @ dy
-        errors.append((jacfwd(maps.decode)(z) @ change).square() @ weights)
-    wanted = torch.stack(errors).mean().item()
+    batch = batch_of(model, lorenz_data)
+    with torch.no_grad():
+        wanted = formula(term, model, batch, lorenz).item()
+        stacked, rows = stack([model]), [tensor.unsqueeze(0) for tensor in batch]
+        more, plain = (Objective(stacked, terms, WEIGHTING, lorenz).double() for terms in ((*PLAIN, term), PLAIN))
+        found = more(*rows if isinstance(term, FutureGradient) else rows[:3]) - plain(*rows[:3])
     assert wanted > 1e-8
-    assert extra(model, batch, Fibre(3.0)) == pytest.approx(3 * wanted, rel=1e-9)
-
-
-def test_the_fibre_term_of_a_linear_projection_is_zero(lorenz_data):
-    model = romkit.fit("pod", lorenz_data, latent_dim=2).double()
-    assert extra(model, batch_of(model, lorenz_data)[1], Fibre(3.0)) == 0.0
-
-
-def test_the_gradient_term_is_what_its_formula_says(lorenz_data):
-    model = romkit.fit("ncae", lorenz_data, **SETTINGS).double()
-    (y, _, c, g), batch = batch_of(model, lorenz_data, gradients=True)
-    with torch.no_grad():
-        maps = model.at(c)
-        error = y - maps.decode(maps.encode(y))
-        wanted = torch.stack([(a @ b) ** 2 for a, b in zip(g, error, strict=True)]).mean().item()
-    assert extra(model, batch, FutureGradient(3.0)) == pytest.approx(3 * wanted, rel=1e-9)
-
-
-def test_the_invariance_term_is_what_the_operator_says(lorenz, lorenz_data):
-    model = romkit.fit("ncae", lorenz_data, **SETTINGS).double()
-    _, batch = batch_of(model, lorenz_data)
-    frame, (y, _, c) = model.frame, (tensor[0] for tensor in batch)
-    with torch.no_grad():
-        P = model(frame.denormalise_context(c))
-        x = P(frame.denormalise(y))
-        f = lorenz.rhs(torch.zeros(()), x, P.context)
-        error = (f - P.jvp(x, f).tangent) / frame.state_scale
-        wanted = (error.square() @ component_weights(frame, WEIGHTING)).mean().item()
-    assert extra(model, batch, Invariance(3.0), lorenz) == pytest.approx(3 * wanted, rel=1e-9)
+    assert found.item() == pytest.approx(3 * wanted, rel=1e-9)
 
 
 @pytest.fixture(scope="module")
 def problem(lorenz, lorenz_data):
     """The arguments of `future_gradients` for twelve snapshots, in float64."""
     model = romkit.fit("pod", lorenz_data, latent_dim=2).double()
-    rows, _ = batch_of(model, lorenz_data)
-    return rows, model.frame, lorenz
+    return Batch(*batch_of(model, lorenz_data)[:3]), model.frame, lorenz
 
 
 def test_gradients_are_those_of_the_full_model(problem):
@@ -147,20 +131,14 @@ def test_a_seed_with_gradients_means_the_same_alone_and_in_a_stack(lorenz_data):
     assert torch.equal(parameters(alone), parameters(romkit.projections.unstack(stacked)[1]))
 
 
-def test_gradients_go_with_the_refinements_and_with_noise(lorenz_data):
-    more = {"loss": [*PLAIN, FutureGradient(1.0, 0.2), Fibre(1.0)], "state_noise": 0.01}
+def test_terms_go_with_refinements_noise_and_mechanical_systems(lorenz_data):
+    terms = {"loss": [*PLAIN, FutureGradient(1.0, 0.2), Fibre(1.0)], "state_noise": 0.01}
     refined = {"rollouts": RolloutTraining(steps=2, every=1, length=12), "phase.steps": 1}
-    model = romkit.fit("ncae", lorenz_data, **SETTINGS, **more, **refined)
-    assert np.isfinite(model.report["rollout_losses"]).all()
-    assert np.isfinite(model.report["phase_errors"]).all()
-
-
-def test_fibres_need_no_field(lorenz_data):
+    report = romkit.fit("ncae", lorenz_data, **SETTINGS, **terms, **refined).report
     pendulum = romkit.systems.Pendulum().dataset("train", duration=0.2)
-    mine = lorenz_data.assign_attrs(system="mine")
-    for data, sizes in ((pendulum, {}), (mine, {"layers": (2, 8, 36)})):
-        model = romkit.fit("ncae", data, **SETTINGS, **sizes, loss=[*PLAIN, Fibre(1.0)])
-        assert np.isfinite(model.report["losses"]).all()
+    fibres = romkit.fit("ncae", pendulum, **SETTINGS, loss=[*PLAIN, Fibre(1.0)]).report
+    for numbers in (report["rollout_losses"], report["phase_errors"], fibres["losses"]):
+        assert np.isfinite(numbers).all()
 
 
 def test_what_the_terms_refuse(lorenz, lorenz_data):

@@ -25,18 +25,13 @@ def value(x):
 
 
 @pytest.mark.parametrize("error", [0.0, 0.03, -0.4, 5.0])
-def test_a_phase_speed_error_is_the_phase_drift_in_either_direction(error):
-    assert phase_drift(TIMES, wave(speed=2.0), wave(speed=2.0 + error)).item() == value(error)
+def test_phase_drift_is_the_error_of_the_speed_whatever_direction_lag_mean_amplitude_and_other_modes(error):
+    assert phase_drift(TIMES, wave(), wave(speed=2.0 + error)).item() == value(error)
     assert phase_drift(TIMES, wave(speed=-2.0), wave(speed=-2.0 - error)).item() == value(error)
-
-
-def test_phase_drift_is_blind_to_lag_mean_amplitude_and_other_modes_and_in_rad_per_time_unit():
-    truth, lagging = wave(speed=2.0), wave(speed=2.1, phase=3.0, mean=-1.0, growth=-0.2)
-    assert phase_drift(TIMES, truth, lagging).item() == value(0.1)
-    assert phase_drift(10 * TIMES, truth, wave(speed=2.5)).item() == value(0.05)  # ten times as slow
-    assert abs(phase_drift(TIMES, wave(speed=0.0), wave(speed=0.7)).item()) == value(0.7)
-    rom = wave(speed=2.2) - 2.5 + 3 * (wave(number=7, speed=9.0) - 2.5)
-    assert phase_drift(TIMES, truth, rom).item() == value(0.2)
+    assert phase_drift(10 * TIMES, wave(), wave(speed=2.0 + error)).item() == value(error / 10)  # ten times as slow
+    assert abs(phase_drift(TIMES, wave(speed=0.0), wave(speed=error)).item()) == value(abs(error))
+    rom = wave(speed=2.0 + error, phase=3.0, mean=-1.0, growth=-0.1) + wave(number=7, speed=9.0, growth=-0.1)
+    assert phase_drift(TIMES, wave(), rom).item() == value(error)
 
 
 @pytest.mark.parametrize("growth", [0.0, -0.25, 0.1])
@@ -46,14 +41,12 @@ def test_a_decaying_wave_gives_the_rate_of_its_decay_beyond_that_of_the_truth(gr
 
 
 def test_a_wave_that_vanishes_has_a_finite_negative_drift():
-    rom = torch.where(TIMES.unsqueeze(-1) < 7.0, wave(), 2.5)
-    drift = amplitude_drift(TIMES, wave(), rom).item()
-    assert math.isfinite(drift)
-    assert drift < -1.0
+    drift = amplitude_drift(TIMES, wave(), torch.where(TIMES.unsqueeze(-1) < 7.0, wave(), 2.5)).item()
+    assert -math.inf < drift < -1.0
 
 
 @pytest.mark.parametrize("metric", [phase_drift, amplitude_drift])
-def test_only_the_part_before_the_divergence_counts(metric):
+def test_only_the_part_before_the_divergence_counts_and_no_wave_has_no_drift(metric):
     rom = wave(speed=2.1, growth=0.05)
     early = metric(TIMES[:200], wave()[:200], rom[:200])
     rom[200:, 3] = torch.nan
@@ -62,11 +55,7 @@ def test_only_the_part_before_the_divergence_counts(metric):
     for first in (0, 1):
         rom[first:] = torch.inf
         assert metric(TIMES, wave(), rom).isnan()
-
-
-@pytest.mark.parametrize("metric", [phase_drift, amplitude_drift])
-def test_a_truth_without_a_wave_has_no_drift(metric):
-    assert metric(TIMES, torch.full((len(TIMES), N), 3.1, dtype=torch.float64), wave()).isnan()
+    assert metric(TIMES, torch.full((len(TIMES), N), 3.1, dtype=torch.float64), wave()).isnan()  # no wave at all
 
 
 def test_wave_numbers_agree_until_they_change_or_the_member_diverges():

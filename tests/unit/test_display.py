@@ -19,30 +19,20 @@ def points(tree):
     return [line.get("points").split() for line in tree.iter("polyline")]
 
 
-@pytest.fixture(scope="module")
-def stack(lorenz_data):
-    return romkit.fit("ncae", lorenz_data, seeds=[3, 5], epochs=3, latent_dim=2, engine="torch")
-
-
-def test_a_projection_shows_sizes_training_and_losses(stack):
-    one = shown(romkit.projections.unstack(stack)[1])
+def test_projections_and_laws_show_sizes_losses_and_equations(lorenz_data):
+    stack = romkit.fit("ncae", lorenz_data, seeds=[3, 5], epochs=3, latent_dim=2, engine="torch")
+    projection = romkit.projections.unstack(stack)[1]
+    one, all_seeds = shown(projection), shown(stack)
     text = " ".join(one.itertext())
     assert re.search(r"F 3\.1\d* \.\.\. 3\.1\d*", text)
     assert "2 latent, 36 state components" in text
-    assert [len(line) for line in points(one)] == [3]
-
-
-def test_a_stack_shows_all_seeds(stack):
-    tree = shown(stack)
-    assert "3, 5" in " ".join(tree.itertext())
-    assert [len(line) for line in points(tree)] == [3, 3]
-
-
-def test_a_law_shows_its_equations(stack, lorenz_data):
-    projection = romkit.projections.unstack(stack)[0]
+    assert "3, 5" in " ".join(all_seeds.itertext())
+    assert [[len(line) for line in points(tree)] for tree in (one, all_seeds)] == [[3], [3, 3]]
     with pytest.warns(romkit.errors.FitWarning):
         law = SINDy(degree=1).fit(projection, lorenz_data)
     assert law.details()[0] in "".join(shown(law).itertext())
+    projection.report["data"] = {"system": "<script>alert(1)</script>"}
+    assert "<script>" not in projection._repr_html_()
 
 
 def test_a_basis_shows_its_singular_values():
@@ -52,12 +42,6 @@ def test_a_basis_shows_its_singular_values():
     heights = [float(point.split(",")[1]) for point in line]
     assert heights == sorted(heights)
     assert shown(romkit.bases.Basis(np.eye(4)[:, :2])).find(".//svg") is None
-
-
-def test_text_of_files_is_no_markup(stack):
-    projection = romkit.projections.unstack(stack)[0]
-    projection.report["data"] = {"system": "<script>alert(1)</script>"}
-    assert "<script>" not in projection._repr_html_()
 
 
 def test_projections_and_operators_print_in_a_line():
