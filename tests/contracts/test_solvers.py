@@ -11,6 +11,7 @@ from romkit.core.errors import InputError
 from romkit.solvers import RK4, Adaptive, ImplicitMidpoint, PerMember, Restarted, SciPy, Solver
 from romkit.solvers.fixed import Grid
 from romkit.testing import check_solver
+from tests.refusals import refused
 
 TIGHT = {"rtol": 1e-9, "atol": 1e-10}
 REGISTERED = {
@@ -38,13 +39,10 @@ def test_all_solvers_are_here():
 @pytest.mark.parametrize("solver", REGISTERED, ids=lambda solver: f"{solver}"[:40])
 def test_contract(solver):
     check_solver(solver, order=REGISTERED[solver], tolerance=COARSE.get(type(solver), 1e-6))
-
-
-@pytest.mark.parametrize("solver", REGISTERED, ids=lambda solver: f"{solver}"[:40])
-def test_rates_of_another_shape_are_refused(solver):
-    times, y = torch.linspace(0, 1, 3, dtype=torch.float64), torch.ones(1, 3, dtype=torch.float64)
-    with pytest.raises(InputError, match=r"field: expected one that gives real numbers of shape \(1, 3\)"):
-        solver(lambda t, y: y[..., :1], y, times)
+    found = solver(lambda t, y: -y, torch.zeros(3, 0, 2), torch.linspace(0, 1, 5))
+    assert (found.states.shape, found.status.shape) == ((3, 0, 5, 2), (3, 0))  # a batch without members stays one
+    y, times = torch.ones(1, 3, dtype=torch.float64), torch.linspace(0, 1, 3, dtype=torch.float64)
+    refused(r"field: expected one that gives real numbers of shape \(1, 3\)", solver, lambda t, y: y[..., :1], y, times)
 
 
 @pytest.mark.parametrize("method", SciPy.METHODS)
@@ -56,21 +54,12 @@ def test_a_member_that_leaves_the_domain_of_its_field_is_lost_alone(method):
     at_once = SciPy(method)(lambda t, y: torch.where(t > 0, torch.nan, -y), y, times)
     assert at_once.status.tolist() == [1, 1]
 
-
-@pytest.mark.parametrize("solver", REGISTERED, ids=lambda solver: f"{solver}"[:40])
-def test_a_batch_without_members_stays_one(solver):
-    found = solver(lambda t, y: -y, torch.zeros(3, 0, 2), torch.linspace(0, 1, 5))
-    assert (found.states.shape, found.status.shape) == ((3, 0, 5, 2), (3, 0))
-
-
-def test_what_a_field_refuses_is_not_taken_for_divergence():
-    def field(t, y):
+    def refusing(t, y):
         if t > 0.5:
             raise InputError("F", expected="a number", got="none", fix="give one")
         return -y
 
-    with pytest.raises(InputError, match="F: expected a number"):
-        SciPy()(field, torch.ones(1, 1, dtype=torch.float64), torch.linspace(0, 1, 5))
+    refused("F: expected a number", SciPy(method), refusing, y, times)  # no divergence
 
 
 @dataclass(frozen=True)
@@ -95,15 +84,12 @@ class Euler(Solver):
 
 def test_a_solver_of_ones_own_is_checked_for_order_and_accuracy():
     check_solver(Euler(steps=500), order=1, tolerance=1e-2)
-    with pytest.raises(AssertionError, match=r"Euler.*states = known solution: relative error"):
-        check_solver(Euler())
-    with pytest.raises(AssertionError, match="order of convergence: expected 2, got"):
-        check_solver(Euler(steps=500), order=2, tolerance=1e-2)
-
-
-def test_a_member_that_harms_its_neighbours_is_found():
-    with pytest.raises(AssertionError, match="of what diverges"):
-        check_solver(Euler(steps=500, shared=True), tolerance=1e-2)
+    for solver, order, law in (
+        (Euler(), None, r"Euler.*states = known solution: relative error"),
+        (Euler(steps=500), 2, "order of convergence: expected 2, got"),
+        (Euler(steps=500, shared=True), None, "of what diverges"),
+    ):
+        refused(law, check_solver, solver, order=order, tolerance=1e-2, error=AssertionError)
 
 
 def test_rounded_times_take_no_further_steps():

@@ -5,8 +5,8 @@ import shutil
 import pytest
 import torch
 
-from romkit.core.errors import InputError
 from romkit.solvers import RK4, Adaptive, Restarted, Status
+from tests.refusals import refused
 
 TIMES = torch.linspace(0, 2, 21, dtype=torch.float64)
 START = torch.tensor([[1.0, 2.0], [0.5, -1.0]], dtype=torch.float64)
@@ -28,11 +28,9 @@ def test_states_between_jumps_are_those_of_the_field(solver, every):
     expected = START.unsqueeze(-2) * (2.0**jumps * torch.exp(-TIMES)).unsqueeze(-1)
     assert torch.allclose(found.states, expected, rtol=1e-7)
     assert found.status.tolist() == [Status.COMPLETED] * 2
-
-
-def test_a_jump_knows_the_time():
-    found = Restarted(RK4(0.01), 10, lambda t, y: torch.full_like(y, t.item()))(decay, START, TIMES)
-    assert torch.allclose(found.states[:, 11], torch.full_like(START, TIMES[10] * torch.exp(-TIMES[1]).item()))
+    timed = Restarted(solver, 10, lambda t, y: torch.full_like(y, t.item()))(decay, START, TIMES)
+    assert torch.allclose(timed.states[:, 11], torch.full_like(START, TIMES[10] * torch.exp(-TIMES[1]).item()))
+    refused("every", Restarted, solver, 0, double)
 
 
 @pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
@@ -51,18 +49,3 @@ def test_a_field_is_compiled_once_for_all_parts():
     calls.clear()
     Restarted(RK4(0.01), 3, double)(counted, START, TIMES, engine="compiled")
     assert len(calls) == 5  # its shape looked at, recorded, and compared with torch at three states
-
-
-def test_a_lost_member_stays_lost_and_harms_nobody():
-    start = START.clone()
-    start[1] = 9e5
-    solver = Restarted(RK4(0.1), 2, double)
-    lost, alone = solver(decay, start, TIMES), solver(decay, START[:1].expand(2, -1), TIMES)
-    assert lost.status.tolist() == [Status.COMPLETED, Status.DIVERGED]
-    assert lost.states[1, 3:].isnan().all()
-    assert torch.equal(lost.states[0], alone.states[0])
-
-
-def test_bad_interval():
-    with pytest.raises(InputError, match="every"):
-        Restarted(RK4(0.1), 0, double)
