@@ -3,6 +3,7 @@
 import copy
 import itertools
 import pickle
+import re
 
 import geoopt
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from benchmarks.optimizers.geometry import Cayley, InvariantMetric
 from romkit.projections.layers import EuclideanMetric, Fractional
 from romkit.projections.manifold import BiorthogonalManifold
+from tests.refusals import refused
 
 METRICS = (EuclideanMetric(), InvariantMetric())
 RETRACTIONS = (Fractional(), Cayley())
@@ -52,11 +54,8 @@ def slope(steps, errors):
     return np.polyfit(np.log(steps), np.log(errors), 1)[0]
 
 
-# Metrics
-
-
 @every_metric
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8)
 @given(shape=shapes)
 def test_projection_is_tangent_idempotent_and_orthogonal_in_its_metric(metric, shape):
     manifold = BiorthogonalManifold(metric)
@@ -69,7 +68,7 @@ def test_projection_is_tangent_idempotent_and_orthogonal_in_its_metric(metric, s
 
 
 @every_metric
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8)
 @given(shape=shapes)
 def test_gradient_represents_the_derivative(metric, shape):
     manifold = BiorthogonalManifold(metric)
@@ -108,30 +107,6 @@ def test_only_the_invariant_metric_is_invariant():
     assert torch.allclose(change_basis(step, a), moved_step, rtol=1e-10, atol=1e-10)
 
 
-def test_inner_keeps_the_points_of_a_batch_apart():
-    for manifold in MANIFOLDS:
-        x, vector = draw((4, 2, 3, 0))
-        u, v = vector(), vector()
-        inner = manifold.inner(x, u, v)
-        assert inner.shape == (4,)
-        assert manifold.inner(x, u, keepdim=True).shape == manifold.component_inner(x, u).shape == (4, 1, 1)
-        assert torch.allclose(inner[2], manifold.inner(x[2], u[2], v[2]))
-        assert manifold.inner(x[0], u, v).shape == (4,)
-
-
-# Retractions and transports
-
-
-@every_manifold
-def test_retraction_is_first_order(manifold):
-    """‖R(t u) - (x + t u)‖ = O(t²)."""
-    x, vector = draw((3, 3, 4, 2))
-    u = manifold.proju(x, vector())
-    steps = np.logspace(-3, -1, 7)
-    errors = [(manifold.retr(x, t * u) - x - t * u).norm().item() for t in steps]
-    assert slope(steps, errors) == pytest.approx(2, abs=0.05)
-
-
 def dense_group(x, u):
     """Ω with Ω Φ = X and -Ωᵀ Ψ = Y, from its definition with n × n matrices."""
     (phi, psi), (dphi, dpsi) = x.chunk(2, -2), u.chunk(2, -2)
@@ -142,7 +117,7 @@ def act(g, x):
     return torch.cat([g @ x.chunk(2, -2)[0], torch.linalg.inv(g).mT @ x.chunk(2, -2)[1]], -2)
 
 
-def test_cayley_moves_by_a_group_element_that_matches_the_exponential_to_second_order():
+def test_cayley_moves_by_a_group_element_that_matches_the_exponential_to_second_order_and_is_reversible():
     manifold = BiorthogonalManifold(retraction=Cayley())
     x, vector = draw((3, 3, 4, 2))
     u, v = (manifold.proju(x, vector()) for _ in range(2))
@@ -156,18 +131,26 @@ def test_cayley_moves_by_a_group_element_that_matches_the_exponential_to_second_
         (manifold.retr(x, t * u) - act(torch.linalg.matrix_exp(t * omega), x)).norm().item() for t in steps.tolist()
     ]
     assert slope(steps, errors) == pytest.approx(3, abs=0.05)
-
-
-def test_cayley_is_reversible():
-    manifold = BiorthogonalManifold(retraction=Cayley())
-    x, vector = draw((3, 3, 4, 2))
-    u = manifold.proju(x, 0.3 * vector())
-    y, back = manifold.retr_transp(x, u, u)
-    assert torch.allclose(manifold.retr(y, -back), x, atol=1e-12)
+    end, back = manifold.retr_transp(x, 0.3 * u, 0.3 * u)
+    assert torch.allclose(manifold.retr(end, -back), x, atol=1e-12)
 
 
 @every_manifold
-@settings(max_examples=15, deadline=None)
+def test_retraction_is_first_order_and_points_of_a_batch_stay_apart(manifold):
+    """‖R(t u) - (x + t u)‖ = O(t²)."""
+    x, vector = draw((3, 3, 4, 2))
+    u, v = (manifold.proju(x, vector()) for _ in range(2))
+    steps = np.logspace(-3, -1, 7)
+    errors = [(manifold.retr(x, t * u) - x - t * u).norm().item() for t in steps]
+    assert slope(steps, errors) == pytest.approx(2, abs=0.05)
+    inner = manifold.inner(x, u, v)
+    assert inner.shape == manifold.inner(x[0], u, v).shape == (3,)
+    assert manifold.inner(x, u, keepdim=True).shape == manifold.component_inner(x, u).shape == (3, 1, 1)
+    assert torch.allclose(inner[2], manifold.inner(x[2], u[2], v[2]))
+
+
+@every_manifold
+@settings(max_examples=8)
 @given(shape=shapes)
 def test_transport_is_tangent_and_agrees_with_the_retraction(manifold, shape):
     x, vector = draw(shape)
@@ -183,45 +166,40 @@ def test_transport_is_tangent_and_agrees_with_the_retraction(manifold, shape):
 
 
 @every_retraction
-def test_a_vector_that_is_not_tangent_still_ends_on_the_manifold(retraction):
-    """RiemannianSGD of geoopt 0.5.1 starts its momentum from the Euclidean gradient."""
-    manifold = BiorthogonalManifold(retraction=retraction)
-    x, vector = draw((3, 3, 4, 2))
-    assert infeasibility(manifold.retr(x, 0.1 * vector())) < 1e-12
-
-
-@every_retraction
 @pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-6), (torch.float64, 1e-12)], ids=str)
-def test_thousands_of_steps_stay_on_the_manifold(retraction, dtype, bound):
+def test_many_steps_stay_on_the_manifold(retraction, dtype, bound):
     manifold = BiorthogonalManifold(InvariantMetric(), retraction)
     x, vector = draw((4, 3, 5, 0), dtype=dtype)
-    worst = 0.0
-    for step in range(2_000):
+    for _ in range(500):
         x = manifold.retr(x, manifold.proju(x, 3e-3 * vector()))
-        if step % 100 == 99:
-            worst = max(worst, infeasibility(x))
-    assert worst < bound
+    assert infeasibility(x) < bound
+    # not tangent: RiemannianSGD of geoopt 0.5.1 starts its momentum from the Euclidean gradient
+    assert infeasibility(manifold.retr(x, 0.1 * vector())) < bound
 
 
-# Projection of points, checks
-
-
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8)
 @given(shape=shapes, scale=st.floats(-3, 3))
 def test_any_pair_of_full_rank_is_projected(shape, scale):
-    manifold = BiorthogonalManifold()
+    """Also one whose oblique projector does not exist."""
+    manifold, eye = BiorthogonalManifold(), torch.eye(6, 2, dtype=torch.float64)
     _, vector = draw(shape)
     x = manifold.projx(10**scale * vector())
     assert manifold.check_point_on_manifold(x, atol=1e-8, rtol=1e-8)
     assert torch.equal(manifold.projx(x), x)
-
-
-def test_pairs_whose_oblique_projector_does_not_exist_are_projected():
-    manifold = BiorthogonalManifold()
-    eye = torch.eye(6, 2, dtype=torch.float64)
     for phi, psi in ((eye, eye.flip(0)), (eye, -eye), (eye, eye.roll(1, 0)), (1e3 * eye, 1e-3 * eye.flip(0))):
         x = manifold.projx(torch.cat([phi, psi], -2))
         assert manifold.check_point_on_manifold(x, atol=1e-12, rtol=1e-12)
+
+
+def test_random_points_and_the_origin():
+    manifold, seeded = BiorthogonalManifold(), lambda: torch.Generator().manual_seed(4)
+    origins = manifold.origin((2, 8, 3)), manifold.origin(6, 3, dtype=torch.float64)
+    for point in (manifold.random(2, 8, 3, generator=seeded()), *origins):
+        assert isinstance(point, geoopt.ManifoldTensor)
+        assert infeasibility(point) < 1e-6
+    assert torch.equal(*(manifold.random(8, 3, generator=seeded()) for _ in range(2)))
+    draws = manifold.random(100, 16, 8, dtype=torch.float64, generator=seeded())
+    assert torch.linalg.cond(draws.data).max() < 10
 
 
 def test_projection_of_points_leaves_feasible_and_broken_neighbours_alone():
@@ -242,39 +220,17 @@ def test_checks_say_why():
     x, vector = draw((2, 3, 5, 0))
     assert manifold.check_point_on_manifold(x, explain=True) == (True, None)
     assert manifold.check_vector_on_tangent(x, manifold.proju(x, vector()), explain=True) == (True, None)
-    cases = (
+    for (ok, reason), message in (
         (manifold.check_point(torch.zeros(7, 2), explain=True), r"x: expected shape .* got \(7, 2\)"),
-        (manifold.check_point(torch.zeros(4, 3), explain=True), r"with n >= r > 0"),
+        (manifold.check_point(torch.zeros(4, 3), explain=True), "with n >= r > 0"),
         (manifold.check_point_on_manifold(1.1 * x, explain=True), r"\|Ψᵀ Φ - I\| reaches 2\.1e-01, over .* projx"),
         (manifold.check_point_on_manifold(x * torch.nan, explain=True), "reaches nan"),
         (manifold.check_vector_on_tangent(x, vector(), explain=True), r"\|Yᵀ Φ \+ Ψᵀ X\| reaches .* \(2,\), r = 3"),
-    )
-    for (ok, reason), message in cases:
-        assert not ok
-        with pytest.raises(ValueError, match=message):
-            raise ValueError(reason)
-    with pytest.raises(ValueError, match="not lying on Biorthogonal manifold"):
-        manifold.assert_check_point_on_manifold(1.1 * x)
-    with pytest.raises(ValueError, match="expected shape"):
-        manifold.random(3, 2)
-
-
-def test_random_points_and_the_origin():
-    manifold, draw = BiorthogonalManifold(), torch.Generator().manual_seed(0)
-    for point in (
-        manifold.random(2, 8, 3, generator=draw),
-        manifold.origin((2, 8, 3)),
-        manifold.origin(6, 3, dtype=torch.float64),
     ):
-        assert isinstance(point, geoopt.ManifoldTensor)
-        assert infeasibility(point) < 1e-6
-    first, second = (manifold.random(8, 3, generator=torch.Generator().manual_seed(4)) for _ in range(2))
-    assert torch.equal(first, second)
-    draws = manifold.random(100, 16, 8, dtype=torch.float64, generator=draw)
-    assert torch.linalg.cond(draws.data).max() < 10
-
-
-# geoopt's optimizers
+        assert not ok
+        assert re.search(message, reason)
+    refused("not lying on Biorthogonal manifold", manifold.assert_check_point_on_manifold, 1.1 * x, error=ValueError)
+    refused("expected shape", manifold.random, 3, 2, error=ValueError)
 
 
 def best_oblique_projector():
@@ -301,9 +257,9 @@ def best_oblique_projector():
     return loss, values[:-r].sum().item(), projector
 
 
-def minimise(manifold, start, loss, steps, *, optimizer=geoopt.optim.RiemannianAdam, lr=0.1, **arguments):
+def minimise(manifold, start, loss, steps, lr=0.1):
     x = geoopt.ManifoldParameter(start.clone(), manifold=manifold)
-    method = optimizer([x], lr=lr, **arguments)
+    method = geoopt.optim.RiemannianAdam([x], lr=lr)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(method, steps)
     for _ in range(steps):
         method.zero_grad()
@@ -328,12 +284,12 @@ def test_riemannian_adam_finds_the_best_oblique_projector(manifold):
 def test_stacked_points_do_not_mix(manifold):
     loss, _, _ = best_oblique_projector()
     start = manifold.random(3, 12, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).data
-    together = minimise(manifold, start, loss, 50)
+    together = minimise(manifold, start, loss, 20)
     for point, row in zip(start, together, strict=True):
-        assert torch.allclose(minimise(manifold, point, loss, 50), row, rtol=0, atol=1e-12)
+        assert torch.allclose(minimise(manifold, point, loss, 20), row, rtol=0, atol=1e-12)
     poisoned = start.clone()
     poisoned[1] = torch.nan
-    assert torch.equal(minimise(manifold, poisoned, loss, 50)[[0, 2]], together[[0, 2]])
+    assert torch.equal(minimise(manifold, poisoned, loss, 20)[[0, 2]], together[[0, 2]])
 
 
 @every_manifold
@@ -341,18 +297,14 @@ def test_a_parameter_survives_copies_files_and_casts(manifold, tmp_path):
     generator = torch.Generator().manual_seed(0)
     module = torch.nn.Module()
     module.pair = geoopt.ManifoldParameter(manifold.random(2, 12, 3, generator=generator), manifold=manifold)
-    twin = copy.deepcopy(module)
-    assert isinstance(twin.pair, geoopt.ManifoldParameter)
-    assert type(twin.pair.manifold.metric) is type(manifold.metric)
+    twin, fresh = copy.deepcopy(module), copy.deepcopy(module)
     assert repr(twin.pair.manifold) == repr(manifold)
-    fresh = copy.deepcopy(module)
-    fresh.pair.data = manifold.origin(2, 12, 3).data
-    fresh.load_state_dict(module.state_dict())
     torch.save(module.state_dict(), tmp_path / "module.pt")
-    stored = torch.load(tmp_path / "module.pt")["pair"]
-    for other in (twin.pair, fresh.pair, stored, pickle.loads(pickle.dumps(module.pair))):
+    fresh.pair.data = manifold.origin(2, 12, 3).data
+    fresh.load_state_dict(torch.load(tmp_path / "module.pt"))
+    for other in (twin.pair, fresh.pair, pickle.loads(pickle.dumps(module.pair))):
+        assert isinstance(other, geoopt.ManifoldParameter)
         assert torch.equal(other, module.pair)
-        assert infeasibility(other.data) < 1e-6
     module.to(torch.float64)
     assert isinstance(module.pair, geoopt.ManifoldParameter)
     with torch.no_grad():
