@@ -9,7 +9,8 @@ from scipy.linalg import subspace_angles
 import romkit
 from romkit.bases import modes as streaming
 from romkit.bases.modes import Summary
-from romkit.core.errors import FitWarning, InputError
+from romkit.core.errors import FitWarning
+from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
 
@@ -57,16 +58,12 @@ def test_passes_are_two_where_singular_values_fall_fast(monkeypatch):
     assert len(read) == 1 + 2  # a mean of the first block, and the passes
 
 
-def test_modes_that_did_not_settle_are_a_warning():
+def test_modes_that_did_not_settle_are_a_warning(monkeypatch):
     """Noise has singular values of one size, none of which is ahead of the others."""
     noise = DATA.assign(state=DATA.state.copy(data=RNG.standard_normal(DATA.state.shape)))
     with pytest.warns(FitWarning, match=r"the 5 modes are known up to an angle of \d.* after 12 passes"):
         romkit.basis(noise, 5, chunk=45)
-
-
-def test_one_pass_is_not_enough_here(monkeypatch):
-    """So that the test above can fail."""
-    monkeypatch.setattr(streaming, "PASSES", 1)
+    monkeypatch.setattr(streaming, "PASSES", 1)  # not enough, so that the tests above can fail
     memory, streamed = romkit.basis(DATA, 10), romkit.basis(DATA, 10, chunk=20)
     assert subspace_angles(streamed.modes.numpy(), memory.modes.numpy()).max() > 1e-4
 
@@ -74,12 +71,10 @@ def test_one_pass_is_not_enough_here(monkeypatch):
 def test_summaries_merge_in_any_order():
     x = torch.from_numpy(DATA.state.values.reshape(-1, 80))
     parts = [Summary.of(part, 80, lambda u: u) for part in x.split(50)]
-    left = (
-        parts[0].merged(parts[1], 80, lambda u: u).merged(parts[2].merged(parts[3], 80, lambda u: u), 80, lambda u: u)
-    )
-    assert torch.allclose(
-        left.factor.norm(dim=0), torch.linalg.svdvals(x - x.mean(0))[: left.factor.shape[1]], atol=1e-9
-    )
+    join = lambda a, b: a.merged(b, 80, lambda u: u)  # noqa: E731
+    left = join(join(parts[0], parts[1]), join(parts[2], parts[3]))
+    sigma = torch.linalg.svdvals(x - x.mean(0))[: left.factor.shape[1]]
+    assert torch.allclose(left.factor.norm(dim=0), sigma, atol=1e-9)
     assert torch.allclose(left.energy, (x - x.mean(0)).square().sum())
     assert torch.allclose(left.mean, x.mean(0))
 
@@ -104,8 +99,8 @@ def test_a_call_that_is_stopped_three_times_gives_the_same_to_the_bit(tmp_path, 
         with pytest.raises(Killed):
             romkit.basis(DATA, 10, chunk=20, checkpoint=file)
     for data, rank in ((2 * DATA, 10), (DATA, 9)):
-        with pytest.raises(InputError, match="checkpoint: expected one of this very call"):
-            romkit.basis(data, rank, chunk=20, checkpoint=file)
+        message = "checkpoint: expected one of this very call"
+        refused(message, romkit.basis, data, rank, chunk=20, checkpoint=file)
     resumed = romkit.basis(DATA, 10, chunk=20, checkpoint=file)
     for name in ("mean", "modes", "singular_values", "energy"):
         assert torch.equal(getattr(resumed, name), getattr(whole, name)), name
@@ -120,18 +115,14 @@ def test_files_are_read_block_by_block(tmp_path, monkeypatch):
     assert torch.allclose(streamed.singular_values, romkit.basis(DATA, 10).singular_values, rtol=0, atol=1e-9)
 
 
-def test_bad_input_is_one_line():
+def test_bad_input():
     broken = DATA.copy(deep=True)
     broken.state[1, 3, 5] = np.nan
-    for call, message in (
-        (
-            lambda: romkit.basis(broken, 10, chunk=20),
-            "expected finite snapshots, got NaN or infinity in trajectory 1",
-        ),
-        (lambda: romkit.basis(DATA.state.values, 3, chunk=20), "data: expected a dataset with state"),
-        (lambda: romkit.basis(DATA, 200, chunk=20), "rank: expected at most 80"),
-        (lambda: romkit.basis(DATA * 0, 1, chunk=20), "data: expected snapshots that differ"),
-        (lambda: romkit.basis(DATA, 3, chunk=0), "chunk: expected an integer >= 1"),
+    for data, rank, chunk, message in (
+        (broken, 10, 20, "expected finite snapshots, got NaN or infinity in trajectory 1"),
+        (DATA.state.values, 3, 20, "data: expected a dataset with state"),
+        (DATA, 200, 20, "rank: expected at most 80"),
+        (DATA * 0, 1, 20, "data: expected snapshots that differ"),
+        (DATA, 3, 0, "chunk: expected an integer >= 1"),
     ):
-        with pytest.raises(InputError, match=message):
-            call()
+        refused(message, romkit.basis, data, rank, chunk=chunk)

@@ -14,41 +14,25 @@ def test_a_circle_has_condition_one_and_an_ellipse_its_squared_aspect_wherever_i
     assert latent_condition_number(CIRCLE).item() == pytest.approx(1.0)
     ellipse = CIRCLE * torch.tensor([3.0, 1.0]) @ TURN + torch.tensor([5.0, -2.0])
     assert latent_condition_number(ellipse).item() == pytest.approx(9.0)
-
-
-def test_it_is_that_of_torch_for_samples_of_any_shape():
     z = torch.randn(50, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     assert latent_condition_number(z).item() == pytest.approx(torch.linalg.cond(z.T.cov()).item())
 
 
-def test_a_collapsed_axis_has_condition_infinity():
+def test_latents_that_do_not_move_along_an_axis_have_condition_infinity_and_lost_ones_none():
     assert latent_condition_number(CIRCLE * torch.tensor([1.0, 0.0])).item() == torch.inf
-
-
-def test_latents_that_do_not_move_have_condition_infinity():
     assert latent_condition_number(torch.ones(10, 1)) == torch.inf
-
-
-def test_a_member_that_is_not_finite_has_no_condition_and_its_neighbour_is_not_touched():
     z = torch.stack([CIRCLE, 2 * CIRCLE])
     z[1, 7, 0] = torch.nan
     number = latent_condition_number(z)
-    assert number[0].item() == pytest.approx(1.0)
+    assert number[0].item() == pytest.approx(1.0)  # its neighbour is not touched
     assert number[1].isnan()
 
 
 def test_uniform_motion_has_no_variation_and_known_speeds_have_theirs():
     assert latent_speed_variation(CIRCLE).item() == pytest.approx(0.0, abs=1e-12)
     speeds = torch.tensor([1.0, 3.0] * 10, dtype=torch.float64)
-    assert latent_speed_variation(speeds.unsqueeze(-1) * CIRCLE[:20]).item() == pytest.approx(0.5)
-
-
-def test_variation_does_not_depend_on_units():
-    dz = torch.randn(3, 50, 4, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    torch.testing.assert_close(latent_speed_variation(dz), latent_speed_variation(1e3 * dz))
-
-
-def test_what_rests_or_is_not_finite_has_no_variation():
+    for unit in (1.0, 1e3):
+        assert latent_speed_variation(unit * speeds.unsqueeze(-1) * CIRCLE[:20]).item() == pytest.approx(0.5)
     assert latent_speed_variation(torch.zeros(10, 2)).isnan()
     assert latent_speed_variation(torch.full((10, 2), torch.nan)).isnan()
 

@@ -31,13 +31,9 @@ def test_a_diverged_member_is_valid_until_then_and_its_neighbour_is_not_touched(
     assert valid_time(TIMES, errors).tolist() == [4.0, 1.5]
     errors[1] = torch.nan
     assert valid_time(TIMES, errors).tolist() == [4.0, 0.0]
-
-
-def test_once_diverged_diverged_for_good():
     states = torch.zeros(2, 6, 3)
-    states[0, 2, 1] = torch.inf
-    states[1, 5, 0] = torch.nan
-    assert diverged(states).tolist() == [[False, False, True, True, True, True], [False] * 5 + [True]]
+    states[0, 2, 1], states[1, 5, 0] = torch.inf, torch.nan
+    assert diverged(states).tolist() == [[False, False, True, True, True, True], [False] * 5 + [True]]  # for good
 
 
 def test_decoded_states_of_an_exact_projection_lie_on_its_manifold():
@@ -48,6 +44,8 @@ def test_decoded_states_of_an_exact_projection_lie_on_its_manifold():
     off = manifold_distance(p.operator, p.x, std)
     assert off.min() > 1e-3
     torch.testing.assert_close(off, nrmse(p.x, p.operator(p.x), std))
+    p.x[3] = torch.nan
+    assert manifold_distance(p.operator, p.x, std).isnan().tolist() == [k == 3 for k in range(len(p.x))]
 
 
 def test_for_one_standard_deviation_it_is_the_idempotency_error_up_to_the_root_of_n():
@@ -57,11 +55,3 @@ def test_for_one_standard_deviation_it_is_the_idempotency_error_up_to_the_root_o
     distance = manifold_distance(p.operator, y, torch.ones(n, dtype=torch.float64))
     torch.testing.assert_close(distance * n**0.5, idempotency_error(p.operator, p.x)[0])
     assert distance.max() > 1e-3  # an autoencoder is off its own manifold
-
-
-def test_a_diverged_state_has_no_distance():
-    p = probe(make("ncae", (2, 5, 2, 3)))
-    x = p.x.clone()
-    x[3] = torch.nan
-    distance = manifold_distance(p.operator, x, torch.ones(x.shape[-1], dtype=torch.float64))
-    assert distance.isnan().tolist() == [k == 3 for k in range(len(x))]

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from romkit.core.errors import InputError
 from romkit.metrics import hellinger_distance, power_density
+from tests.refusals import refused
 
 T = 600
 STEPS = torch.arange(T, dtype=torch.float64)
@@ -41,34 +41,22 @@ def test_smoothing_spreads_a_line_over_its_width_and_keeps_the_sum():
     assert (density * (bins - 100).square()).sum().sqrt().item() == pytest.approx(5.0, rel=1e-2)
 
 
-def test_a_component_that_does_not_change_is_all_at_frequency_zero():
-    density = power_density(torch.full((T, 1), 0.1, dtype=torch.float64))
-    assert density[0].item() == 1.0
-    assert density.sum().item() == 1.0
+REST = torch.full((T, 1), 0.1, dtype=torch.float64)
+LOUDER = tone(10, 3.0, phase=1.0, mean=4.0) + tone(25, 1.5, phase=2.0)
+DISTANCES = {
+    "of another phase and amplitude": (tone(10) + tone(25, 0.5), LOUDER, 1.0, 0.0, 1e-7),
+    "disjoint": (tone(10), tone(200), 1.0, 1.0, 1e-12),
+    "neighbours": (tone(10), tone(11), 0.0, 1.0, 1e-12),
+    "rest": (tone(10), REST, 0.0, 1.0, 1e-12),
+    "p = (½, ½), q = (1, 0)": (tone(10) + tone(50), tone(10), 0.0, math.sqrt(1 - math.sqrt(0.5)), 1e-6),
+    "Gaussians of width 4, 6 apart": (tone(100), tone(106), 4.0, math.sqrt(1 - math.exp(-36 / 128)), 2e-3),
+}
 
 
-def test_identical_spectra_have_distance_zero_whatever_phase_and_amplitude():
-    assert hellinger_distance(noise(0), noise(0)).tolist() == [0.0, 0.0, 0.0]
-    truth, rom = tone(10) + tone(25, 0.5), tone(10, 3.0, phase=1.0, mean=4.0) + tone(25, 1.5, phase=2.0)
-    assert hellinger_distance(truth, rom).item() == pytest.approx(0.0, abs=1e-7)
-
-
-def test_disjoint_spectra_have_distance_one():
-    assert hellinger_distance(tone(10), tone(200)).item() == pytest.approx(1.0, abs=1e-12)
-    assert hellinger_distance(tone(10), tone(11), smoothing=0).item() == pytest.approx(1.0, abs=1e-12)
-    assert hellinger_distance(tone(10), torch.ones(T, 1, dtype=torch.float64), smoothing=0).item() == pytest.approx(1.0)
-
-
-def test_two_lines_have_the_distance_computed_by_hand():
-    """p = (½, ½), q = (1, 0): H² = 1 - √½."""
-    distance = hellinger_distance(tone(10) + tone(50), tone(10), smoothing=0)
-    assert distance.item() == pytest.approx(math.sqrt(1 - math.sqrt(0.5)))
-
-
-def test_smoothed_lines_are_as_far_apart_as_two_gaussians():
-    """For Gaussians of width σ a distance d apart, H² = 1 - exp(-d² / 8σ²)."""
-    distance = hellinger_distance(tone(100), tone(106), smoothing=4.0)
-    assert distance.item() == pytest.approx(math.sqrt(1 - math.exp(-36 / 128)), abs=2e-3)
+@pytest.mark.parametrize(("x", "y", "smoothing", "expected", "near"), DISTANCES.values(), ids=DISTANCES)
+def test_distances_that_are_known(x, y, smoothing, expected, near):
+    assert hellinger_distance(x, y, smoothing=smoothing).item() == pytest.approx(expected, abs=near)
+    assert hellinger_distance(x, x, smoothing=smoothing).item() == 0
 
 
 @given(st.integers(0, 2**31), st.integers(0, 2**31), st.integers(0, 2**31), st.sampled_from([0.0, 1.0, 5.0]))
@@ -81,9 +69,11 @@ def test_it_is_a_distance(i, j, k, smoothing):
     assert bool((ab <= 1).all())
 
 
-def test_a_diverged_member_is_as_far_as_can_be_and_its_neighbour_is_not_touched():
-    truth = noise(0, 2)
-    rom = noise(1, 2)
+def test_members_are_scored_one_by_one_and_a_diverged_one_is_as_far_as_can_be():
+    truth, rom = noise(0, 1, 2), noise(1, 3, 2)
+    loop = torch.stack([torch.stack([hellinger_distance(truth[0, c], rom[s, c]) for c in range(2)]) for s in range(3)])
+    torch.testing.assert_close(hellinger_distance(truth, rom), loop)
+    truth, rom = truth[0], rom[0]
     alone = hellinger_distance(truth[0], rom[0])
     rom[1, T - 1] = torch.nan
     both = hellinger_distance(truth, rom)
@@ -94,22 +84,17 @@ def test_a_diverged_member_is_as_far_as_can_be_and_its_neighbour_is_not_touched(
     assert hellinger_distance(truth, rom)[1].tolist() == [1.0, 1.0, 1.0]
 
 
-def test_members_are_scored_one_by_one():
-    truth, rom = noise(0, 1, 2), noise(1, 3, 2)
-    loop = torch.stack([torch.stack([hellinger_distance(truth[0, c], rom[s, c]) for c in range(2)]) for s in range(3)])
-    torch.testing.assert_close(hellinger_distance(truth, rom), loop)
-
-
 def test_runs_of_different_length_and_negative_widths_are_refused():
-    with pytest.raises(InputError, match=r"rom: expected 600 times, as the truth has, got 599; compare equal runs"):
-        hellinger_distance(noise(0), noise(1)[:-1])
-    with pytest.raises(InputError, match="smoothing: expected a number that is not negative, got -1"):
-        hellinger_distance(noise(0), noise(1), smoothing=-1)
+    message = "rom: expected 600 times, as the truth has, got 599; compare equal runs"
+    refused(message, hellinger_distance, noise(0), noise(1)[:-1])
+    message = "smoothing: expected a number that is not negative, got -1"
+    refused(message, hellinger_distance, noise(0), noise(1), smoothing=-1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_what_rests_does_so_at_any_value(dtype):
     values = 10 * torch.rand(50, dtype=dtype, generator=torch.Generator().manual_seed(0))
     rest = values.expand(101, 50)
-    assert bool((power_density(rest)[0] == 1).all())
+    assert bool((power_density(rest)[0] == 1).all())  # all at frequency zero
+    assert bool((power_density(rest).sum(0) == 1).all())
     assert bool((hellinger_distance(rest, rest.flip(-1)) == 0).all())

@@ -59,21 +59,10 @@ def test_mass_matrix_is_that_of_mujoco():
 def test_energy_is_that_of_mujoco():
     q, v, lengths = random_states(30, seed=3, speed=5.0)
     energy = chain.energy(q, v, lengths)
-    at_rest = torch.stack(
-        [torch.as_tensor(at(0 * a, 0 * a, b)[1].energy.sum()) for a, b in zip(q, lengths, strict=True)]
-    )
-    expected = torch.stack([torch.as_tensor(at(*s)[1].energy.sum()) for s in zip(q, v, lengths, strict=True)])
-    torch.testing.assert_close(energy, expected - at_rest, rtol=1e-10, atol=1e-10)
+    states, rest = zip(q, v, lengths, strict=True), zip(0 * q, 0 * v, lengths, strict=True)
+    theirs, at_rest = (torch.tensor([at(*s)[1].energy.sum() for s in each]).double() for each in (states, rest))
+    torch.testing.assert_close(energy, theirs - at_rest, rtol=1e-10, atol=1e-10)
     assert (chain.energy(0 * q, 0 * v, lengths) == 0).all()
-
-
-def test_mass_matrix_is_symmetric_positive_definite_and_gives_the_kinetic_energy():
-    q, v, lengths = random_states(100, seed=4)
-    mass = chain.mass_matrix(q, lengths)
-    torch.testing.assert_close(mass, mass.mT)
-    assert (torch.linalg.eigvalsh(mass) > 0).all()
-    kinetic = torch.einsum("bi,bij,bj->b", v, mass, v) / 2
-    torch.testing.assert_close(kinetic, chain.energy(q, v, lengths) - chain.energy(q, 0 * v, lengths))
 
 
 def test_acceleration_keeps_the_energy():
@@ -89,23 +78,10 @@ def test_one_link_is_a_compound_pendulum():
     torch.testing.assert_close(chain.acceleration(q, v, lengths), expected)
 
 
-@pytest.mark.parametrize(
-    ("length", "expected"),
-    [(0.0, 2 * chain.MASS * chain.RADIUS**2 / 5), (1e4, chain.MASS * 1e8 / 12)],
-    ids=["sphere", "thin rod"],
-)
-def test_capsule_inertia_in_its_limits(length, expected):
-    inertia = chain.capsule_inertia(torch.tensor([length], dtype=torch.float64))
-    assert inertia.item() == pytest.approx(expected, rel=1e-4)
-
-
-def test_a_batch_equals_a_loop_and_contexts_broadcast():
-    q, v, lengths = random_states(12, seed=7)
-    q, v, lengths = q.reshape(3, 4, LINKS), v.reshape(3, 4, LINKS), lengths[:3].unsqueeze(1)
-    for function in (chain.acceleration, chain.energy, lambda q, v, c: chain.mass_matrix(q, c)):
-        batch = function(q, v, lengths)
-        loop = [[function(q[i, j], v[i, j], lengths[i, 0]) for j in range(4)] for i in range(3)]
-        torch.testing.assert_close(batch, torch.stack([torch.stack(row) for row in loop]))
+def test_capsule_inertia_in_its_limits():
+    sphere, rod = chain.capsule_inertia(torch.tensor([0.0, 1e4], dtype=torch.float64)).tolist()
+    assert sphere == pytest.approx(2 * chain.MASS * chain.RADIUS**2 / 5, rel=1e-4)
+    assert rod == pytest.approx(chain.MASS * 1e8 / 12, rel=1e-4)
 
 
 def test_one_member_that_is_not_finite_leaves_the_others_alone():
@@ -115,11 +91,3 @@ def test_one_member_that_is_not_finite_leaves_the_others_alone():
     together = chain.acceleration(q, v, lengths)
     assert together[0].isnan().all()
     torch.testing.assert_close(together[1:], alone)
-
-
-def test_float32_stays_float32():
-    q, v, lengths = (x.float() for x in random_states(20, seed=9))
-    exact = chain.acceleration(q.double(), v.double(), lengths.double())
-    single = chain.acceleration(q, v, lengths)
-    assert single.dtype == torch.float32
-    assert ((single - exact).abs().amax(-1) <= 1e-4 * exact.abs().amax(-1)).all()

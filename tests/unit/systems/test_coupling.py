@@ -58,10 +58,9 @@ away_from_zero = st.tuples(vectors(0.05, 2.0), st.lists(st.sampled_from([-1.0, 1
     lambda pair: pair[0] * torch.tensor(pair[1], dtype=torch.float64)
 )
 lengths = vectors(0.2, 0.8)
-validated = settings(max_examples=100, deadline=None)
 
 
-@validated
+@settings(max_examples=30)
 @given(vectors(-2.0, 2.0), lengths)
 def test_values_are_those_of_the_table(q, c):
     state, _, _ = couple(q, ZERO, ZERO, c)
@@ -69,14 +68,14 @@ def test_values_are_those_of_the_table(q, c):
     np.testing.assert_allclose(state[4:].numpy(), contextual_table(q.numpy(), c.numpy()), rtol=1e-12, atol=1e-14)
 
 
-@validated
+@settings(max_examples=30)
 @given(vectors(-2.0, 2.0))
 def test_at_half_a_metre_the_table_is_the_original_one(q):
     state, _, _ = couple(q, ZERO, ZERO, torch.full((4,), 0.5, dtype=torch.float64))
     np.testing.assert_allclose(state[4:].numpy(), original_table(q.numpy()), rtol=1e-12, atol=1e-14)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=10)
 @given(away_from_zero, vectors(-5.0, 5.0), vectors(-20.0, 20.0), lengths)
 def test_derivatives_are_those_of_automatic_differentiation(q, v, a, c):
     def value(q):
@@ -91,15 +90,14 @@ def test_derivatives_are_those_of_automatic_differentiation(q, v, a, c):
 
 
 @pytest.mark.parametrize("zeros", [[0], [2], [3], [0, 1, 2, 3]])
-@pytest.mark.parametrize("length", [0.2, 0.35, 0.5, 0.65, 0.8])
-def test_everything_is_finite_at_zero(zeros, length):
-    q, v, a = (torch.full((4,), x, dtype=torch.float64) for x in (-0.3, 2.0, 5.0))
-    q[zeros] = 0.0
-    c = torch.full((4,), length, dtype=torch.float64)
-    assert all(x.isfinite().all() for x in couple(q, v, a, c))
+def test_everything_is_finite_at_zero(zeros):
+    c = torch.tensor([0.2, 0.35, 0.5, 0.65, 0.8], dtype=torch.float64).unsqueeze(-1).expand(5, 4)
+    q, v, a = (torch.full((5, 4), x, dtype=torch.float64) for x in (-0.3, 2.0, 5.0))
+    q[:, zeros] = 0.0
     inputs = [x.clone().requires_grad_() for x in (q, v, a, c)]
-    gradients = torch.autograd.grad(sum(x.sum() for x in couple(*inputs)), inputs)
-    assert all(x.isfinite().all() for x in gradients)
+    values = couple(*inputs)
+    gradients = torch.autograd.grad(sum(x.sum() for x in values), inputs)
+    assert all(x.isfinite().all() for x in (*values, *gradients))
 
 
 def test_curvature_at_zero_is_exact_where_it_exists():
@@ -118,19 +116,3 @@ def test_the_power_is_even_and_its_slope_odd():
         assert plus[0][k] == minus[0][k]
         assert plus[1][k] == -minus[1][k]
         assert plus[2][k] == minus[2][k]
-
-
-def test_a_batch_equals_a_loop_and_contexts_broadcast():
-    q, v, a = torch.randn(3, 2, 5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    c = torch.tensor([[0.35, 0.4, 0.5, 0.6], [0.65, 0.5, 0.4, 0.45]], dtype=torch.float64)
-    batch = couple(q, v, a, c.unsqueeze(1))
-    assert [x.shape for x in batch] == [(2, 5, 16)] * 3
-    for i in range(2):
-        for j in range(5):
-            for together, alone in zip(batch, couple(q[i, j], v[i, j], a[i, j], c[i]), strict=True):
-                torch.testing.assert_close(together[i, j], alone)
-
-
-def test_float32_stays_float32():
-    q = torch.tensor([0.3, -0.2, 0.0, -0.5])
-    assert all(x.dtype == torch.float32 for x in couple(q, q, q, torch.full((4,), 0.4)))

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 import romkit
-from romkit.core.errors import DivergenceWarning, InputError
+from romkit.core.errors import DivergenceWarning
 from romkit.data import ContextParameter
 from romkit.integrators import encoded_samples, galerkin_samples
 from romkit.solvers import RK4, SciPy
 from romkit.systems import CylinderWake, Pendulum, System
+from tests.refusals import refused
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Stiff(System):
     duration: float = 1.0
     horizon: float = 1.0
     step: float | None = None
+    transient: float = 0.0
 
     name = "stiff"
     state_names = ("x", "y")
@@ -62,15 +64,8 @@ def test_an_implicit_solver_takes_what_is_stiff(method):
     assert Stiff().using(solver).dataset(k=k).attrs["solver"] == str(solver)
 
 
-@dataclass(frozen=True)
-class Forced(Stiff):
-    """The same, after a transient."""
-
-    transient: float = 10.3
-
-
 def test_a_transient_ends_where_the_clock_of_the_dataset_begins():
-    data = Forced(step=0.01).dataset(k=2.0)
+    data = Stiff(step=0.01, transient=10.3).dataset(k=2.0)
     t = data.time.values
     assert np.abs(data.state.values[0, :, 0] - (4 * np.cos(t) + 2 * np.sin(t)) / 5).max() < 1e-6
 
@@ -106,11 +101,6 @@ def test_samples_of_a_field_are_those_of_their_time():
     torch.testing.assert_close(samples.targets, encoded_samples(pod, data).targets)
 
 
-def test_a_field_that_depends_on_time_is_in_no_loss():
-    with pytest.raises(InputError, match="system: expected a field that does not depend on time"):
-        romkit.fit("ncae", Stiff().dataset(k=[2.0, 5.0]), latent_dim=1, system=Stiff(), latent_weight=1.0)
-
-
 def test_states_of_large_units_are_not_lost():
     start = [2e7, 1e5]  # pascal
     data = romkit.simulate(Stiff(), k=1.0, initial_state=start)
@@ -132,14 +122,12 @@ def test_what_blows_up_is_named():
     assert not np.isfinite(data.state.values[1:, -1]).any()
 
 
-def test_what_is_no_solver_is_refused():
-    with pytest.raises(InputError, match="solver: expected a Solver, got 'BDF'"):
-        romkit.simulate(Stiff(), k=1.0, solver="BDF")
-    with pytest.raises(InputError, match="solver: expected none, since MuJoCo RK4 simulates it"):
-        Pendulum().using(RK4(0.01))
-    with pytest.raises(InputError, match="solver: expected none, since BDF2"):
-        CylinderWake().using(RK4(0.01))
-    with pytest.raises(InputError, match="engine: expected 'torch' for SciPy"):
-        romkit.simulate(Stiff(), k=1.0, solver=SciPy(), engine="compiled")
-    with pytest.raises(InputError, match="method: expected one of"):
-        SciPy("Euler")
+def test_what_is_no_solver_and_no_field_of_a_loss_is_refused():
+    refused("solver: expected a Solver, got 'BDF'", romkit.simulate, Stiff(), k=1.0, solver="BDF")
+    refused("solver: expected none, since MuJoCo RK4 simulates it", Pendulum().using, RK4(0.01))
+    refused("solver: expected none, since BDF2", CylinderWake().using, RK4(0.01))
+    refused("engine: expected 'torch' for SciPy", romkit.simulate, Stiff(), k=1.0, solver=SciPy(), engine="compiled")
+    refused("method: expected one of", SciPy, "Euler")
+    given = {"latent_dim": 1, "system": Stiff(), "latent_weight": 1.0}
+    message = "system: expected a field that does not depend on time"
+    refused(message, romkit.fit, "ncae", Stiff().dataset(k=[2.0, 5.0]), **given)

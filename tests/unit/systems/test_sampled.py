@@ -8,7 +8,6 @@ import torch
 
 import romkit
 from romkit.bases import Basis
-from romkit.core.errors import InputError
 from romkit.data import ContextParameter, Contexts
 from romkit.integrators import Galerkin
 from romkit.projections import Path
@@ -18,6 +17,7 @@ from romkit.systems import through as rates
 from romkit.systems.through import Sampled, SystemThroughBasis, chosen_rows
 from romkit.testing import check_system
 from romkit.verbs.reduced import ReducedModel
+from tests.refusals import refused
 
 T0 = torch.zeros((), dtype=torch.float64)
 
@@ -82,17 +82,26 @@ def orthonormal(n, rank):
     return torch.linalg.qr(torch.randn(n, rank, generator=torch.Generator().manual_seed(0), dtype=torch.float64)).Q
 
 
-def test_the_contract_of_systems_holds(data, sampled):
+def test_the_contract_of_systems_holds_and_sees_wrong_rows(data, sampled):
     check_system(Rod(transient=0.1).through(sampled.basis, data))
+    assert sampled.step == Rod().step
 
-
-def test_the_laws_see_wrong_rows():
     class Wrong(Rod):
         def rhs_rows(self, t, rows, x, c):
             return super().rhs_rows(t, rows, x, c) + 1e-6 * rows
 
     with pytest.raises(AssertionError, match="rhs_rows at the stencil = rows of rhs"):
         check_system(Wrong(transient=0.1))
+
+
+def test_coordinates_do_as_training_data_and_parameters_go_by_their_names(rod, data, sampled):
+    again = rod.through(sampled.basis, sampled.basis.project(data))
+    assert torch.equal(again.image.rows, sampled.image.rows)
+    system = Burgers2D(cells=8, dt=0.05, duration=0.1)
+    data = system.dataset(mu1=[4.3, 5.0], mu2=[0.018, 0.022])
+    turned, basis = data.drop_vars(["mu1", "mu2"]).assign_coords(mu2=data.mu2, mu1=data.mu1), romkit.basis(data, rank=2)
+    found = (rates.coordinates_of(system, basis, each) for each in (data, turned))
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
 
 
 def test_rows_of_all_are_the_projected_field(rod):
@@ -121,18 +130,6 @@ def test_sampled_burgers_converges_to_its_exact_tensors():
     errors = [((other - exact).norm() / exact.norm()).item() for other in others]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < 1e-3 * errors[0]
-
-
-def test_coordinates_do_as_training_data(rod, data, sampled):
-    again = rod.through(sampled.basis, sampled.basis.project(data))
-    assert torch.equal(again.image.rows, sampled.image.rows)
-
-
-def test_modes_that_are_not_enough_are_an_error_if_a_tolerance_was_asked_for(rod, data, sampled, monkeypatch):
-    monkeypatch.setattr(rates, "MOST", 3)
-    assert len(rod.through(sampled.basis, data).image.rows) == 6
-    with pytest.raises(InputError, match=r"one that 3 modes reach, got .* left by 3 modes; raise it"):
-        rod.through(sampled.basis, data, tolerance=1e-10)
 
 
 def test_nothing_but_the_rows_is_computed(data, sampled):
@@ -195,7 +192,7 @@ def test_more_rows_read_coordinates_off_more_safely():
     assert chosen_rows(modes, 300).unique().numel() == 300
 
 
-def test_bad_input_is_one_line(rod, data):
+def test_bad_input(rod, data, monkeypatch):
     basis, lorenz = romkit.basis(data, rank=4), Lorenz96(n=40)
 
     class Outside(Rod):
@@ -209,20 +206,20 @@ def test_bad_input_is_one_line(rod, data):
         def rhs(self, t, x, c):
             return torch.full_like(x, self.rate)
 
-    for call, message in (
-        (lambda: rod.through(basis), "data: expected training data, on which rows are chosen, got none; give those"),
-        (lambda: lorenz.through(basis, data), "system: expected one that gives its rows, got lorenz96 without; write"),
-        (lambda: rod.through(basis, data.rename(strength="heat")), "data: expected the context strength, got heat"),
-        (lambda: rod.through(basis, data.isel(component=slice(9))), "data: expected the 40 components of the basis"),
-        (lambda: rod.through(basis, data, tolerance=0), "tolerance: expected a positive number"),
-        (lambda: Fed(rate=1.0).through(basis, data), "data: expected snapshots at which the right-hand side differs"),
-        (lambda: Fed(rate=torch.nan).through(basis, data), "data: expected snapshots at which the right-hand side is"),
-        (lambda: Outside().through(basis, data), "system: expected a stencil of whole numbers ("),
+    for system, given, message in (
+        (rod, (basis,), "data: expected training data, on which rows are chosen, got none; give those"),
+        (lorenz, (basis, data), "system: expected one that gives its rows, got lorenz96 without; write"),
+        (rod, (basis, data.rename(strength="heat")), "data: expected the context strength, got heat"),
+        (rod, (basis, data.isel(component=slice(9))), "data: expected the 40 components of the basis"),
+        (Fed(rate=1.0), (basis, data), "data: expected snapshots at which the right-hand side differs"),
+        (Fed(rate=torch.nan), (basis, data), "data: expected snapshots at which the right-hand side is"),
+        (Outside(), (basis, data), "system: expected a stencil of whole numbers ("),
     ):
-        with pytest.raises(InputError) as error:
-            call()
-        assert message in str(error.value)
-        assert "\n" not in str(error.value)
+        refused(message, system.through, *given)
+    refused("tolerance: expected a positive number", rod.through, basis, data, tolerance=0)
+    monkeypatch.setattr(rates, "MOST", 3)
+    assert len(rod.through(basis, data).image.rows) == 6  # an error if a tolerance was asked for alone
+    refused(r"one that 3 modes reach, got .* left by 3 modes; raise it", rod.through, basis, data, tolerance=1e-10)
 
 
 def test_rows_tell_what_the_subspace_leaves_out(rod, data, sampled):
@@ -234,12 +231,3 @@ def test_rows_tell_what_the_subspace_leaves_out(rod, data, sampled):
     outside = f - through.basis.decode_tangent(through.basis.encode_tangent(f))
     exact = (outside.norm(dim=-1) / f.norm(dim=-1)).numpy()
     assert np.corrcoef(np.log(found.ravel()), np.log(exact.ravel()))[0, 1] > 0.9
-
-
-def test_parameters_of_training_data_go_by_their_names():
-    system = Burgers2D(cells=8, dt=0.05, duration=0.1)
-    data = system.dataset(mu1=[4.3, 5.0], mu2=[0.018, 0.022])
-    basis = romkit.basis(data, rank=2)
-    turned = data.drop_vars(["mu1", "mu2"]).assign_coords(mu2=data.mu2, mu1=data.mu1)
-    found = (rates.coordinates_of(system, basis, each) for each in (data, turned))
-    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
