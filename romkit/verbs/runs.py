@@ -1,7 +1,7 @@
 """The verbs of one run: simulate, follow, forecast, score, and their composition, rollout."""
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from romkit.data.trajectories import check_components, check_grid, in_order
 from romkit.engine import Engine
 from romkit.engine.devices import Device
 from romkit.integrators import LearnedField, Reencoded
-from romkit.metrics import VALID_THRESHOLD, idempotency_error, nrmse, valid_time
+from romkit.metrics import VALID_THRESHOLD, idempotency_error, valid_time
 from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import System, system_of
@@ -294,35 +294,40 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
         >>> errors.nrmse.dims, errors.valid_time.dims
         (('trajectory', 'time'), ('trajectory',))
     """
-    for dim in DIMS:
-        if truth.sizes.get(dim) != reduced.sizes.get(dim):
-            got = f"{reduced.sizes.get(dim)} against {truth.sizes.get(dim)} in the truth"
-            raise InputError("reduced", expected=f"the same {dim} as the truth", got=got, fix="follow this very truth")
     for name in ("state", "state_std"):
         if name not in reduced:
             got, fix = f"variables {sorted(map(str, reduced.variables))}", "score what romkit.follow returned"
             raise InputError("reduced", expected=f"a variable {name}", got=got, fix=fix)
+    single = "trajectory" not in reduced.dims  # of one alone, `forecast` and `rollout` leave the dimension out
+    truth, reduced = (x if "trajectory" in x.dims else x.expand_dims("trajectory") for x in (truth, reduced))
+    for dim in DIMS:
+        if truth.sizes.get(dim) != reduced.sizes.get(dim):
+            got = f"{reduced.sizes.get(dim)} against {truth.sizes.get(dim)} in the truth"
+            raise InputError("reduced", expected=f"the same {dim} as the truth", got=got, fix="follow this very truth")
     times = times_of(truth)
     if "time" in reduced.coords and not _close(times_of(reduced), times):
         fix = "follow this very truth"
         raise InputError("reduced", expected="the times of the truth", got="as many others", fix=fix)
     _check_contexts(truth, reduced)
-    reduced = reduced.assign(state=reduced["state"].transpose(..., *DIMS))
     check_components("reduced", reduced, component_names(truth))
-    lead, size = reduced["state"].dims[:-2], truth.sizes["component"]
-    checks.last_axis("reduced.state_std", reduced["state_std"].shape, size, "one for each component")
-    x = trajectories(truth, "state")
-    errors = _of_measured(nrmse, x, *(torch.from_numpy(reduced[n].values.copy()) for n in ("state", "state_std")))
-    unit = truth["time"].attrs.get("units", "1")
+    checks.last_axis(
+        "reduced.state_std", reduced["state_std"].shape, truth.sizes["component"], "one for each component"
+    )
+    x, state = trajectories(truth, "state"), reduced["state"].transpose(..., *DIMS)
+    errors = _of_measured(x, torch.from_numpy(state.values.copy()), _std(reduced))
+    unit, lead = truth["time"].attrs.get("units", "1"), state.dims[:-2]
     named = {"units": "1", "long_name": "normalised error of the reduced model"}
     until = {"units": unit, "long_name": f"time until NRMSE exceeds {VALID_THRESHOLD}"}
-    return xr.Dataset(
-        {
-            "nrmse": ((*lead, "time"), errors.numpy(), named),
-            "valid_time": (lead, _until(times, errors, x).numpy(), until),
-        },
-        coords={"time": truth["time"]},
-    )
+    variables = {
+        "nrmse": ((*lead, "time"), errors.numpy(), named),
+        "valid_time": (lead, _until(times, errors, x).numpy(), until),
+    }
+    scores = xr.Dataset(variables, coords={"time": truth["time"].variable})
+    return scores.squeeze("trajectory") if single else scores
+
+
+def _std(reduced: xr.Dataset) -> Tensor:
+    return torch.from_numpy(reduced["state_std"].values.copy())
 
 
 def _close(times: Tensor, others: Tensor) -> bool:
@@ -334,27 +339,22 @@ def _close(times: Tensor, others: Tensor) -> bool:
 def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
     """Raise InputError where both name their trajectories or contexts, and these differ, as in another order."""
     for name in {*context_names(truth), "trajectory"} & {*truth.coords} & {*reduced.coords}:
-        own, given = truth[name].values, reduced[name].values
+        own, given = (np.atleast_1d(each[name].values) for each in (truth, reduced))
         if own.shape == given.shape and not tensors.alike(own, given):
             fix = "follow this very truth, in its order"
             raise InputError("reduced", expected=f"the {name} of the truth", got=checks.shown(given.tolist()), fix=fix)
 
 
-def _of_measured(error: Callable[..., Tensor], truth: Tensor, reduced: Tensor, std: Tensor) -> Tensor:
-    """`error` of the components that are not missing in the truth."""
+def _of_measured(truth: Tensor, reduced: Tensor, std: Tensor) -> Tensor:
+    """NRMSE (..., T) over the components that are not missing in the truth; NaN where all are."""
     missing = truth.isnan()
-    if not bool(missing.any()):
-        return error(truth, reduced, std)
-    there = (~missing).double()
-    square = torch.where(missing, 0.0, ((truth - reduced) / std).square()).sum(-1)
-    return (square / there.sum(-1)).sqrt()
+    square = torch.where(missing, 0.0, ((truth - reduced) / std).square())
+    return (square.sum(-1) / (~missing).sum(-1)).sqrt()
 
 
 def _until(times: Tensor, errors: Tensor, truth: Tensor) -> Tensor:
     """Valid time without regard to missing samples; at most the time of the last measured one."""
     nothing = truth.isnan().all(-1).expand(errors.shape)
-    if not bool(nothing.any()):
-        return valid_time(times, errors)
     last = torch.where(nothing, times[0], times).amax(-1) - times[0]
     return torch.minimum(valid_time(times, torch.where(nothing, 0.0, errors)), last)
 
@@ -432,7 +432,7 @@ def rollout(
         contexts = contexts.expanded(truth.sizes["trajectory"])
     given = {"dynamics": dynamics, "system": system, "solver": solver, "engine": engine, "device": device}
     reduced = follow(projection, truth, **given, contexts=contexts)
-    run = _assemble(truth, reduced, _projected(projection, truth, reduced))
+    run = _assemble(truth, reduced, projection)
     return run.squeeze("trajectory") if truth.sizes["trajectory"] == 1 else run
 
 
@@ -443,31 +443,26 @@ def _refuse_for_data(given: dict[str, object]) -> None:
             raise InputError(name, expected="nothing beside a dataset", got=repr(value), fix=fix)
 
 
-def _projected(projection: Projection, truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
-    """P(x) of the true states, as a dataset like `reduced`, with the idempotency error there as an attribute."""
-    P = copy.deepcopy(projection).cpu().double()(truth)
-    x = trajectories(truth, "state")
-    x = x if projection.seeds is None else x.unsqueeze(0)
+def _assemble(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -> xr.Dataset:
+    """The run of both models, with the projection P(x) of the true states and its idempotency error there."""
+    errors, x = score(truth, reduced), trajectories(truth, "state")
+    P, states = copy.deepcopy(projection).cpu().double()(truth), x if projection.seeds is None else x.unsqueeze(0)
     with torch.no_grad():
-        image, error = P(x), idempotency_error(P, x).nan_to_num(nan=0.0).max().item()
-    return reduced[["state"]].copy(data={"state": image.numpy()}).assign_attrs(idempotency_error=error)
-
-
-def _assemble(truth: xr.Dataset, reduced: xr.Dataset, projected: xr.Dataset) -> xr.Dataset:
-    errors, floor = score(truth, reduced), score(truth, projected)
+        image, again = P(states), idempotency_error(P, states).nan_to_num(nan=0.0).max().item()
+    dims, units = reduced["state"].dims, {"units": reduced["state"].attrs["units"]}
+    floor = {"units": "1", "long_name": "normalised error of the projection"}
     parts = {
-        "truth": truth["state"].transpose(*DIMS).assign_attrs(long_name="full model"),
-        "projected": projected["state"].assign_attrs(long_name="projection of the full model"),
-        "nrmse": errors["nrmse"],
-        "nrmse_projected": floor["nrmse"].assign_attrs(long_name="normalised error of the projection"),
-        "valid_time": errors["valid_time"],
+        "truth": truth["state"].transpose(*DIMS).assign_attrs(long_name="full model").variable,
+        "projected": (dims, image.numpy(), units | {"long_name": "projection of the full model"}),
+        "nrmse": errors["nrmse"].variable,
+        "nrmse_projected": (dims[:-1], _of_measured(x, image, _std(reduced)).numpy(), floor),
+        "valid_time": errors["valid_time"].variable,
     }
     run = reduced.drop_vars("velocity", errors="ignore").rename(state="rom")
     # without coordinates, by which xarray would align them: the data may call components otherwise than in training
-    run = run.assign({name: part.variable for name, part in parts.items()}).assign_coords(truth.coords)
-    run.attrs = {key: value for key, value in truth.attrs.items() if key not in COST}
-    run.attrs |= {key: value for key, value in reduced.attrs.items() if key not in COST}
-    run.attrs["idempotency_error"] = projected.attrs["idempotency_error"]
+    run = run.assign(parts).assign_coords(truth.coords)
+    run.attrs = {key: value for key, value in (truth.attrs | reduced.attrs).items() if key not in COST}
+    run.attrs["idempotency_error"] = again
     for label, part in (("full_model", truth), ("reduced_model", reduced)):
         run.attrs |= {f"{key}_{label}": part.attrs[key] for key in COST if key in part.attrs}
     return run

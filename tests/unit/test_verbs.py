@@ -32,6 +32,19 @@ def test_the_three_verbs_make_the_rollout(lorenz, projection):
             romkit.score(truth.assign_coords(trajectory=["a", "b"]), other)
 
 
+def test_one_trajectory_is_scored_with_and_without_its_dimension(lorenz, projection, lorenz_data):
+    truth = lorenz_data.isel(trajectory=[0], time=slice(0, 11))
+    reduced, start = romkit.follow(projection, truth), truth.state.values[0, 0]
+    ahead = romkit.forecast(projection, initial_state=start, system=lorenz, duration=0.1, dt=0.01, F=truth.F.values)
+    scores = romkit.score(truth, reduced)
+    assert "trajectory" not in ahead.dims
+    for given in (truth, truth.squeeze("trajectory")):
+        assert romkit.score(given, reduced).identical(scores)
+        assert np.allclose(romkit.score(given, ahead).nrmse, scores.nrmse[0], atol=1e-9)
+    with pytest.raises(InputError, match="reduced: expected the F of the truth"):
+        romkit.score(truth, ahead.assign_coords(F=3.0))
+
+
 def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
     data = lorenz_data.isel(trajectory=[0, 2], time=slice(0, 31))
     run = romkit.rollout(data, projection)
