@@ -39,15 +39,21 @@ class Region:
 
     @classmethod
     def of(cls, z: Tensor) -> "Region":
-        """Build the region around the latent states (..., N, m) that a law was fitted to."""
+        """Build the region around the latent states (..., N, m) that a law was fitted to.
+
+        Where some of them are missing, the last point fills the places that are left, so that regions of as many
+        samples can be stacked.
+        """
         z = z.detach().double().cpu()
+        most = min(POINTS, z.shape[-2])
         z = z[..., z.isfinite().all(-1).reshape(-1, z.shape[-2]).all(0), :]
         scale = torch.where((spread := z.std(-2)) > 0, spread, 1.0)
-        rows = torch.linspace(0, z.shape[-2] - 1, min(POINTS, z.shape[-2])).round().long()
+        rows = torch.linspace(0, z.shape[-2] - 1, min(most, z.shape[-2])).round().long()
         points = z[..., rows, :].contiguous()
         y = points / scale.unsqueeze(-2)
         apart = torch.cdist(y, y) + torch.diag(torch.full((len(rows),), torch.inf, dtype=y.dtype))
         nearest = apart.amin(-1) if len(rows) > 1 else torch.zeros_like(y[..., 0])
+        points = torch.cat([points, points[..., -1:, :].expand(*(-1,) * (z.ndim - 2), most - len(rows), -1)], dim=-2)
         return cls(points, scale, (REACH * nearest.quantile(0.95, dim=-1)).clamp(min=CLOSEST))
 
     @classmethod

@@ -14,7 +14,7 @@ from annotated_types import Ge
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import FilePath, Part, Seed, validated
+from romkit.core.boundary import FilePath, Mask, Part, Seed, validated
 from romkit.core.errors import DivergenceWarning, FileError, InputError, warn
 from romkit.core.files import expanded, make_folder
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
@@ -229,15 +229,28 @@ class Ensemble:
         return band.squeeze("trajectory") if single else band
 
     @validated
-    def calibrated(self, validation: xr.Dataset) -> "Ensemble":
+    def calibrated(self, validation: xr.Dataset, *, members: Mask | None = None) -> "Ensemble":
         """Calibrate intervals on trajectories that nothing was fitted to; returns a new ensemble.
 
         A lost forecast has an infinite error, so that where 5 % are lost, intervals from level 95 % on are infinite.
 
+        Args:
+            validation: the trajectories.
+            members: (members, trajectories) true where a member has not seen a trajectory, and follows it; by default
+                none has seen any.
+
         Raises:
             InputError: fewer than two trajectories.
         """
-        return self._calibrated(validation, None)
+        run = self._reduced(validation, None if members is None else members.numpy())
+        truth = trajectories(validation, "state").numpy()
+        error = truth - run["state"].values
+        known = np.isfinite(truth)
+        lost = np.isnan(error) & known
+        error[lost] = np.inf
+        _warn_of_lost(lost, known)
+        parts = (run["time"].values, error, run["spread"].values, run["state_std"].values.astype("float64"))
+        return replace(self, calibration=Calibration.of(*parts))
 
     @validated
     def reliability(self, data: xr.Dataset, *, levels: Sequence[Part] = RELIABILITY) -> xr.Dataset:
@@ -284,18 +297,6 @@ class Ensemble:
             return cls(projection, law, calibration)
         except InputError as error:
             raise FileError(folder, problem=f"holds no ensemble ({error})", fix="give a folder by save") from error
-
-    def _calibrated(self, data: xr.Dataset, members: np.ndarray | None) -> "Ensemble":
-        """Calibrate by trajectories, each followed by the members (B, C) that have not seen it; None for all."""
-        run = self._reduced(data, members)
-        truth = trajectories(data, "state").numpy()
-        error = truth - run["state"].values
-        known = np.isfinite(truth)
-        lost = np.isnan(error) & known
-        error[lost] = np.inf
-        _warn_of_lost(lost, known)
-        parts = (run["time"].values, error, run["spread"].values, run["state_std"].values.astype("float64"))
-        return replace(self, calibration=Calibration.of(*parts))
 
     def _reduced(self, data: xr.Dataset, members: np.ndarray | None, **options: object) -> xr.Dataset:
         """Mean and spread of the members, without an interval."""
@@ -405,7 +406,7 @@ def bootstrap(
     usable = unseen.sum(0) >= 2
     if usable.sum() < 2:
         return ensemble
-    return ensemble._calibrated(data.isel(trajectory=usable), unseen[:, usable])
+    return ensemble.calibrated(data.isel(trajectory=usable), members=unseen[:, usable])
 
 
 def _fitted(law: Estimator, samples: LatentSamples, drawn: np.ndarray, seed: Seed) -> LearnedField:

@@ -137,7 +137,8 @@ def test_a_stack_of_seeds_is_an_ensemble(data, held_out):
     [DMD(), OperatorInference(degree=3, regularization=0.1), NeuralODE((8,), regression_steps=20, shooting_steps=2)],
 )
 def test_all_laws_have_bootstraps_with_and_without_missing_samples(pod, data, law):
-    for given in (data, data.where((data.mu < 1) | (data.time < 6))):
+    short = data.isel(time=slice(30))  # fewer samples than a region keeps points
+    for given in (data, data.where((data.mu < 1) | (data.time < 6)), short.where((data.mu < 1) | (data.time < 2))):
         ensemble = romkit.bootstrap(pod, law, given, members=3)
         assert len(ensemble) == 3
         rate = ensemble.law.right_hand_side(torch.ones(3, 1, 1).double())(torch.ones(3, 1, 2).double())
