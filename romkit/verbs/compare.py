@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -25,8 +25,8 @@ from romkit.verbs.fit import fit
 from romkit.verbs.runs import rollout
 from romkit.verbs.storage import load, save
 
-DATA, KNOWN, PROJECTIONS = "data.nc", ".sha256", "projections"
-"""Names in the folder of a comparison: data, their digest, and projections, which combinations share."""
+PROJECTIONS = "projections"
+"""Subfolder of a comparison for projections, which combinations share."""
 
 MEANING = ("system", "parameters", "layout")
 """Attributes of a dataset that change what is computed; others say how it came about."""
@@ -36,17 +36,16 @@ MEANING = ("system", "parameters", "layout")
 class Combination(tasks.Task):
     """One projection with one law, on the training trajectories of a file, scored on the held-out ones.
 
-    `method` and `law` are names, their settings JSON.
+    `method` and `law` are names, with their settings beside them; the digest of the data is in the name of the file.
     """
 
     code_version: ClassVar[int] = 1
     label: str
     data: str
-    digest: str
     method: str
-    method_settings: str
+    method_settings: dict[str, object]
     law: str
-    law_settings: str
+    law_settings: dict[str, object]
     test: float
     seed: Seed
 
@@ -55,7 +54,7 @@ class Combination(tasks.Task):
         return self.label
 
     def run(self) -> xr.Dataset:
-        train, test = split(self._data(), self.test, seed=self.seed)
+        train, test = split(open_dataset(self.data), self.test, seed=self.seed)
         projection = self._projection(train)
         started = time.perf_counter()
         dynamics = self._dynamics(projection, train)
@@ -67,31 +66,22 @@ class Combination(tasks.Task):
         found = {"seconds_projection": projection.report.get("seconds", 0.0), "seconds_law": seconds, "law": text}
         return kept.assign({key: ((), value) for key, value in found.items()})
 
-    def _data(self) -> xr.Dataset:
-        file = Path(self.data)
-        data = open_dataset(file)
-        if not _is_known(file, self.digest):
-            fix = "give each comparison a folder of its own"
-            raise InputError("folder", expected="the data of this comparison", got="those of another one", fix=fix)
-        return data
-
     def _projection(self, train: xr.Dataset) -> Projection:
         """Load the projection that all combinations of this method share, or train and save it."""
-        facts = [self.digest, self.method, self.method_settings, self.test, self.seed]
-        name = hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+        facts = [self.data, self.method, self.method_settings, self.test, self.seed]
+        name = hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
         file = Path(self.data).parent / PROJECTIONS / f"{self.method}-{name}.safetensors"
         with FileLock(f"{file}.lock"):
             if file.exists():
                 return load(file)
-            projection = fit(self.method, train, seed=self.seed, **_settings(self.method_settings))
+            projection = fit(self.method, train, seed=self.seed, **self.method_settings)
             save(projection, file)
         return projection
 
     def _dynamics(self, projection: Projection, train: xr.Dataset) -> LatentDynamics:
-        settings = _settings(self.law_settings)
         if self.law in DYNAMICS:
-            return DYNAMICS[self.law](**settings)
-        return LAWS[self.law](**settings).fit(projection, train, seed=self.seed)
+            return DYNAMICS[self.law](**self.law_settings)
+        return LAWS[self.law](**self.law_settings).fit(projection, train, seed=self.seed)
 
 
 @validated
@@ -143,11 +133,9 @@ def compare(
     folder = expanded(folder).absolute()
     chosen, wanted = _methods(methods, settings), _laws(laws)
     make_folder(folder / PROJECTIONS)
-    digest = _written(check_states(data), folder / DATA)
+    file = _written(check_states(data), folder)
     table = {
-        (method, law): Combination(
-            f"{method}+{law}", str(folder / DATA), digest, *chosen[method], *wanted[law], test, seed
-        )
+        (method, law): Combination(f"{method}+{law}", str(file), *chosen[method], *wanted[law], test, seed)
         for method in chosen
         for law in wanted
     }
@@ -156,27 +144,28 @@ def compare(
     return _assembled(table, folder, sweep)
 
 
-def _methods(methods: object, common: Mapping[str, object]) -> dict[str, tuple[str, str]]:
+Named = tuple[str, dict[str, object]]
+"""Name of a method or law, and its settings."""
+
+
+def _methods(methods: object, common: Mapping[str, object]) -> dict[str, Named]:
     """Name and settings of each method, by label."""
     found = {}
-    for label in _several("methods", methods):
-        own = dict(common) | dict(methods[label] if isinstance(methods, Mapping) else {})
-        name = checks.one_of("methods", own.pop("method", label), METHODS)
-        found[label] = name, _json("methods", own)
+    for label, own in _labelled("methods", methods, str).items():
+        own = {**common, **(own if isinstance(own, Mapping) else {})}
+        found[label] = checks.one_of("methods", own.pop("method", label), METHODS), _plain("methods", own)
     return found
 
 
-def _laws(laws: object) -> dict[str, tuple[str, str]]:
+def _laws(laws: object) -> dict[str, Named]:
     """Name and settings of each law, by label."""
-    several = _several("laws", laws)
-    if not isinstance(laws, Mapping):
-        labels = [law if isinstance(law, str) else _name(law) for law in several]
-        laws = dict(zip(_several("laws", labels), several, strict=True))
     found = {}
-    for label, law in laws.items():
-        own = {} if isinstance(law, str) else {f.name: getattr(law, f.name) for f in dataclasses.fields(law)}
-        name = checks.one_of("laws", law, [*LAWS, *DYNAMICS]) if isinstance(law, str) else _name(law)
-        found[label] = name, _json("laws", own)
+    for label, law in _labelled("laws", laws, lambda law: law if isinstance(law, str) else _name(law)).items():
+        if isinstance(law, str):
+            found[label] = checks.one_of("laws", law, [*LAWS, *DYNAMICS]), {}
+        else:
+            own = {each.name: getattr(law, each.name) for each in dataclasses.fields(law)}
+            found[label] = _name(law), _plain("laws", own)
     return found
 
 
@@ -188,33 +177,27 @@ def _name(law: object) -> str:
     raise InputError("laws", expected="laws of romkit", got=repr(law)[:60], fix=fix)
 
 
-def _several(argument: str, value: object) -> list:
-    """The entries, or the labels of a dict."""
+def _labelled(argument: str, value: object, label: Callable[[object], str]) -> dict[str, object]:
+    """The entries by their labels, which a dict has already."""
     several = [value] if isinstance(value, str | Estimator) else list(value)
-    names = [x if isinstance(x, str) else repr(x) for x in several]
-    if several and len(set(names)) == len(names):
-        return several
+    found = dict(value) if isinstance(value, Mapping) else {label(entry): entry for entry in several}
+    if several and len(found) == len(several):
+        return found
     raise InputError(argument, expected="one or more, each once", got=repr(value)[:60], fix="name them by a dict")
 
 
-def _json(argument: str, settings: Mapping[str, object]) -> str:
+def _plain(argument: str, settings: dict[str, object]) -> dict[str, object]:
+    """The settings, if JSON can tell them from others."""
     try:
-        return json.dumps(dict(settings), sort_keys=True)
+        json.dumps(settings)
     except TypeError as error:
         fix = "give numbers, text and tuples, or compare by hand"
         raise InputError(argument, expected="settings that are plain values", got=str(error), fix=fix) from error
+    return settings
 
 
-def _settings(text: str) -> dict[str, object]:
-    return {name: _tuples(value) for name, value in json.loads(text).items()}
-
-
-def _tuples(value: object) -> object:
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-def _written(data: xr.Dataset, file: Path) -> str:
-    """A digest of the data, which are in the file then."""
+def _written(data: xr.Dataset, folder: Path) -> Path:
+    """A file of the data in the folder, by the digest of what is computed from them."""
     numbers = hashlib.sha256(json.dumps([str(data.attrs.get(name)) for name in MEANING]).encode())
     for name in sorted(map(str, data.variables)):
         variable = data[name]
@@ -222,19 +205,8 @@ def _written(data: xr.Dataset, file: Path) -> str:
         numbers.update(f"{name} {variable.dims} {variable.dtype} {declared}".encode())
         values = variable.values.astype(str) if variable.dtype.kind == "O" else variable.values
         numbers.update(np.ascontiguousarray(values).tobytes())
-    digest = numbers.hexdigest()
-    if not (file.exists() and _is_known(file, digest)):
-        known = file.with_suffix(KNOWN)
-        known.unlink(missing_ok=True)  # first, so that it is never that of other data than the file has
-        save_dataset(data, file)
-        known.write_text(digest)
-    return digest
-
-
-def _is_known(file: Path, digest: str) -> bool:
-    """Whether this is the digest of the data that are in a file."""
-    known = file.with_suffix(KNOWN)
-    return known.exists() and known.read_text() == digest
+    file = folder / f"data-{numbers.hexdigest()[:16]}.nc"
+    return file if file.exists() else save_dataset(data, file)
 
 
 def _assembled(table: Mapping[tuple[str, str], Combination], folder: Path, sweep: tasks.Sweep) -> xr.Dataset:
@@ -250,13 +222,9 @@ def _assembled(table: Mapping[tuple[str, str], Combination], folder: Path, sweep
     like = next(iter(rows.values()))
     empty = like[["nrmse", "nrmse_projected", "valid_time"]] * np.nan
     methods, laws = (list(dict.fromkeys(key[k] for key in table)) for k in (0, 1))
-    grid = []
-    for method in methods:
-        row = [_entry(rows.get((method, law)), empty) for law in laws]
-        grid.append(xr.concat(row, xr.DataArray(laws, dims="law", name="law"), coords="minimal", compat="override"))
-    found = xr.concat(
-        grid, xr.DataArray(methods, dims="projection", name="projection"), coords="minimal", compat="override"
-    )
+    grid = [[_entry(rows.get((method, law)), empty) for law in laws] for method in methods]
+    found = xr.combine_nested(grid, ["projection", "law"], coords="minimal", compat="override")
+    found = found.assign_coords(projection=methods, law=laws).transpose("projection", "law", ...)
     for name in ("nrmse_projected", "seconds_projection"):  # the same for all laws
         found[name] = found[name].mean("law", keep_attrs=True)
     return found.assign_attrs(folder=str(folder), failed=json.dumps(failed))

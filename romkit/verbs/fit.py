@@ -106,7 +106,9 @@ def fit(
     basis = _basis(basis, full, system)
     data, held_out = _projected(full, basis), _projected(held_out, basis)
     frame = Frame.from_dataset(data)
-    plan = _plan(preset, frame.system, kind, settings, engine, checkpoint)
+    plan = preset if isinstance(preset, Recipe) else PRESETS[preset](frame.system, kind.name)
+    plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
+    _check_optimizer(plan, engine, checkpoint)
     system = _system_for(plan, system, full, basis, frame)
     sizes = sized(kind, frame, sizes | {k: v for k, v in settings.items() if k not in SETTINGS})
     models = [kind(frame, torch.Generator().manual_seed(number), **sizes) for number in numbers]
@@ -123,21 +125,6 @@ def fit(
 def _projected(data: xr.Dataset | None, basis: Basis | None) -> xr.Dataset | None:
     """Coordinates of the data in the basis; the data themselves without a basis."""
     return data if data is None or basis is None else basis.project(data)
-
-
-def _plan(
-    preset: str | Recipe,
-    system: str,
-    kind: type[Projection],
-    settings: Mapping[str, object],
-    engine: str,
-    checkpoint: object,
-) -> Recipe:
-    if not isinstance(preset, Recipe):
-        preset = PRESETS[preset](system, kind.name)
-    plan = preset.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
-    _check_optimizer(plan, engine, checkpoint)
-    return plan
 
 
 def _usable(kind: type[Projection], data: xr.Dataset) -> xr.Dataset:

@@ -10,7 +10,6 @@ import xarray as xr
 import romkit
 from romkit.core.errors import InputError
 from romkit.integrators import DMD, SINDy
-from romkit.verbs.compare import Combination
 
 TIMES = np.linspace(0, 6, 61)
 
@@ -72,14 +71,6 @@ def test_another_context_of_the_same_numbers_is_computed(data, tmp_path):
     first, second = (compared(each, tmp_path, laws).equations.values.flat[0] for each in (one, two))
     assert "place" in second
     assert "place" not in first
-
-
-def test_data_that_another_comparison_has_replaced_are_not_taken_for_its_own(data, tmp_path):
-    compared(data, tmp_path, ["dmd"])
-    settings = ("pod", '{"latent_dim": 2}', "dmd", "{}", 0.25, 0)
-    task = Combination("later", str(tmp_path / "data.nc"), "0" * 64, *settings)
-    with pytest.raises(InputError, match="folder: expected the data of this comparison, got those of another one"):
-        task.run()
 
 
 def test_a_failure_is_named_and_the_others_are_there(data, tmp_path):
