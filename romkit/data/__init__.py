@@ -24,42 +24,9 @@ from romkit.data.storage import open_dataset, save_dataset
 from romkit.data.trajectories import Snapshots, Trajectories, snapshots, split, trajectories, whole_trajectories
 from romkit.data.velocity import needing_velocity, smoothest, with_velocity
 
-__all__ = [
-    "DIMS",
-    "ContextParameter",
-    "Contexts",
-    "Control",
-    "Layout",
-    "Snapshots",
-    "Trajectories",
-    "check_dataset",
-    "check_states",
-    "complete",
-    "context_array",
-    "context_matrix",
-    "context_names",
-    "context_ranges",
-    "control_matrix",
-    "control_names",
-    "control_of",
-    "describe",
-    "even_step",
-    "fields",
-    "from_arrays",
-    "given_control",
-    "is_declared",
-    "layout_of",
-    "make_dataset",
-    "needing_velocity",
-    "open_dataset",
-    "pieces",
-    "save_dataset",
-    "smoothest",
-    "snapshots",
-    "split",
-    "summary",
-    "times_of",
-    "trajectories",
-    "whole_trajectories",
-    "with_velocity",
-]
+__all__ = ["DIMS", "ContextParameter", "Contexts", "Control", "Layout", "Snapshots", "Trajectories"]
+__all__ += ["check_dataset", "check_states", "complete", "context_array", "context_matrix", "context_names"]
+__all__ += ["context_ranges", "control_matrix", "control_names", "control_of", "describe", "even_step", "fields"]
+__all__ += ["from_arrays", "given_control", "is_declared", "layout_of", "make_dataset", "needing_velocity"]
+__all__ += ["open_dataset", "pieces", "save_dataset", "smoothest", "snapshots", "split", "summary", "times_of"]
+__all__ += ["trajectories", "whole_trajectories", "with_velocity"]

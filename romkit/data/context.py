@@ -234,9 +234,11 @@ def times_of(data: xr.Dataset) -> Tensor:
         >>> romkit.data.times_of(data)
         tensor([0.0000, 0.0100, 0.0200], dtype=torch.float64)
     """
-    if "time" not in data.coords:
-        fix = "add it: data.assign_coords(time=...)"
-        raise InputError("data", expected="a coordinate 'time'", got=f"{sorted(map(str, data.coords))}", fix=fix)
+    if "time" not in data.coords or data["time"].dtype.kind not in "fiu":
+        fix = "add them: data.assign_coords(time=...), or romkit.data.describe(data)"
+        raise InputError("data", expected="times, as numbers", got="none", fix=fix)
+    if not (np.diff(data["time"].values) > 0).all():
+        raise InputError("data", expected="increasing times", got="others", fix="sort them: data.sortby('time')")
     return tensors.times("data's time", data["time"].values).double()
 
 
@@ -428,7 +430,7 @@ def control_of(data: xr.Dataset) -> Control | None:
     """
     if "control" not in data:
         return None
-    return interpolated(times_of(data), torch.from_numpy(control_matrix(data)))
+    return interpolated(times_of(data), held(torch.from_numpy(control_matrix(data))).movedim(1, 0))
 
 
 def by_name(inputs: T, names: Sequence[str]) -> T:
@@ -446,16 +448,19 @@ def by_name(inputs: T, names: Sequence[str]) -> T:
     return inputs if own == list(names) else inputs.isel(input=[own.index(name) for name in names])
 
 
-def interpolated(times: Tensor, values: Tensor) -> Control:
-    """Straight lines between samples (C, T, q) at times (T,); the last one is held behind the end."""
-    values = held(values)
+def interpolated(times: Tensor, values: Tensor) -> Callable[[Tensor], Tensor]:
+    """Straight lines between values (T, ...) at times (T,); the last one is held behind the end."""
+    if len(times) == 1:
+        return lambda t: values[0]
+    times = times.double()
 
-    def u(t: Tensor) -> Tensor:
-        k = int(torch.searchsorted(times, t.detach().to(times), right=True).clamp(1, len(times) - 1))
-        part = ((float(t) - times[k - 1]) / (times[k] - times[k - 1])).clamp(0, 1)
-        return values[:, k - 1] + part * (values[:, k] - values[:, k - 1])
+    def at(t: Tensor) -> Tensor:
+        t = t.detach().to(times)
+        k = int(torch.searchsorted(times, t, right=True).clamp(1, len(times) - 1))
+        part = ((t - times[k - 1]) / (times[k] - times[k - 1])).clamp(0, 1)
+        return torch.lerp(values[k - 1], values[k], part.to(values))
 
-    return u if len(times) > 1 else lambda t: values[:, 0]
+    return at
 
 
 @validated
@@ -491,7 +496,7 @@ def given_control(control: object, times: Times, number: Count, names: tuple[str
         expected = f"finite inputs ({len(times)} times, {q}: {', '.join(names)})"
         fix = "give one row for each output time"
         raise InputError("control", expected=expected, got=f"shape {tuple(values.shape)}", fix=fix)
-    return interpolated(times, values.expand(number, -1, -1))
+    return interpolated(times, values.expand(number, -1, -1).movedim(1, 0))
 
 
 def _function(control: Callable[[float], object], times: Tensor, number: int, names: tuple[str, ...]) -> Control:

@@ -11,7 +11,7 @@ from romkit.core.display import with_unit
 from romkit.core.errors import InputError
 from romkit.data.context import ROLE, context_names, control_names, even_step, is_declared
 from romkit.data.layout import Layout, layout_of
-from romkit.data.schema import DIMS, RESERVED, check_states, complete
+from romkit.data.schema import DIMS, check_own_names, check_states, complete
 
 
 @validated
@@ -251,61 +251,52 @@ def _states(data: xr.Dataset, taken: set[str]) -> list[str]:
 def _assembled(
     data: xr.Dataset, states: Sequence[str], rates: Mapping[str, Sequence[str]], controls: Sequence[str]
 ) -> xr.Dataset:
-    data = _along_all(data, [*states, *(own for names in rates.values() for own in names)])
-    layout = Layout.of(data, states, LEAD)
+    layout, values = _gathered(data, states)
     time = data["time"]
     coords = {
         "time": ("time", time.values.astype(np.float64), {"units": str(time.attrs.get("units", "")), **time.attrs}),
         "component": ("component", list(layout.names)),
     }
+    units = "".join(set(layout.units))
     if len(set(layout.units)) > 1:
-        coords["component_units"] = ("component", list(layout.units))
-    units = layout.units[0] if len(set(layout.units)) == 1 else "mixed, see component_units"
-    variables = {"state": (DIMS, layout.gather(data, LEAD), {"units": units} if units else {})}
+        units, coords["component_units"] = "mixed, see component_units", ("component", list(layout.units))
+    variables = {"state": (DIMS, values, {"units": units} if units else {})}
     for name, own in rates.items():
         if own:
-            like = Layout.of(data, own, LEAD)
+            like, values = _gathered(data, own)
             if [v.shape for v in like.variables] != [v.shape for v in layout.variables]:
                 got, fix = ", ".join(own), "name one for each variable of the state, in its order"
                 raise InputError(name, expected=f"variables like {', '.join(states)}", got=got, fix=fix)
-            variables[name] = (DIMS, like.gather(data, LEAD))
+            variables[name] = (DIMS, values)
+    if inputs := controls or (["control"] if "control" in data.data_vars else []):
+        like, values = _gathered(data, inputs)
+        known = inputs == ["control"] and "input" in data.coords
+        coords["input"] = ("input", [*map(str, data["input"].values if known else like.names)])
+        variables["control"] = ((*LEAD, "input"), values.astype(np.float64))
     found = xr.Dataset(variables, coords, dict(data.attrs))
     if layout.is_plain:
-        found = found.assign_coords({k: c for k, c in data.coords.items() if c.dims == ("component",)})
-    else:
-        found.attrs["layout"] = layout.to_json()
-    inputs = controls or (["control"] if "control" in data.data_vars else [])
-    return found.assign(_control(data, inputs)) if inputs else found
+        return found.assign_coords({k: c for k, c in data.coords.items() if c.dims == ("component",)})
+    return found.assign_attrs(layout=layout.to_json())
 
 
-def _control(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
-    data = _along_all(data, names)
-    layout = Layout.of(data, names, LEAD)
-    own = data["input"].values.astype(str) if names == ["control"] and "input" in data.coords else layout.names
-    values = layout.gather(data, LEAD).astype(np.float64)
-    return xr.Dataset({"control": ((*LEAD, "input"), values)}, {"input": ("input", list(map(str, own)))})
-
-
-def _along_all(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
-    """Expand these variables along trajectory and time, also those that all trajectories share."""
+def _gathered(data: xr.Dataset, names: Sequence[str]) -> tuple[Layout, np.ndarray]:
+    """Variables along trajectory and time on one axis (C, T, n), also those that all trajectories share."""
     wide = {}
     for name in names:
-        if not set(LEAD) <= set(data[name].dims):
-            wide[name] = (
-                data[name]
-                .broadcast_like(data["time"])
-                .expand_dims({dim: data.sizes[dim] for dim in LEAD if dim not in {*data[name].dims, "time"}})
-            )
-    return data.assign(wide)
+        if missing := {*LEAD} - {*data[name].dims}:
+            each = data[name].broadcast_like(data["time"])
+            wide[name] = each.expand_dims({dim: data.sizes[dim] for dim in missing - {"time"}})
+    data = data.assign(wide)
+    layout = Layout.of(data, names, LEAD)
+    return layout, layout.gather(data, LEAD)
 
 
 def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | None) -> xr.Dataset:
     """Add coordinates along trajectories; those of the context are declared, in its order, others are labels."""
     along = (("trajectory",), LEAD, LEAD[::-1])
     coords = {n: c for n, c in data.coords.items() if c.dims in along and n not in ("trajectory", *(context or ()))}
+    check_own_names("context", context or ())
     for name in context or ():
-        if name in RESERVED:
-            raise InputError("context", expected="names of its own", got=repr(name), fix="rename it")
         value = data[name] if name in data.variables else xr.DataArray(data.attrs[name])
         if not set(value.dims) <= set(LEAD) or value.dtype.kind not in "iufb":
             got, fix = f"{name} of dims {value.dims}, dtype {value.dtype}", "convert it to numbers"
@@ -366,9 +357,8 @@ def from_arrays(
             fix = "give one for each state"
             raise InputError(name, expected=f"shape {like}, as the states", got=f"shape {values.shape}", fix=fix)
     coords: dict[str, object] = {"time": times}
+    check_own_names("context", context or ())
     for name, values in (context or {}).items():
-        if name in RESERVED:
-            raise InputError("context", expected="names of its own", got=repr(name), fix="rename it")
         values = np.asarray(values)
         if values.shape != (count,):
             got, fix = f"shape {values.shape}", f"give {count} of them"

@@ -1,7 +1,7 @@
 """The schema of every dataset: dims `trajectory, time, component`, context as coordinates; and the checks of it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import xarray as xr
@@ -9,7 +9,7 @@ import xarray as xr
 from romkit.core import checks, tensors
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
-from romkit.data.context import ContextParameter, context_names
+from romkit.data.context import ContextParameter, context_names, times_of
 
 DIMS = ("trajectory", "time", "component")
 _MEANING = {
@@ -19,20 +19,11 @@ _MEANING = {
 }
 """Long name of each variable, and how often it is differentiated by time."""
 
-RESERVED = {"state", "velocity", "acceleration", "latent", "latent_component", "status", "seed", "state_std", "truth"}
-RESERVED |= {
-    "trajectory",
-    "control",
-    "input",
-    "rom",
-    "projected",
-    "nrmse",
-    "nrmse_projected",
-    "valid_time",
-    "time",
-    "component",
-    "component_units",
-}
+RESERVED = {
+    "state", "velocity", "acceleration", "control", "latent", "status", "truth", "rom", "projected", "nrmse",
+    "nrmse_projected", "valid_time", "state_std", "seed", "trajectory", "time", "component", "component_units",
+    "input", "latent_component",
+}  # fmt: skip
 """Names in datasets and runs, which no context parameter can have."""
 
 
@@ -155,16 +146,15 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
         raise InputError("data", expected="an xarray.Dataset", got=got, fix=fix)
     fix = "name it: romkit.data.describe(data, state=[...]), or `romkit check FILE --state ... --out NEW`"
     _check_variable(data, "state", fix=fix)
-    _check_times(data)
+    times_of(data)
     whole = complete(data, ("state",))
     if not whole.any(1).all():
         empty = ", ".join(map(str, np.flatnonzero(~whole.any(1))[:8]))
         fix = f"drop them: data.drop_isel(trajectory=[{empty}])"
         got = f"NaN in every snapshot of {empty}"
         raise InputError("data", expected="a complete snapshot in every trajectory", got=got, fix=fix)
+    check_own_names("context of the data", context_names(data))
     for name in context_names(data):
-        if name in RESERVED:
-            raise InputError("data", expected="names of its own for the context", got=repr(name), fix="rename it")
         here = np.isfinite(data[name].transpose(*DIMS[:2], missing_dims="ignore").values)
         if not (here[:, None] if here.ndim == 1 else here | ~whole).all():
             raise InputError("data", expected=f"finite context {name}", got="NaN", fix="drop those trajectories")
@@ -188,24 +178,33 @@ def complete(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
         >>> romkit.data.complete(data, ["state"])
         array([[ True, False,  True]])
     """
-    for name in names:
-        check_numbers(data, name, fix="record it, or see romkit.data.describe")
-    rows = (np.isfinite(data[name].transpose(*DIMS).values).all(-1) for name in names)
-    return np.logical_and.reduce(list(rows))
+    fix = "record it, or see romkit.data.describe"
+    return np.logical_and.reduce([np.isfinite(values_of(data, name, fix=fix)).all(-1) for name in names])
 
 
-def check_numbers(data: xr.Dataset, name: str, *, fix: str) -> None:
-    """Raise unless a dataset has this variable, of real numbers along `DIMS`; NaN is one."""
+def values_of(data: xr.Dataset, name: str, *, fix: str) -> np.ndarray:
+    """The numbers (trajectories, times, n) of a variable, as they are; NaN where they are missing.
+
+    Raises:
+        InputError: no such variable, or one of other dimensions or without real numbers.
+    """
     if name not in data.data_vars:
         got = f"variables {sorted(map(str, data.data_vars))}"
         raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
-    dims, values = data[name].dims, data[name].values
-    if set(dims) != set(DIMS):
+    variable = data[name]
+    if set(variable.dims) != set(DIMS):
         fix = "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"
-        raise InputError("data", expected=f"{name} with dims {DIMS}", got=f"dims {dims}", fix=fix)
-    if values.dtype.kind not in "fiu" or values.size == 0:
-        got, fix = f"dtype {values.dtype}, sizes {dict(data[name].sizes)}", "convert it, or add what is missing"
+        raise InputError("data", expected=f"{name} with dims {DIMS}", got=f"dims {variable.dims}", fix=fix)
+    if variable.dtype.kind not in "fiu" or variable.size == 0:
+        got, fix = f"dtype {variable.dtype}, sizes {dict(variable.sizes)}", "convert it, or add what is missing"
         raise InputError("data", expected=f"real numbers as {name}", got=got, fix=fix)
+    return variable.transpose(*DIMS).values
+
+
+def check_own_names(argument: str, names: Iterable[str]) -> None:
+    """Raise where a parameter of the context has a name that romkit uses."""
+    for name in RESERVED.intersection(names):
+        raise InputError(argument, expected="names of its own", got=repr(name), fix="rename it")
 
 
 def _check_parts(
@@ -241,20 +240,10 @@ def _json(key: str, value: object) -> str:
 
 
 def _check_variable(data: xr.Dataset, name: str, *, fix: str) -> None:
-    check_numbers(data, name, fix=fix)
-    values = data[name].values
-    if np.isinf(values).any():
-        axes = tuple(k for k, dim in enumerate(data[name].dims) if dim != "trajectory")
-        got = f"infinity in {int(np.isinf(values).any(axis=axes).sum())} trajectories"
+    infinite = np.isinf(values_of(data, name, fix=fix)).any((1, 2))
+    if infinite.any():
+        got = f"infinity in {infinite.sum()} trajectories"
         raise InputError("data", expected=f"finite {name}, or NaN where it is missing", got=got, fix="drop or mask it")
-
-
-def _check_times(data: xr.Dataset) -> None:
-    if "time" not in data.coords or data["time"].dtype.kind not in "fiu":
-        fix = "add them: data.assign_coords(time=...), or romkit.data.describe(data)"
-        raise InputError("data", expected="times, as numbers", got="none", fix=fix)
-    if not (np.diff(data["time"].values) > 0).all():
-        raise InputError("data", expected="increasing times", got="others", fix="sort them: data.sortby('time')")
 
 
 def _check_control(data: xr.Dataset, whole: np.ndarray) -> None:

@@ -1,6 +1,6 @@
 """Velocities of data that were recorded without: a named method, stretch by stretch between missing samples."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,15 +23,16 @@ DEGREES = (4, 2)
 
 
 class Smoothing(NamedTuple):
-    """A window of samples and the degree of the polynomial through it; NumPy's gradient where there is no window."""
+    """A window of samples and the degree of the polynomial in it; a rule for x (T, n) at even times (T,)."""
 
     window: int
     degree: int
 
-    def __call__(self, x: np.ndarray, t: np.ndarray) -> np.ndarray:
+    def __call__(self, x: np.ndarray, t: np.ndarray, order: int = 1) -> np.ndarray:
         from scipy.signal import savgol_filter  # slow to import, and seldom needed
 
-        return savgol_filter(x, self.window, self.degree, deriv=1, delta=even_step(t), axis=0, mode="interp")
+        step = float(np.diff(t).mean())
+        return savgol_filter(x, self.window, self.degree, deriv=order, delta=step, axis=0, mode="interp")
 
 
 @validated
@@ -62,19 +63,35 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
     times, whole = data["time"].values.astype(np.float64), complete(data, ("state",))
     x = data["state"].transpose(*DIMS).values
     rule, name, shortest = _rule(method, x, times, whole)
-    velocity = np.full(x.shape, np.nan, dtype=np.result_type(x, np.float32))  # states may be whole numbers
-    for k, row in enumerate(whole):
-        for piece in pieces(row):
-            if piece.stop - piece.start >= shortest:
-                rate = np.asarray(rule(x[k, piece].astype(np.float64), times[piece]))
-                if rate.shape != x[k, piece].shape:
-                    expected, got = f"one that gives the shape of its states, {x[k, piece].shape}", f"{rate.shape}"
-                    raise InputError("method", expected=expected, got=got, fix="see what it returns")
-                velocity[k, piece] = rate
+    velocity = differentiated(x, times, stretches(whole, shortest), rule)
     if not np.isfinite(velocity).any():
         got, fix = f"stretches shorter than {shortest} samples", "record velocities, or sample more densely"
         raise InputError("data", expected="states to differentiate", got=got, fix=fix)
     return data.assign(velocity=(DIMS, velocity, {"long_name": "time derivative of the state", "method": name}))
+
+
+def stretches(whole: np.ndarray, shortest: int = 1) -> list[tuple[int, slice]]:
+    """Trajectory and times of each stretch without a missing sample, of samples (C, T) that are complete or not."""
+    found = [(k, piece) for k, row in enumerate(whole) for piece in pieces(row)]
+    return [(k, piece) for k, piece in found if piece.stop - piece.start >= shortest]
+
+
+def differentiated(
+    x: np.ndarray, times: np.ndarray, parts: Sequence[tuple[int, slice]], rule: Differentiate
+) -> np.ndarray:
+    """Rates of x (C, T, n) in these stretches, NaN elsewhere.
+
+    Raises:
+        InputError: a rule that gives another shape.
+    """
+    rates = np.full(x.shape, np.nan, dtype=np.result_type(x, np.float32))  # states may be whole numbers
+    for part in parts:
+        rate = np.asarray(rule(x[part].astype(np.float64), times[part[1]]))
+        if rate.shape != x[part].shape:
+            expected, got = f"one that gives the shape of its states, {x[part].shape}", f"{rate.shape}"
+            raise InputError("method", expected=expected, got=got, fix="see what it returns")
+        rates[part] = rate
+    return rates
 
 
 @validated
@@ -107,7 +124,7 @@ def _rule(method: object, x: np.ndarray, times: np.ndarray, whole: np.ndarray) -
     if method == "savitzky-golay" and step is None:
         fix = "take method='gradient', or resample the data"
         raise InputError("method", expected="evenly spaced times for 'savitzky-golay'", got="uneven steps", fix=fix)
-    longest = max(piece.stop - piece.start for row in whole for piece in pieces(row))
+    longest = max(piece.stop - piece.start for _, piece in stretches(whole))
     if method == "gradient" or step is None or longest < WINDOWS[0]:
         return lambda x, t: np.gradient(x, t, axis=0, edge_order=1), "gradient (central differences)", 2
     best = smoothest(x, whole)
@@ -139,20 +156,20 @@ def smoothest(x: np.ndarray, whole: Mask) -> Smoothing:
     if x.ndim != 3 or whole.shape != x.shape[:2] or not whole.any():
         expected, got = "(C, T, n) with (C, T) samples, some complete", f"shapes {x.shape} and {whole.shape}"
         raise InputError("x, whole", expected=expected, got=got, fix="match the axes")
-    stretches = [x[k, piece] for k, row in enumerate(whole) for piece in pieces(row)]
-    typical = sorted(len(each) for each in stretches)[len(stretches) // 2]
+    parts = [x[part] for part in stretches(whole)]
+    typical = sorted(map(len, parts))[len(parts) // 2]
     tried = [Smoothing(w, d) for w in WINDOWS for d in DEGREES if w > d + 1 and (w <= typical or w == WINDOWS[0])]
-    return min(tried, key=lambda each: _left_out_error(stretches, each))
+    return min(tried, key=lambda each: _left_out_error(parts, each))
 
 
-def _left_out_error(stretches: list[np.ndarray], smoothing: Smoothing) -> float:
+def _left_out_error(parts: list[np.ndarray], smoothing: Smoothing) -> float:
     """Mean square of (x - x̂) / (1 - h): what a polynomial without the sample itself misses it by."""
     from scipy.signal import savgol_coeffs, savgol_filter
 
     window, degree = smoothing
     half, own = window // 2, savgol_coeffs(window, degree)[window // 2]
     total, count = 0.0, 0
-    for x in stretches:
+    for x in parts:
         if len(x) >= max(window, 3 * half):
             sample = x[:, :: max(1, x.shape[1] // 50)].astype(np.float64)
             inner = slice(half, len(x) - half)

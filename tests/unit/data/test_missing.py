@@ -137,6 +137,14 @@ def test_velocities_are_estimated_and_it_is_said(whole):
     assert with_velocity(data.astype(np.float32)).velocity.dtype == np.float32
 
 
+def test_a_stretch_may_be_less_even_than_all_times(whole):
+    """Nine of its steps are longer by 0.09 %, one is shorter; the others make up for that."""
+    steps = 1 + 9e-4 * np.resize([1.0] * 9 + [-1.0] * 10 + [1.0], 80)
+    data = whole.assign_coords(time=np.concatenate([[0.0], np.cumsum(steps)])).drop_vars("velocity")
+    data = data.assign(state=data.state.where((data.time < 11) | (data.time > 12)))
+    assert "savitzky-golay" in with_velocity(data).velocity.attrs["method"]
+
+
 def test_noise_makes_the_window_longer_and_the_estimate_better(whole):
     noisy = whole.drop_vars("velocity")
     noisy["state"] = noisy.state + 0.05 * np.random.default_rng(0).normal(size=noisy.state.shape)
