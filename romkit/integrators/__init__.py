@@ -20,7 +20,6 @@ from romkit.integrators.laws.samples import (
     galerkin_samples,
 )
 from romkit.integrators.laws.sindy import SINDy, WeakSINDy
-from romkit.integrators.laws.sindy import SINDyEnsemble as SINDyEnsemble
 from romkit.integrators.lspg import LSPG
 from romkit.integrators.lspg import reduced_mesh as reduced_mesh
 
@@ -41,31 +40,10 @@ LAWS: dict[str, type[Estimator]] = {
 }
 """Estimators of latent dynamics by the name that the command line and files take."""
 
-__all__ = [
-    "DMD",
-    "DYNAMICS",
-    "LAWS",
-    "LSPG",
-    "Equation",
-    "Estimator",
-    "Galerkin",
-    "Hamiltonian",
-    "LatentDynamics",
-    "LatentField",
-    "LatentSamples",
-    "LearnedField",
-    "NeuralODE",
-    "NeuralODEModel",
-    "OperatorInference",
-    "PetrovGalerkin",
-    "Reencoded",
-    "SINDy",
-    "Scaling",
-    "WeakSINDy",
-    "differentiated_samples",
-    "encoded_samples",
-    "galerkin_samples",
-]
+__all__ = ["DMD", "DYNAMICS", "LAWS", "LSPG", "Equation", "Estimator", "Galerkin", "Hamiltonian", "LatentDynamics"]
+__all__ += ["LatentField", "LatentSamples", "LearnedField", "NeuralODE", "NeuralODEModel", "OperatorInference"]
+__all__ += ["PetrovGalerkin", "Reencoded", "SINDy", "Scaling", "WeakSINDy", "differentiated_samples"]
+__all__ += ["encoded_samples", "galerkin_samples"]
 
-EQUATIONS = dict.fromkeys(("LinearModel", "OperatorModel", "SINDyModel"), "romkit.integrators:Equation")
-__getattr__ = renamed(__name__, Terms="romkit.integrators:Functions", **EQUATIONS)
+FORMER = dict.fromkeys(("LinearModel", "OperatorModel", "SINDyEnsemble", "SINDyModel"), "romkit.integrators:Equation")
+__getattr__ = renamed(__name__, Terms="romkit.integrators:Functions", **FORMER)

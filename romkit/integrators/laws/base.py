@@ -14,7 +14,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.boundary import Part, Seed, validated
 from romkit.core.errors import FitWarning, InputError
-from romkit.data import check_states
+from romkit.data.context import interpolated
 from romkit.integrators.base import LearnedField, default_solver
 from romkit.integrators.laws import samples as sources
 from romkit.integrators.laws.samples import LatentSamples, ProjectionFamily
@@ -112,7 +112,7 @@ def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
     first = int(complete.any(0).int().argmax())
     times, truth = times[first:] - times[first], truth[..., first:, :]
     context, drift = (_filled(x[..., first:, :]).movedim(-2, 0) for x in (context, drift))  # (T, ..., C, k)
-    at, drifting = sources.interpolated(context, times), sources.interpolated(drift, times)
+    at, drifting = interpolated(times, context), interpolated(times, drift)
     moving = not bool((context == context[:1]).all())
     fixed = None if moving else law.motion(context[0])
     pad = truth.shape[-1] - m
@@ -185,7 +185,6 @@ class Estimator(abc.ABC):
     @validated
     def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
         """Samples that `fit` fits to, before they are scaled."""
-        check_states(data)
         return (sources.encoded_samples if "velocity" in data else sources.differentiated_samples)(projection, data)
 
     @validated

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from romkit.core import checks
-from romkit.core.boundary import Count, Mask, Natural, Order, Positive, validated
-from romkit.core.errors import InputError
+from romkit.core.boundary import Count, Mask, Natural, Order, Positive, Share, validated
+from romkit.core.errors import InputError, warn
 from romkit.core.files import reason
 from romkit.core.tensors import align
 from romkit.integrators.base import LearnedField
-from romkit.integrators.laws.samples import Scaling
+from romkit.integrators.laws.samples import LatentSamples, Scaling
 from romkit.integrators.region import Region
 
 if TYPE_CHECKING:
@@ -45,6 +45,15 @@ class Library(abc.ABC):
     @abc.abstractmethod
     def __call__(self, x: Tensor) -> list[Tensor]:
         """Values of the K terms at x (..., d), each (...)."""
+
+    def symbolic(self, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
+        """The K terms at symbolic variables.
+
+        Raises:
+            InputError: terms that are functions of the user's own.
+        """
+        fix = "build them from Polynomial and Fourier, or use equations()"
+        raise InputError("law", expected="terms that sympy can write", got=repr(self)[:80], fix=fix)
 
     @validated
     def __add__(self, other: "Library") -> "Library":
@@ -77,6 +86,9 @@ class Polynomial(Library):
             found[monomial] = found[tuple(rest)] * variables[last] if rest else variables[last]
         return list(found.values())
 
+    def symbolic(self, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
+        return [math.prod(x[i] for i in each) for each in _monomials(self.degree, len(x))]
+
 
 @validated
 @dataclass(frozen=True)
@@ -92,6 +104,12 @@ class Fourier(Library):
     def __call__(self, x: Tensor) -> list[Tensor]:
         waves = [column for k in range(1, self.frequencies + 1) for column in (k * x).unbind(-1)]
         return [values for wave in waves for values in (wave.sin(), wave.cos())]
+
+    def symbolic(self, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
+        import sympy
+
+        waves = [k * each for k in range(1, self.frequencies + 1) for each in x]
+        return [values for wave in waves for values in (sympy.sin(wave), sympy.cos(wave))]
 
 
 @validated
@@ -127,49 +145,59 @@ class Functions(Library):
         return f"Functions({', '.join(self.functions)})"
 
 
+class Combined(Library):
+    """Terms made of those of other libraries, in the same way of names, values and symbols."""
+
+    @abc.abstractmethod
+    def combined(self, terms: Callable[[Library], list]) -> list:
+        """The terms, from the terms that each library has by a function."""
+
+    def names(self, variables: Sequence[str]) -> list[str]:
+        return self.combined(lambda library: library.names(variables))
+
+    def __call__(self, x: Tensor) -> list[Tensor]:
+        return self.combined(lambda library: library(x))
+
+    def symbolic(self, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
+        return self.combined(lambda library: library.symbolic(x))
+
+
 @dataclass(frozen=True)
-class Sum(Library):
+class Sum(Combined):
     """Terms of both libraries, `a + b`."""
 
     first: Library
     second: Library
 
-    def names(self, variables: Sequence[str]) -> list[str]:
-        return self.first.names(variables) + self.second.names(variables)
-
-    def __call__(self, x: Tensor) -> list[Tensor]:
-        return self.first(x) + self.second(x)
+    def combined(self, terms: Callable[[Library], list]) -> list:
+        return terms(self.first) + terms(self.second)
 
 
 @dataclass(frozen=True)
-class Product(Library):
+class Product(Combined):
     """Every product of a term of the first and one of the second library, `a * b`."""
 
     first: Library
     second: Library
 
+    def combined(self, terms: Callable[[Library], list]) -> list:
+        return [a * b for a, b in itertools.product(terms(self.first), terms(self.second))]
+
     def names(self, variables: Sequence[str]) -> list[str]:
         return product_names(self.first.names(variables), self.second.names(variables))
-
-    def __call__(self, x: Tensor) -> list[Tensor]:
-        return [a * b for a, b in itertools.product(self.first(x), self.second(x))]
 
 
 @validated
 @dataclass(frozen=True)
-class Subset(Library):
+class Subset(Combined):
     """Some terms of a library, by their index."""
 
     library: Library
     keep: tuple[int, ...]
 
-    def names(self, variables: Sequence[str]) -> list[str]:
-        names = self.library.names(variables)
-        return [names[k] for k in self.keep]
-
-    def __call__(self, x: Tensor) -> list[Tensor]:
-        terms = self.library(x)
-        return [terms[k] for k in self.keep]
+    def combined(self, terms: Callable[[Library], list]) -> list:
+        found = terms(self.library)
+        return [found[k] for k in self.keep]
 
 
 def distinct(library: Library, variables: Sequence[str]) -> Library:
@@ -214,6 +242,12 @@ class Features:
     context_library: Library
     variables: Scaling
     context: Scaling
+
+    @classmethod
+    def of(cls, samples: LatentSamples, library: Library, context_library: Library) -> "Features":
+        """Terms of the variables and parameters of samples; of several terms of one name the first."""
+        variables, context = samples.variables, samples.parameters
+        return cls(distinct(library, variables.symbols), distinct(context_library, context.symbols), variables, context)
 
     @functools.cached_property
     def latent_names(self) -> list[str]:
@@ -276,32 +310,6 @@ class Features:
 ROUNDING = 1e-12
 """Smallest term of a multiplied-out formula, relative to the largest one where the data are; smaller ones are
 remainders of terms that cancel."""
-
-
-def symbolic(library: Library, x: "Sequence[sympy.Expr]") -> "list[sympy.Expr]":
-    """Terms of a library at symbolic variables.
-
-    Raises:
-        InputError: terms that are functions of the user's own.
-    """
-    import sympy
-
-    match library:
-        case Polynomial(degree):
-            powers = range(degree + 1)
-            return [math.prod(m) for d in powers for m in itertools.combinations_with_replacement(x, d)]
-        case Fourier(frequencies):
-            waves = range(1, frequencies + 1)
-            return [wave(k * each) for k in waves for each in x for wave in (sympy.sin, sympy.cos)]
-        case Sum(first, second):
-            return symbolic(first, x) + symbolic(second, x)
-        case Product(first, second):
-            return [a * b for a, b in itertools.product(symbolic(first, x), symbolic(second, x))]
-        case Subset(inner, keep):
-            found = symbolic(inner, x)
-            return [found[k] for k in keep]
-    fix = "build them from Polynomial and Fourier, or use equations()"
-    raise InputError("law", expected="terms that sympy can write", got=repr(library)[:80], fix=fix)
 
 
 def _expanded(expression: "sympy.Expr", sizes: "dict[sympy.Symbol, float]") -> "sympy.Expr":
@@ -382,6 +390,37 @@ class Equation(LearnedField):
         """Terms that the equation has, as a mask (..., terms, latent)."""
         return self.coefficients != 0
 
+    @property
+    def inclusion(self) -> Tensor:
+        """Share of the equations of a stack that have each term, (..., terms, latent)."""
+        return self.support.double().mean(0)
+
+    @property
+    def spread(self) -> Tensor:
+        """Standard deviation of each coefficient over a stack, (..., terms, latent)."""
+        return self.coefficients.std(0)
+
+    @property
+    def members(self) -> "Equation":
+        """Former name of an ensemble as a stack, which it is now."""
+        warn("members is the old name of the stack itself", DeprecationWarning)
+        return self
+
+    @validated
+    def median(self, *, inclusion: Share = 0.0) -> "Equation":
+        """Median of each coefficient of a stack; zero for terms that fewer than this share of the equations have.
+
+        Attributes of the result that describe a fit are those of the stack: the largest condition and residual.
+        """
+        return replace(
+            self[0],
+            coefficients=torch.where(self.inclusion >= inclusion, self.coefficients.quantile(0.5, dim=0), 0.0),
+            condition=self.condition.amax(0),
+            converged=self.converged.all(0),
+            residual=self.residual.amax(0),
+            source=f"median of {self.source}",
+        )
+
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
         """Map w = z or (z, ż) -> ż or z̈ (..., m) at a context c (..., p), whose terms are evaluated once, here."""
         return self.basis.at(self.coefficients, c)
@@ -412,12 +451,10 @@ class Equation(LearnedField):
         if self.order != 1 or not linear.issuperset(used):
             got, fix = f"order {self.order}, terms {', '.join(used)}", "fit it with DMD()"
             raise InputError("model", expected="a linear law of order 1", got=got, fix=fix)
-        zero, units = torch.zeros(p, dtype=torch.float64), torch.eye(m, dtype=torch.float64)
-        free = self.predict(torch.zeros(m, dtype=torch.float64), zero)
-        A = torch.stack([self.predict(u, zero) - free for u in units], dim=-1)
-        inputs = [self.predict(0 * free, c) - free for c in torch.eye(p, dtype=torch.float64)]
+        rest = torch.zeros(m, dtype=torch.float64), torch.zeros(p, dtype=torch.float64)
+        A, B = torch.func.jacrev(lambda z, c: self.right_hand_side(c)(z), argnums=(0, 1))(*rest)
         generator = torch.zeros(m + 1 + p, m + 1 + p, dtype=torch.float64)
-        generator[:m] = torch.cat([A, torch.stack([free, *inputs], dim=-1)], dim=-1)
+        generator[:m] = torch.cat([A, self.right_hand_side(rest[1])(rest[0]).unsqueeze(-1), B], dim=-1)
         stepped = torch.linalg.matrix_exp(dt * generator)[:m]
         return stepped[:, :m], stepped[:, m:]
 
@@ -448,7 +485,7 @@ class Equation(LearnedField):
         for scaling, library in ((basis.variables, basis.library), (basis.context, basis.context_library)):
             symbols = map(sympy.Symbol, scaling.names)
             rows = list(zip(symbols, scaling.shift.tolist(), scaling.scale.tolist(), strict=True))
-            factors.append(symbolic(library, [(x - a) / b if (a, b) != (0, 1) else x for x, a, b in rows]))
+            factors.append(library.symbolic([(x - a) / b if (a, b) != (0, 1) else x for x, a, b in rows]))
             sizes |= {x: abs(a) + b for x, a, b in rows}
         theta = [a * b for a, b in itertools.product(*factors)]
         weights = (self.coefficients * basis.rate_scale(self.coefficients)).T.tolist()

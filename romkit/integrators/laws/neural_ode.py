@@ -1,5 +1,6 @@
 """Neural ODEs: a small network for the latent field, trained on rates and then on segments of trajectories."""
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -13,10 +14,11 @@ from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, W
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
 from romkit.core.tensors import align, matmul
+from romkit.data.context import interpolated
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.base import Estimator
-from romkit.integrators.laws.samples import LatentSamples, Scaling, interpolated, interval
+from romkit.integrators.laws.samples import SAMPLED, LatentSamples, Scaling, interval
 from romkit.integrators.region import Region
 from romkit.solvers import odeint
 
@@ -136,7 +138,7 @@ another field, and a rollout at a shorter step drifts in phase: on Lorenz96 half
 
 class Paths(NamedTuple):
     """Latent trajectories w (S, C, T, d), rates of the highest order (S, C, T, m), parameters (S or 1, C, T, p), drift
-    (S, C, T, m) of z, and dt.
+    (S, C, T, m) of z, which samples are complete (C, T), and dt.
 
     NaN where samples are missing, in all S alike.
     """
@@ -145,20 +147,12 @@ class Paths(NamedTuple):
     rates: Tensor
     context: Tensor
     drift: Tensor
+    observed: Tensor
     dt: float
 
-    @property
-    def observed(self) -> Tensor:
-        """Complete samples, as a mask (C, T)."""
-        parts = (self.states, self.rates, self.context, self.drift)
-        return torch.stack([part.isfinite().all(-1).all(0) for part in parts]).all(0)
-
-    def complete(self) -> "Paths":
-        """The samples as they are if none is missing, else those that are not, as one path (S, 1, N, ...)."""
-        rows = self.observed
-        if bool(rows.all()):
-            return self
-        return self._replace(states=self.states[:, rows].unsqueeze(1), rates=self.rates[:, rows].unsqueeze(1))
+    def complete(self) -> tuple[Tensor, Tensor]:
+        """States (S, N, d) and rates (S, N, m) of the samples that are not missing."""
+        return self.states[:, self.observed], self.rates[:, self.observed]
 
 
 def make_paths(samples: LatentSamples) -> Paths:
@@ -166,10 +160,8 @@ def make_paths(samples: LatentSamples) -> Paths:
     if samples.inputs.ndim > 3:
         got = f"a stack of shape {tuple(samples.inputs.shape[:-2])}"
         raise InputError("samples", expected="one problem or a stack of them", got=got, fix="flatten the stack")
-    dt = interval(samples)
-    parts = (samples.inputs, samples.targets, samples.context, samples.drift)
-    stacked = (part if part.ndim == 3 else part.unsqueeze(0) for part in parts)
-    return Paths(*(part.unflatten(1, (-1, len(samples.times))) for part in stacked), dt)
+    dt, parts = interval(samples), samples.paths(*(getattr(samples, part) for part in SAMPLED))
+    return Paths(*parts, samples.observed.unflatten(0, (-1, len(samples.times))), dt)
 
 
 def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
@@ -177,7 +169,7 @@ def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
     T, m = paths.states.shape[2], paths.rates.shape[-1]
     longest = (T - 1) // segment
     if step is None:
-        z = paths.complete().states[..., :m].flatten(1, 2)
+        z = paths.complete()[0][..., :m]
         speed = (paths.states.diff(dim=2)[..., :m] / paths.dt).square().sum(-1).nanmean((1, 2)).sqrt()
         step = z.var(1).sum(-1).sqrt() / speed / STEPS_PER_DEVIATION
         strides = (step / paths.dt).nan_to_num(nan=1.0).round().clamp(min=1, max=max(1, longest)).long()
@@ -221,7 +213,7 @@ class Shooting(NamedTuple):
 
     def error(self, field: NeuralODEModel, batch: int, noise: float, draw: torch.Generator) -> Tensor:
         """Mean squared error (S,) along `batch` random segments, in standard deviations of w."""
-        w, _, c, drift, dt = self.paths
+        w, _, c, drift, *_ = self.paths
         S, C, T, d = w.shape
         if self.starts is None:
             path, room = torch.randint(C, (batch,), generator=draw), (T - self.length * self.strides).unsqueeze(-1)
@@ -233,12 +225,12 @@ class Shooting(NamedTuple):
         each = torch.arange(S).unsqueeze(-1)
         truth = w[each, path, index]  # (length + 1, S, batch, d)
         start = truth[0] + noise * field.scale.unsqueeze(1) * torch.randn(batch, d, generator=draw, dtype=w.dtype)
-        step, ticks = dt * self.strides.view(-1, 1, 1), torch.arange(self.length + 1, dtype=w.dtype)
+        step, ticks = self.paths.dt * self.strides.view(-1, 1, 1), torch.arange(self.length + 1, dtype=w.dtype)
         if torch.equal(c, c[:, :, :1].expand_as(c)):
             motion = field.motion(c[each if len(c) > 1 else each[:1], path, 0])
         else:
-            at = interpolated(c.expand(S, *c.shape[1:])[each, path, index], ticks)
-            beside = interpolated(torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))[each, path, index], ticks)
+            at = interpolated(ticks, c.expand(S, *c.shape[1:])[each, path, index])
+            beside = interpolated(ticks, torch.nn.functional.pad(drift, (0, d - drift.shape[-1]))[each, path, index])
             motion = lambda t, w: field.motion(at(t))(t, w) + beside(t)  # noqa: E731
         reached = odeint(lambda t, w: step * motion(t, w), start, ticks)
         return ((reached - truth)[1:] / field.scale.unsqueeze(1)).square().mean((0, 2, 3))
@@ -323,15 +315,10 @@ class NeuralODE(Estimator):
         rows = None if shoot.starts is None else paths.observed.nonzero()
         field = self._initial(samples, paths, draw)
         with one_thread():
-            for name, steps, errors in (
-                (
-                    "regression",
-                    self.regression_steps,
-                    lambda: regression_error(field, paths, self.batch_size, draw, rows),
-                ),
-                ("shooting", self.shooting_steps, lambda: shoot.error(field, self.batch_size, self.noise, draw)),
-            ):
-                self._minimise(field, errors, steps, f"neural ODE: {name}")
+            rate_errors = functools.partial(regression_error, field, paths, self.batch_size, draw, rows)
+            path_errors = functools.partial(shoot.error, field, self.batch_size, self.noise, draw)
+            self._minimise(field, rate_errors, self.regression_steps, "neural ODE: regression")
+            self._minimise(field, path_errors, self.shooting_steps, "neural ODE: shooting")
             with torch.no_grad():
                 velocity_error = regression_error(field, paths, TEST_BATCH, draw, rows).sqrt()
                 trajectory_error = shoot.error(field, TEST_BATCH, 0.0, draw).sqrt()
@@ -353,10 +340,10 @@ class NeuralODE(Estimator):
 
     def _initial(self, samples: LatentSamples, paths: Paths, draw: torch.Generator) -> NeuralODEModel:
         """A stack of fields with equal random weights, uniform in ±1 / √inputs, and the scaling of each one's data."""
-        w, rates, *_ = paths.complete()
+        w, rates = paths.complete()
         S, m, d = len(w), rates.shape[-1], w.shape[-1]
-        shift, scale, rate = w.mean((1, 2)), w.flatten(1, 2).std(1), rates.square().mean((1, 2)).sqrt()
-        shift[:, m:], scale[:, m:] = 0.0, w[..., m:].square().mean((1, 2)).sqrt()
+        shift, scale, rate = w.mean(1), w.std(1), rates.square().mean(1).sqrt()
+        shift[:, m:], scale[:, m:] = 0.0, w[..., m:].square().mean(1).sqrt()
         layers = []
         for inputs, outputs in pairwise((d + paths.context.shape[-1], *self.hidden, m)):
             values = (2 * torch.rand(inputs + 1, outputs, generator=draw, dtype=w.dtype) - 1) / math.sqrt(inputs)

@@ -14,7 +14,7 @@ from romkit.core.errors import InputError
 from romkit.integrators.laws.base import HELD_OUT, Estimator, choose
 from romkit.integrators.laws.equations import Equation, Features, Polynomial
 from romkit.integrators.laws.samples import LatentSamples, interval
-from romkit.integrators.laws.sindy import Fit, design_of, equation, judged, nonzero, one_axis, triangular
+from romkit.integrators.laws.sindy import Fit, design_of, equation, judged, nonzero, triangular
 
 
 @validated
@@ -68,8 +68,7 @@ class OperatorInference(Estimator):
             root = len(samples) ** 0.5
             pairs = [(a * root, b * root) for a, b in itertools.product(low, high)]
             return choose(self, samples, {"regularization": pairs}, self.validation, seed)
-        library, context = Polynomial(self.degree), Polynomial(self.context_degree)
-        basis = Features(library, context, samples.variables, samples.parameters)
+        basis = Features.of(samples, Polynomial(self.degree), Polynomial(self.context_degree))
         design = design_of(samples, basis)
         pair = self.regularization if isinstance(self.regularization, tuple) else (self.regularization,) * 2
         simple = 1 + len(basis.variables)  # 1, z0, z1, ... come first
@@ -122,13 +121,12 @@ class DMD(Estimator):
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         step = interval(samples)
-        basis = Features(Polynomial(1), Polynomial(1), samples.variables, samples.parameters)
+        basis = Features.of(samples, Polynomial(1), Polynomial(1))
         m, lead = samples.targets.shape[-1], samples.targets.shape[:-2]
         w, drift = basis.scaled(samples.inputs, samples.drift)
         half = torch.nn.functional.pad(step / 2 * drift, (0, w.shape[-1] - m))
         c = basis.context.on(w)(samples.context.double()).expand(*lead, *samples.context.shape[-2:])
-        paths = (one_axis(x).unflatten(1, (-1, len(samples.times))) for x in (w, half, c))
-        found = [self._one(*each, step, m) for each in zip(*paths, strict=True)]
+        found = [self._one(*each, step, m) for each in zip(*samples.paths(w, half, c), strict=True)]
         return equation(self, samples, basis, Fit(*map(torch.stack, zip(*found, strict=True))))
 
     def _one(self, w: Tensor, half: Tensor, c: Tensor, step: float, m: int) -> Fit:

@@ -16,6 +16,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Mask, NotNegative, Order, Seed, Times, validated
 from romkit.core.errors import InputError
 from romkit.data.trajectories import check_components, check_grid
+from romkit.data.velocity import Smoothing, differentiated, stretches
 from romkit.integrators.base import LatentField
 from romkit.integrators.galerkin import Galerkin
 from romkit.projections import Operator, Path
@@ -194,6 +195,14 @@ class LatentSamples:
         rows = self.observed
         return self if bool(rows.all()) else self.only(rows)
 
+    def paths(self, *parts: Tensor) -> list[Tensor]:
+        """Parts (..., N, k) of whole trajectories as (S, C, T, k), all problems on one axis.
+
+        Raises:
+            InputError: single samples.
+        """
+        return [one_axis(part).unflatten(1, (-1, len(trajectory_times(self)))) for part in parts]
+
     @property
     def latents(self) -> Tensor:
         """Latent states z (..., N, m)."""
@@ -254,13 +263,11 @@ def latent_samples(
     drift: Tensor | None = None,
 ) -> LatentSamples:
     """Samples of latent states and their rates {name: (..., N, m)}, as `LatentSamples.first_order` describes."""
-    z = given["z"].detach()
-    for name, x in (given if drift is None else given | {"drift": drift}).items():
+    z, all_given = given["z"].detach(), given if drift is None else given | {"drift": drift}
+    for name, x in all_given.items():
         tensors.axes(name, x, "samples components")
         check_numbers(name, x)
-        if x.shape != z.shape:
-            expected, got = f"shape {tuple(z.shape)}, as z", f"shape {tuple(x.shape)}"
-            raise InputError(name, expected=expected, got=got, fix="give one rate for each latent state")
+    tensors.same_shape(**all_given)
     drift = z.new_zeros(()).expand_as(z) if drift is None else drift
     values = [x.detach().to(z.device) for x in (*given.values(), drift)]
     if times is not None:
@@ -313,6 +320,11 @@ def context_of_samples(given: Tensor | None, z: Tensor, times: Tensor | None) ->
     return c
 
 
+def one_axis(x: Tensor) -> Tensor:
+    """Problems (..., N, k) as (S, N, k)."""
+    return x.unsqueeze(0) if x.ndim == 2 else x.flatten(0, -3)
+
+
 def trajectory_times(samples: LatentSamples) -> Tensor:
     """Times (T,) of samples that are whole trajectories.
 
@@ -336,18 +348,6 @@ def interval(samples: LatentSamples) -> float:
     if dt is None:
         raise InputError("times", expected="equally spaced times", got=f"{len(times)} others", fix="resample the data")
     return dt
-
-
-def interpolated(values: Tensor, times: Tensor) -> Callable[[Tensor], Tensor]:
-    """Map t -> (...), linear between values (T, ...) at the times (T,)."""
-    times = times.double()
-
-    def at(t: Tensor) -> Tensor:
-        k = int(torch.searchsorted(times, t.double(), right=True).clamp(1, len(times) - 1))
-        share = ((t - times[k - 1]) / (times[k] - times[k - 1])).clamp(0, 1)
-        return torch.lerp(values[k - 1], values[k], share.to(values))
-
-    return at
 
 
 NUDGE = 1e-3
@@ -440,36 +440,37 @@ def differentiated_samples(
     paths = z.reshape(-1, *z.shape[-3:]).movedim(0, -2).flatten(-2).cpu().numpy()  # of all problems, side by side
     whole = np.isfinite(paths).all(-1)
     best = datasets.smoothest(paths, whole)
-    window, degree = window or best.window, degree or best.degree
-    rates = [_differentiated(z, times, whole, k, window, degree) for k in range(1, order + 1)]
+    rule = Smoothing(window or best.window, degree or best.degree)
+    parts = _smooth_stretches(rule, order, times, whole)
+    rates = []
+    for k in range(1, order + 1):
+        rate = differentiated(paths, times.numpy(), parts, functools.partial(rule, order=k))
+        rates.append(torch.from_numpy(rate).unflatten(-1, (-1, z.shape[-1])).movedim(-2, 0).reshape(z.shape).to(z))
     rates[0] = rates[0] if drift is None else rates[0] - drift
-    source = f"encoded data, rates by differentiation (window {window}, degree {degree})"
+    source = f"encoded data, rates by differentiation (window {rule.window}, degree {rule.degree})"
     return _samples(data, z, *rates, source=source, drift=drift)
 
 
-def _differentiated(z: Tensor, times: Tensor, whole: np.ndarray, order: int, window: int, degree: int) -> Tensor:
-    """Derivative of z (..., C, T, m) by time; NaN in stretches of complete samples that are shorter than the window."""
-    from scipy.signal import savgol_filter  # slow to import, and seldom needed
+def _smooth_stretches(rule: Smoothing, order: int, times: Tensor, whole: np.ndarray) -> list[tuple[int, slice]]:
+    """Stretches of complete samples (C, T) that are as long as the window.
 
-    checks.at_least("degree", degree, order)
-    if checks.at_least("window", window, degree + 1) % 2 == 0:
-        raise InputError("window", expected="an odd number", got=window, fix=f"take {window + 1}")
-    stretches = [(k, piece) for k, row in enumerate(whole) for piece in datasets.pieces(row)]
-    stretches = [(k, piece) for k, piece in stretches if piece.stop - piece.start >= window]
-    if not stretches:
+    Raises:
+        InputError: a window that the degree or the order does not fit, no stretches, or uneven times.
+    """
+    checks.at_least("degree", rule.degree, order)
+    if checks.at_least("window", rule.window, rule.degree + 1) % 2 == 0:
+        raise InputError("window", expected="an odd number", got=rule.window, fix=f"take {rule.window + 1}")
+    parts = stretches(whole, rule.window)
+    if not parts:
         got = f"{len(times)}, or gaps between them"
-        raise InputError("data", expected=f"at least {window} times in a row", got=got, fix="shorten the window")
-    rates = torch.full_like(z, torch.nan)
-    for k, piece in stretches:
-        dt, steps = datasets.even_step(times[piece].numpy()), times[piece].diff()
-        if dt is None:
+        raise InputError("data", expected=f"at least {rule.window} times in a row", got=got, fix="shorten the window")
+    for _, piece in parts:
+        if datasets.even_step(times[piece].numpy()) is None:
+            steps = times[piece].diff()
             got = f"steps from {steps.min().item():g} to {steps.max().item():g}"
             fix = "add velocities, romkit.data.with_velocity(data, method='gradient'), or resample the data"
             raise InputError("times", expected="evenly spaced times", got=got, fix=fix)
-        part = z[..., k, piece, :].double().cpu().numpy()
-        found = savgol_filter(part, window, degree, deriv=order, delta=dt, axis=-2, mode="interp")
-        rates[..., k, piece, :] = torch.from_numpy(found).to(z)
-    return rates
+    return parts
 
 
 @validated

@@ -12,11 +12,11 @@ from annotated_types import Ge
 from numpy.polynomial import Polynomial as Series
 from torch import Tensor
 
-from romkit.core.boundary import Count, Natural, NotNegative, Positive, Seed, Share, validated
+from romkit.core.boundary import Count, Natural, NotNegative, Positive, Seed, validated
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.integrators.laws.base import Estimator
-from romkit.integrators.laws.equations import Equation, Features, Library, Polynomial, distinct
-from romkit.integrators.laws.samples import LatentSamples, trajectory_times
+from romkit.integrators.laws.equations import Equation, Features, Library, Polynomial
+from romkit.integrators.laws.samples import LatentSamples, one_axis, trajectory_times
 from romkit.integrators.region import Region
 
 GRAM_ERROR = 3e-8
@@ -208,47 +208,6 @@ def bootstrap(samples: int, models: int, blocks: int, seed: int) -> tuple[Tensor
     return edges, torch.from_numpy(counts).double()
 
 
-@validated
-@dataclass(frozen=True)
-class SINDyEnsemble:
-    """Equations of bootstrap samples of one data set.
-
-    Attributes:
-        members: a stack of equations; members are its first axis.
-    """
-
-    members: Equation
-
-    @property
-    def inclusion(self) -> Tensor:
-        """Share of the members that have each term, (..., terms, latent)."""
-        return self.members.support.double().mean(0)
-
-    @property
-    def spread(self) -> Tensor:
-        """Standard deviation of each coefficient over the members, (..., terms, latent)."""
-        return self.members.coefficients.std(0)
-
-    @validated
-    def median(self, *, inclusion: Share = 0.0) -> Equation:
-        """Median of each coefficient; zero for terms that fewer than this share of the members have.
-
-        Attributes of the result that describe a fit are those of the members: the largest condition and residual.
-        """
-        each = self.members
-        return replace(
-            each[0],
-            coefficients=torch.where(self.inclusion >= inclusion, each.coefficients.quantile(0.5, dim=0), 0.0),
-            condition=each.condition.amax(0),
-            converged=each.converged.all(0),
-            residual=each.residual.amax(0),
-            source=f"median of {each.source}",
-        )
-
-    def __len__(self) -> int:
-        return len(self.members)
-
-
 EXPLAINED = 0.9
 """Share of the variance of a rate that an equation should explain; one that explains less warns."""
 
@@ -322,8 +281,10 @@ class SINDy(Estimator):
         models: Annotated[int, Ge(2)] = 100,
         blocks: Annotated[int, Ge(2)] = 100,
         seed: Seed = 0,
-    ) -> SINDyEnsemble:
-        """Equations of `models` bootstrap samples, fitted as one batch.
+    ) -> Equation:
+        """Stack of the equations of `models` bootstrap samples, fitted as one batch.
+
+        Its `inclusion`, `spread` and `median` say how sure its terms are.
 
         Blocks of consecutive samples are drawn with replacement, because neighbours in time tell the same. All
         members need little more time than one fit, because sums over each block are made once.
@@ -346,12 +307,11 @@ class SINDy(Estimator):
         basis = replace(design.basis, variables=design.basis.variables.repeated(models))
         members = equation(self, samples, basis, found, models)
         source = f"{models} bootstrap samples of {blocks} blocks: {members.source}"
-        return SINDyEnsemble(replace(members, source=source, domain=Region.of(samples.latents).repeated(models)))
+        return replace(members, source=source, domain=Region.of(samples.latents).repeated(models))
 
     def _basis(self, samples: LatentSamples) -> Features:
-        library = distinct(self.library or Polynomial(self.degree), samples.variables.symbols)
-        context = distinct(self.context_library or Polynomial(self.context_degree), samples.parameters.symbols)
-        return Features(library, context, samples.variables, samples.parameters)
+        library, context = self.library or Polynomial(self.degree), self.context_library
+        return Features.of(samples, library, context or Polynomial(self.context_degree))
 
     def _design(self, samples: LatentSamples) -> Design:
         return design_of(samples, self._basis(samples))
@@ -372,11 +332,6 @@ def design_of(samples: LatentSamples, basis: Features) -> Design:
         context = context.expand(*samples.targets.shape[:-2], *context.shape[-2:])
     inputs, targets = basis.scaled(samples.inputs, samples.targets)
     return Design(basis, *map(one_axis, (inputs, context, targets)))
-
-
-def one_axis(x: Tensor) -> Tensor:
-    """Problems (..., N, k) as (S, N, k)."""
-    return x.unsqueeze(0) if x.ndim == 2 else x.flatten(0, -3)
 
 
 def equation(estimator: Estimator, samples: LatentSamples, basis: Features, found: Fit, *members: int) -> Equation:
@@ -436,14 +391,13 @@ class WeakSINDy(SINDy):
         within, across = weak_weights(times, spans, self.smoothness)
         z, drift = basis.scaled(samples.inputs, samples.drift)
         terms = torch.stack(torch.broadcast_tensors(*basis.terms_of_scaled(z, samples.context)), dim=-1)
-        known = [x.unflatten(-2, (-1, len(times))) for x in (terms, z[..., -m:], drift)]  # (..., C, T, k)
-        missing = torch.cat(known, dim=-1).isnan().any(-1)
-        missing = missing.reshape(-1, *missing.shape[-2:]).any(0)
+        known = samples.paths(terms, z[..., -m:], drift)  # (S, C, T, k)
+        missing = torch.cat(known, dim=-1).isnan().any(-1).any(0)
         before = torch.nn.functional.pad(missing.cumsum(-1), (1, 0))
         whole = torch.stack([before[:, last + 1] == before[:, first] for first, last in spans], dim=-1).flatten()
         theta, z, drift = (x.nan_to_num(nan=0.0) for x in known)
-        rows = torch.cat([within @ theta, -across @ z - within @ drift], dim=-1).flatten(-3, -2)[..., whole, :]
-        rows = one_axis(rows) / within.sum(-1).mean()  # so that a row weighs as much as a sample
+        rows = torch.cat([within @ theta, -across @ z - within @ drift], dim=-1).flatten(1, 2)[:, whole]
+        rows = rows / within.sum(-1).mean()  # so that a row weighs as much as a sample
         if rows.shape[1] < len(basis.names):
             expected, fix = f"at least {len(basis.names)} windows, one per term", "raise windows or lower the degree"
             raise InputError("windows", expected=expected, got=f"{rows.shape[1]}", fix=fix)
@@ -510,7 +464,7 @@ def default_width(samples: LatentSamples) -> float:
     times = trajectory_times(samples)
     step, longest = float(times.diff().mean()), max(1, int((len(times) - 1) / (8 * LAGS)))
     lags = []
-    for z in one_axis(samples.latents.double()).unflatten(1, (-1, len(times))):  # (C, T, m) of each problem
+    for z in samples.paths(samples.latents.double())[0]:  # (C, T, m) of each problem
         total = (z - z.nanmean((0, 1))).square().nanmean((0, 1)).sum()
         moved = ((z[:, lag:] - z[:, :-lag]).square().sum(-1).nanmean() for lag in range(1, longest + 1))
         lags.append(next((lag for lag, square in enumerate(moved, 1) if square >= total), longest))

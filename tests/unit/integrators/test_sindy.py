@@ -109,7 +109,7 @@ def test_each_problem_of_a_stack_is_scaled_by_its_own_samples(lorenz63):
         alone = LatentSamples.first_order(samples.inputs[k], samples.targets[k]).scaled()
         assert stack[k].equations(3) == SINDy(degree=2, threshold=0.01).fit_samples(alone).equations(3)
         assert repr(stack[k]).splitlines()[1:] == repr(ensemble.median()[k]).splitlines()[1:]
-        assert torch.allclose(ensemble.members[2][k].predict(samples.inputs[k]), samples.targets[k], atol=1e-6)
+        assert torch.allclose(ensemble[2][k].predict(samples.inputs[k]), samples.targets[k], atol=1e-6)
 
 
 def test_problems_of_a_stack_may_have_contexts_of_their_own():
@@ -141,15 +141,15 @@ def test_inclusion_probabilities_of_an_ensemble(lorenz63):
     assert float(ensemble.inclusion[~true].mean()) < 0.5
     median = ensemble.median(inclusion=0.9)
     far = torch.tensor([0.0, 0.0, 500.0], dtype=torch.float64)
-    assert float(median.domain.distance(far)) == float(ensemble.members[3].domain.distance(far)) > 1
+    assert float(median.domain.distance(far)) == float(ensemble[3].domain.distance(far)) > 1
     assert torch.equal(median.support & true, true)
     again = SINDy(degree=2, threshold=0.3).fit_ensemble(noisy, models=50, seed=1)
-    assert torch.equal(again.members.coefficients, ensemble.members.coefficients)
+    assert torch.equal(again.coefficients, ensemble.coefficients)
 
 
 def test_an_ensemble_member_is_the_fit_of_its_repeated_samples(lorenz63):
     settings = SINDy(degree=2)
-    members = settings.fit_ensemble(lorenz63, models=3, blocks=10, seed=5).members
+    members = settings.fit_ensemble(lorenz63, models=3, blocks=10, seed=5)
     edges, counts = bootstrap(len(lorenz63), 3, 10, 5)
     repeated = torch.arange(len(lorenz63)).repeat_interleave(counts[1].long().repeat_interleave(edges.diff()))
     alone = settings.fit_samples(lorenz63.inputs[repeated], lorenz63.targets[repeated])
