@@ -1,26 +1,29 @@
-"""Harness of all benchmarks: command line, presets, resuming, clocks, rates of the machine, agreement."""
+"""Harness of all benchmarks: presets, resuming, pages, clocks, rates of the machine, agreement."""
 
-import argparse
-import dataclasses
+import importlib
 import json
 import os
 import statistics
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import torch
 from torch import Tensor
 
 from romkit.core import runtime
 from romkit.engine.threads import one_thread
-from studies.report import write_text
+from studies.report import save_png, write_text
 
+HERE = Path(__file__).parent
 XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
 LARGE = {"cpu": 1024, "cuda": 8192}
 """Size of the square matrices whose product runs at the highest rate of a core, or of a GPU."""
 
+Config = dict[str, object]
 Result = dict[str, object]
 Times = dict[str, list[tuple[float, float]]]
 """CPU and wall seconds of each round, by contestant."""
@@ -30,70 +33,58 @@ class Disagreement(AssertionError):
     """Contestants that do not compute the same."""
 
 
-def command(
-    folder: Path,
-    presets: Mapping[str, object],
-    measure: Callable,
-    page: Callable,
-    packages: Sequence[str] = (),
-    devices: Sequence[str] = ("cpu",),
-) -> Path:
-    """Command line of a benchmark: `python -m benchmarks.NAME [full|smoke] [--device cpu|cuda]`.
-
-    The preset "full" writes into the benchmark's folder, any other into runs/benchmarks/NAME. Returns that folder.
-    """
-    parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{folder.name}")
-    parser.add_argument("preset", nargs="?", default="full", choices=presets)
-    parser.add_argument("--device", default="cpu", choices=devices)
-    given = parser.parse_args()
-    target = folder if given.preset == "full" else Path("runs", "benchmarks", folder.name)
-    target.mkdir(parents=True, exist_ok=True)
-    keep_to_one_core()
-    run(presets[given.preset], measure, page, target, given.device, packages)
-    return target
+def preset(name: str, which: str) -> Config:
+    """Size of a benchmark, "full" or "smoke": a table of its presets.toml."""
+    return tomllib.loads((HERE / name / "presets.toml").read_text(encoding="utf-8"))[which]
 
 
-def run(
-    config: object, measure: Callable, page: Callable, folder: Path, device: str = "cpu", packages: Sequence[str] = ()
-) -> Result:
-    """Measure on one thread; write results.json after each part, and RESULTS.md (with "-cuda" for a GPU) at the end.
+def run(name: str, config: Config, folder: Path, device: str = "cpu") -> Result:
+    """Measure on one thread; write results.json after each part, and the pages at the end.
+
+    `benchmarks.NAME.run` has `measure(config, device, results so far)`, a generator that adds parts to the results and
+    yields after each. Parts that are there already are skipped, so that an interrupted run goes on. PACKAGES in it are
+    rivals whose versions are recorded.
 
     Args:
-        config: dataclass with the size of the benchmark.
-        measure: (config, device, results so far) -> generator that adds parts to the results and yields after each.
-            Parts that are there already are skipped, so that an interrupted run goes on.
-        page: results -> text of RESULTS.md.
-        folder: target of both files.
+        name: of the benchmark.
+        config: size of the benchmark.
+        folder: of results and pages; it is made.
         device: "cpu" or "cuda".
-        packages: names of rivals whose versions are recorded.
     """
+    measuring = importlib.import_module(f"benchmarks.{name}.run")
     about = {
-        "config": dataclasses.asdict(config),
+        "config": config,
         "device": runtime.device_name(device),
         "clock": clock_of(device),
-        "versions": runtime.versions(*packages),
+        "versions": runtime.versions(*getattr(measuring, "PACKAGES", ())),
         "xla_flags": [XLA_FLAGS],
     }
-    about = json.loads(json.dumps(about))  # as it is read back: lists for tuples
+    folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"results{_suffix(device)}.json"
     found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     if found.get("complete", True) or {key: found[key] for key in about} != about:
         found = about | {"complete": False}
     with one_thread():
-        for _ in measure(config, device, found):
+        for _ in measuring.measure(SimpleNamespace(**config), device, found):
             write_text(file, json.dumps(found, indent=1) + "\n")
     write_text(file, json.dumps(found | {"complete": True}, indent=1) + "\n")
-    found = json.loads(file.read_text(encoding="utf-8"))
-    print(write_text(folder / f"RESULTS{_suffix(device)}.md", page(found)).read_text(encoding="utf-8"))
-    return found
+    report(name, folder)
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
-def report(folder: Path, page: Callable[[Result], str]) -> None:
-    """Write RESULTS.md again from results.json, and RESULTS-cuda.md where there are results of a GPU."""
+def report(name: str, folder: Path) -> None:
+    """Write pages from results.json and, where there are results of a GPU, results-cuda.json.
+
+    `benchmarks.NAME.report` has `page(results)` and may have `draw(results)`, pictures by the names of their files.
+    """
+    reporting = importlib.import_module(f"benchmarks.{name}.report")
     for suffix in map(_suffix, LARGE):
-        file = folder / f"results{suffix}.json"
-        if file.exists():
-            write_text(folder / f"RESULTS{suffix}.md", page(json.loads(file.read_text(encoding="utf-8"))))
+        if (file := folder / f"results{suffix}.json").exists():
+            found = json.loads(file.read_text(encoding="utf-8"))
+            text = reporting.page(found)
+            print(write_text(folder / f"RESULTS{suffix}.md", text), text, sep="\n\n")
+            for picture, figure in reporting.draw(found).items() if hasattr(reporting, "draw") else ():
+                save_png(figure, folder / picture)
 
 
 def _suffix(device: str) -> str:

@@ -1,59 +1,47 @@
-"""RESULTS.md and curves.png from results.json: `python -m benchmarks.optimizers.report`."""
+"""RESULTS.md and curves.png from results.json."""
 
-import json
 import statistics
 from pathlib import Path
 
 import matplotlib
 from matplotlib.figure import Figure
 
-from benchmarks.harness import Result, report
-from romkit.core.files import atomic
-from studies.report import table
+from benchmarks.harness import Result
+from studies.report import filled, table
 
-FOLDER = Path(__file__).parent
 QUICK = "Adam, cosine"
-COLUMNS = (
-    "contestant", "rate", "steps", "ms", "training loss", "position / velocity RMSE", "condition", "diverged",
-    "s to paper's", "s to quick's", "ratio", "start, s",
-)  # fmt: skip
 
 
 def page(found: Result) -> str:
     """Text of RESULTS.md."""
-    config = found["config"]
-    intro = f"""# Results
-
-Written by report.py from results.json. {found["device"]}, one thread; torch {found["versions"].get("torch")}.
-{config["seeds"]} seeds stacked; means over seeds, ± their standard deviation.
-
-![training loss and position RMSE against CPU seconds](curves.png)
-"""
+    config, tables = found["config"], []
     for system, results in found["systems"].items():
         paper, quick = found["paper"][system], results[QUICK]
         goal = statistics.fmean(quick["curve"][-1]["loss"])
         rows = [_row(name, result, paper, goal, seconds_to_loss(quick, goal)) for name, result in results.items()]
         title = f"{system}, {config['budgets'][system]:.0f} CPU seconds each; the paper has {paper[0]} / {paper[1]}"
-        intro += table(rows, COLUMNS, f"\n## {title}")
-    return intro
+        tables.append(table(rows, caption=f"\n## {title}"))
+    torch = found["versions"].get("torch")
+    template = Path(__file__).with_name("page.template")
+    return filled(template, device=found["device"], torch=torch, seeds=config["seeds"], tables="".join(tables))
 
 
-def _row(name: str, result: Result, paper: tuple[float, float], goal: float, quick: float) -> list[str]:
+def _row(name: str, result: Result, paper: tuple[float, float], goal: float, quick: float) -> dict[str, object]:
     last, caught_up = result["curve"][-1], seconds_to_loss(result, goal)
-    return [
-        name,
-        f"{result['learning_rate']:g}",
-        last["steps"],
-        f"{result['step_s'] * 1e3:.3g}",
-        _with_deviation(last["loss"]),
-        f"{_with_deviation(last['position_rmse'])} / {_with_deviation(last['velocity_rmse'])}",
-        f"{max(max(sample['condition']) for sample in result['curve']):.0f}",
-        f"{sum(result['diverged'])} of {len(result['diverged'])}",
-        _seconds(seconds_to_errors(result, paper)),
-        _seconds(caught_up),
-        "-" if caught_up is None else f"{caught_up / quick:.2f}",
-        f"{result['start_s']:.0f}",
-    ]
+    return {
+        "contestant": name,
+        "rate": f"{result['learning_rate']:g}",
+        "steps": last["steps"],
+        "ms": f"{result['step_s'] * 1e3:.3g}",
+        "training loss": _with_deviation(last["loss"]),
+        "position / velocity RMSE": " / ".join(_with_deviation(last[f"{x}_rmse"]) for x in ("position", "velocity")),
+        "condition": f"{max(max(sample['condition']) for sample in result['curve']):.0f}",
+        "diverged": f"{sum(result['diverged'])} of {len(result['diverged'])}",
+        "s to paper's": _seconds(seconds_to_errors(result, paper)),
+        "s to quick's": _seconds(caught_up),
+        "ratio": "-" if caught_up is None else f"{caught_up / quick:.2f}",
+        "start, s": f"{result['start_s']:.0f}",
+    }
 
 
 def seconds_to_errors(result: Result, errors: tuple[float, float]) -> float | None:
@@ -71,9 +59,9 @@ def seconds_to_loss(result: Result, goal: float) -> float | None:
     return next((s["steps"] * result["step_s"] for s in curve if statistics.fmean(s["loss"]) <= goal), None)
 
 
-def draw(found: Result) -> Figure:
+def draw(found: Result) -> dict[str, Figure]:
     """Training loss and position RMSE against CPU seconds, one row of axes per system."""
-    figure = Figure(figsize=(11, 4 * len(found["systems"])), layout="constrained")
+    figure = Figure(figsize=(11, 4 * len(found["systems"])), layout="constrained", dpi=80)
     axes = figure.subplots(len(found["systems"]), 2, squeeze=False)
     for row, (system, results) in zip(axes, found["systems"].items(), strict=True):
         for ax, key, label in zip(row, ("loss", "position_rmse"), ("training loss", "position RMSE"), strict=True):
@@ -85,14 +73,7 @@ def draw(found: Result) -> Figure:
             ax.set(yscale="log", xlabel="CPU seconds", ylabel=label, title=system)
         row[1].axhline(found["paper"][system][0], color="0.5", lw=0.8)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
-    return figure
-
-
-def write_curves(folder: Path) -> None:
-    """curves.png from results.json."""
-    found = json.loads((folder / "results.json").read_text(encoding="utf-8"))
-    with atomic(folder / "curves.png") as temporary:
-        draw(found).savefig(temporary, format="png", dpi=80)
+    return {"curves.png": figure}
 
 
 def _with_deviation(values: list[float]) -> str:
@@ -102,8 +83,3 @@ def _with_deviation(values: list[float]) -> str:
 
 def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
-
-
-if __name__ == "__main__":
-    report(FOLDER, page)
-    write_curves(FOLDER)

@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -87,49 +88,6 @@ CONTESTANTS: dict[str, Contestant] = {
 """Contestants by their name in the report. L-BFGS and Levenberg-Marquardt, also there, last stood at commit 5370ed9."""
 
 
-@dataclass(frozen=True)
-class Config:
-    """Size of the benchmark.
-
-    Attributes:
-        seeds: models of a stack.
-        budgets: CPU seconds of each contestant, by system.
-        trial_share: part of the budget for each trial of a learning rate.
-        window, windows: CPU seconds of a timing, and their number, in turns with the quick recipe.
-        samples: number of times at which a contestant is judged on the way.
-        test_every: distance of the times of the test set that are taken, by system.
-        short: settings of the systems that make their data cheaper.
-        compiled: whether steps are compiled; compiling is not counted.
-        contestants: names from `CONTESTANTS`, `QUICK` first.
-    """
-
-    seeds: int = 3
-    budgets: dict[str, float] = field(default_factory=lambda: {"lorenz96": 60.0, "pendulum": 90.0})
-    trial_share: float = 0.125
-    window: float = 0.25
-    windows: int = 9
-    samples: int = 20
-    test_every: dict[str, int] = field(default_factory=lambda: {"lorenz96": 5, "pendulum": 30})
-    short: dict[str, dict[str, float]] = field(default_factory=lambda: {"lorenz96": {}, "pendulum": {}})
-    compiled: bool = True
-    contestants: tuple[str, ...] = tuple(CONTESTANTS)
-
-
-PRESETS = {
-    "full": Config(),
-    "smoke": Config(
-        seeds=2,
-        budgets={"lorenz96": 0.05, "pendulum": 0.05},
-        samples=2,
-        window=0.02,
-        windows=1,
-        test_every={"lorenz96": 100, "pendulum": 100},
-        short={"lorenz96": {"transient": 5.0, "duration": 0.5}, "pendulum": {"duration": 0.5}},
-        compiled=False,
-    ),
-}
-
-
 class Task(NamedTuple):
     """Problem of one system with the covered part of its test set."""
 
@@ -154,7 +112,7 @@ class Task(NamedTuple):
         return {"loss": loss.tolist(), "position_rmse": position, "velocity_rmse": velocity, "condition": condition}
 
 
-def make_task(name: str, config: Config) -> Task:
+def make_task(name: str, config: SimpleNamespace) -> Task:
     """NcAE on a system; on Lorenz96 without test contexts near the switch or in gaps of the training."""
     settings = config.short[name]
     problem = make_problem(name, range(config.seeds), data_seed=DATA_SEEDS[name], settings=settings)
@@ -236,13 +194,13 @@ def paces(races: Sequence[Race], window: float, windows: int) -> list[float]:
     return [statistics.median(column) for column in zip(*rounds, strict=True)]
 
 
-def measure(config: Config, device: str, found: Result) -> Parts:
+def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
     """Race of all contestants on both systems."""
     found |= {"paper": PAPER}
     quick_s, systems = found.setdefault("quick_s", {}), found.setdefault("systems", {})
     for system in config.budgets:
         results, task = systems.setdefault(system, {}), None
-        for name in config.contestants:
+        for name in CONTESTANTS:
             if name not in results:
                 task = task or make_task(system, config)
                 results[name] = measure_contestant(task, CONTESTANTS[name], quick_s.get(system), config)
@@ -251,7 +209,7 @@ def measure(config: Config, device: str, found: Result) -> Parts:
                 yield
 
 
-def measure_contestant(task: Task, contestant: Contestant, quick_s: float | None, config: Config) -> Result:
+def measure_contestant(task: Task, contestant: Contestant, quick_s: float | None, config: SimpleNamespace) -> Result:
     """Race of one contestant, at the learning rate that short trials choose.
 
     Args:

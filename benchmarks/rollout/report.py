@@ -1,15 +1,11 @@
-"""RESULTS.md from results.json, RESULTS-cuda.md from results-cuda.json: `python -m benchmarks.rollout.report`."""
+"""RESULTS.md from results.json, RESULTS-cuda.md from results-cuda.json."""
 
 from pathlib import Path
 
-from benchmarks.harness import Result, report, used
-from studies.report import table
+from benchmarks.harness import Result, used
+from studies.report import filled, table
 
 FOLDER = Path(__file__).parent
-COLUMNS = (
-    "contestant", "µs per step, trajectory", "range", "times romkit's", "s, 10 000 steps", "steps timed", "start, s",
-)  # fmt: skip
-SIZES = ("n", "contexts", "engine", "full model", "reduced model", "f", "projection", "solve")
 CLOCKS = {
     "cpu": {
         "where": "all on one core",
@@ -38,44 +34,46 @@ def page(found: Result) -> str:
     )
     core = ""
     if found["sizes"]:
-        sizes = table(list(map(_size, found["sizes"])), SIZES)
         printed = [
             (m, *(_digits(found["printed"][f"{m}{k}_us"]) for k in ("_printed", ""))) for m in ("full", "reduced")
         ]
-        core = _template("core").format(sizes=sizes, printed=table(printed, ("model", "printed", "timed")))
+        printed = table(printed, ("model", "printed", "timed"))
+        core = filled(FOLDER / "core.template", sizes=table(list(map(_size, found["sizes"]))), printed=printed)
     cases = "".join(_case(case, f"{clock}_us") for case in found["cases"])
     parts = {"used": versions, "tolerances": tolerances, "cases": cases, "core": core}
-    return _template("page").format_map(found | CLOCKS[clock] | parts).rstrip() + "\n"
-
-
-def _template(name: str) -> str:
-    return (FOLDER / f"{name}.template").read_text(encoding="utf-8")
+    return filled(FOLDER / "page.template", **found | CLOCKS[clock] | parts).rstrip() + "\n"
 
 
 def _case(case: Result, key: str) -> str:
     contexts, floor = case["contexts"], case["floor"]
     ours = next(iter(case["contestants"].values()))[key]
-    rows = []
-    for name, result in case["contestants"].items():
-        rows.append([name, _digits(result[key]), f"{_digits(result['low_us'])} - {_digits(result['high_us'])}"])
-        rows[-1] += [f"{result[key] / ours:.2f}", _digits(result[key] * contexts / 100)]
-        rows[-1] += [result["steps"], f"{result['start_s']:.1f}"]
+    rows = [
+        {
+            "contestant": name,
+            "µs per step, trajectory": _digits(result[key]),
+            "range": f"{_digits(result['low_us'])} - {_digits(result['high_us'])}",
+            "times romkit's": f"{result[key] / ours:.2f}",
+            "s, 10 000 steps": _digits(result[key] * contexts / 100),
+            "steps timed": result["steps"],
+            "start, s": f"{result['start_s']:.1f}",
+        }
+        for name, result in case["contestants"].items()
+    ]
     arithmetic, memory = floor["arithmetic_us"], floor["memory_us"]
     ratios = {"arithmetic": _digits(arithmetic), "memory": _digits(memory), "ratio": _digits(ours / arithmetic)}
     title = f"\n## {contexts} context{'s' * (contexts > 1)}"
-    return table(rows, COLUMNS, title) + CHECK.format(difference=case["field_difference"], **floor, **ratios)
+    return table(rows, caption=title) + CHECK.format(difference=case["field_difference"], **floor, **ratios)
 
 
-def _size(size: Result) -> list[str]:
-    costs = [_digits(size[key] / size["contexts"]) for key in ("full_us", "whole_us")]
-    shares = [f"{round(100 * size[key] / size['whole_us'])} %" for key in ("f_us", "projection_us", "solve_us")]
-    return [size["n"], size["contexts"], size["engine"], *costs, *shares]
+def _size(size: Result) -> dict[str, object]:
+    costs = {"full model": size["full_us"], "reduced model": size["whole_us"]}
+    return {
+        **{name: size[name] for name in ("n", "contexts", "engine")},
+        **{name: _digits(cost / size["contexts"]) for name, cost in costs.items()},
+        **{part: f"{round(100 * size[f'{part}_us'] / size['whole_us'])} %" for part in ("f", "projection", "solve")},
+    }
 
 
 def _digits(x: float) -> str:
     """Three significant digits, and no exponent."""
     return f"{x:.3g}" if x < 1000 else f"{x:.0f}"
-
-
-if __name__ == "__main__":
-    report(FOLDER, page)

@@ -5,8 +5,8 @@ import os
 import statistics
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 from unittest import mock
 
 import torch
@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import romkit
 from benchmarks.harness import Parts, Result, copy_rate, in_turns, median_seconds, peak_rate, summary, timed
 from benchmarks.rollout import contestants
-from benchmarks.rollout.contestants import DIFFRAX_ADAPTIVE, DT, STEPS, Problem, Solve, make_problem
+from benchmarks.rollout.contestants import ADAPTIVE, DIFFRAX_ADAPTIVE, DT, STEPS, Problem, Solve, make_problem
 from romkit.core.errors import InputError
 from romkit.core.types import Field
 from romkit.integrators import Galerkin
@@ -32,57 +32,15 @@ NUMBERS = {"cpu": 2**15, "cuda": 2**28}
 """Numbers in a copy: one that stays in the second-level cache of a core, one that fills a GPU."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """Number of contexts, and time units (of `STEPS` steps) for which romkit, JAX and the eager ones are timed."""
-
-    contexts: int
-    romkit: int = 100
-    jax: int = 100
-    eager: int = 2
+PACKAGES = ("torchode", "jax", "diffrax")
 
 
-@dataclass(frozen=True)
-class Config:
-    """Size of the benchmark.
-
-    `sizes` are (n, contexts, intervals) of the cost against n, `printed` is the length of the rollout whose printed
-    cost is checked; tolerances are found on `calibration` contexts and time units.
-    """
-
-    cases: tuple[Case, ...] = (Case(1), Case(100), Case(1000, jax=10))
-    cuda_cases: tuple[Case, ...] = (Case(1, romkit=2), Case(1000, romkit=2), Case(10_000, romkit=2))
-    sizes: tuple[tuple[int, int, int], ...] = (
-        (36, 1, 500), (360, 1, 100), (3600, 1, 10), (36, 10, 200), (360, 10, 50), (3600, 10, 5),
-    )  # fmt: skip
-    printed: float = 100.0
-    calibration: tuple[int, int] = (10, 10)
-    repeats: int = 5
-    jax: bool = True
-    compiled_field: bool = True
-
-
-PRESETS = {
-    "full": Config(),
-    "smoke": Config(
-        cases=(Case(1, romkit=50, jax=1, eager=1), Case(2, romkit=50, jax=1, eager=1)),
-        cuda_cases=(Case(2, romkit=1, eager=1),),
-        sizes=((36, 2, 2),),
-        printed=10.0,
-        calibration=(1, 1),
-        repeats=2,
-        jax=False,
-        compiled_field=False,
-    ),
-}
-
-
-def measure(config: Config, device: str, found: Result) -> Parts:
+def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
     """Tolerances of the adaptive solvers, then the cases; on a core also the cost against n and the printed cost."""
     with torch.no_grad():
         if "calibration" not in found:
             small, intervals = make_problem(config.calibration[0]), config.calibration[1]  # quicker on the CPU
-            adaptive = dict(contestants.ADAPTIVE)
+            adaptive = dict(ADAPTIVE)
             if config.jax and device == "cpu":
                 from benchmarks.rollout.with_jax import adaptive_steps
 
@@ -93,7 +51,7 @@ def measure(config: Config, device: str, found: Result) -> Parts:
         cases = found.setdefault("cases", [])
         for case in (config.cases if device == "cpu" else config.cuda_cases)[len(cases) :]:
             tolerances = {name: each["tolerance"] for name, each in found["calibration"].items()}
-            cases.append(measure_case(config, case, tolerances, device))
+            cases.append(measure_case(case, tolerances, device, config.repeats, config.compiled_field))
             print(json.dumps(cases[-1], indent=1), flush=True)
             yield
         on_core = device == "cpu"
@@ -102,30 +60,28 @@ def measure(config: Config, device: str, found: Result) -> Parts:
 
 
 def make_solvers(
-    config: Config, case: Case, problem: Problem, tolerances: Mapping[str, float]
+    problem: Problem, case: Mapping[str, int], tolerances: Mapping[str, float], compiled_field: bool
 ) -> dict[str, tuple[Solve, int]]:
     """Contestants by name, each with the time units for which it is timed."""
-    found = {name: (solve, case.eager) for name, solve in contestants.fixed_steps(problem).items()}
-    found[contestants.ROMKIT] = (found[contestants.ROMKIT][0], case.romkit)
-    if config.compiled_field:
-        found[contestants.COMPILED] = (contestants.fused_field(problem), case.eager)
+    found = {name: (solve, case["eager"]) for name, solve in contestants.fixed_steps(problem).items()}
+    found[contestants.ROMKIT] = (found[contestants.ROMKIT][0], case["romkit"])
+    if compiled_field:
+        found[contestants.COMPILED] = (contestants.fused_field(problem), case["eager"])
+    adaptive = {name: (partial(solve, problem, tolerances[name]), case["eager"]) for name, solve in ADAPTIVE.items()}
     if DIFFRAX_ADAPTIVE in tolerances:
-        from benchmarks.rollout.with_jax import fixed_steps
+        from benchmarks.rollout.with_jax import adaptive_steps, fixed_steps
 
-        found |= {name: (solve, case.jax) for name, solve in fixed_steps(problem).items()}
-    for name, solve in contestants.ADAPTIVE.items():
-        found[name] = (partial(solve, problem, tolerances[name]), case.eager)
-    if DIFFRAX_ADAPTIVE in tolerances:
-        from benchmarks.rollout.with_jax import adaptive_steps
-
-        found[DIFFRAX_ADAPTIVE] = (adaptive_steps(problem, tolerances[DIFFRAX_ADAPTIVE]), case.jax)
-    return found
+        found |= {name: (solve, case["jax"]) for name, solve in fixed_steps(problem).items()}
+        adaptive[DIFFRAX_ADAPTIVE] = (adaptive_steps(problem, tolerances[DIFFRAX_ADAPTIVE]), case["jax"])
+    return found | adaptive
 
 
-def measure_case(config: Config, case: Case, tolerances: Mapping[str, float], device: str) -> Result:
+def measure_case(
+    case: Mapping[str, int], tolerances: Mapping[str, float], device: str, repeats: int, compiled_field: bool
+) -> Result:
     """Microseconds per step and trajectory, after all contestants have shown that they compute the same."""
-    problem = make_problem(case.contexts, device)
-    solvers, states, starts = make_solvers(config, case, problem, tolerances), {}, {}
+    problem = make_problem(case["contexts"], device)
+    solvers, states, starts = make_solvers(problem, case, tolerances, compiled_field), {}, {}
     with tempfile.TemporaryDirectory() as empty:  # a cold start: neither romkit nor torch finds compiled code
         caches = dict.fromkeys(("XDG_CACHE_HOME", "TORCHINDUCTOR_CACHE_DIR"), empty)
         with mock.patch.dict(os.environ, caches):
@@ -137,13 +93,13 @@ def measure_case(config: Config, case: Case, tolerances: Mapping[str, float], de
 
         fields = fields_once(problem)
     difference, errors = contestants.check_fields(problem, fields), contestants.check_trajectories(problem, states)
-    times = in_turns({name: partial(*solver) for name, solver in solvers.items()}, config.repeats, device)
+    times = in_turns({name: partial(*solver) for name, solver in solvers.items()}, repeats, device)
     return {
-        "contexts": case.contexts,
+        "contexts": case["contexts"],
         "field_difference": difference,
-        "floor": floor(problem, config.repeats),
+        "floor": floor(problem, repeats),
         "contestants": {
-            name: summary(times[name], 1e6 / (intervals * STEPS * case.contexts), "us", device)
+            name: summary(times[name], 1e6 / (intervals * STEPS * case["contexts"]), "us", device)
             | {"start_s": max(0.0, starts[name] - statistics.median(wall for _, wall in times[name]))}
             | {"steps": intervals * STEPS, "error": errors[name]}
             for name, (_, intervals) in solvers.items()

@@ -1,18 +1,14 @@
-"""RESULTS.md from results.json: `python -m benchmarks.sindy.report`."""
+"""RESULTS.md from results.json."""
 
 from pathlib import Path
 
-from benchmarks.harness import Result, report, used
-from studies.report import table
-
-FOLDER = Path(__file__).parent
-COLUMNS = ("contestant", "CPU time, ms", "median", "wall time, ms", "times romkit's")
+from benchmarks.harness import Result, used
+from studies.report import filled, table
 
 
 def page(found: Result) -> str:
     """Text of RESULTS.md."""
-    text = (FOLDER / "page.template").read_text(encoding="utf-8")
-    text = text.format(**found, used=used(found, "torch", "pysindy", "numpy"))
+    text = filled(Path(__file__).with_name("page.template"), **found, used=used(found, "torch", "pysindy", "numpy"))
     return text + "".join(map(_case, found["cases"]))
 
 
@@ -20,12 +16,15 @@ def _case(case: Result) -> str:
     times = case["contestants"]
     ours = next(iter(times.values()))["cpu_ms"]
     rows = [
-        [name, *(f"{t[key]:.2f}" for key in ("cpu_ms", "median_ms", "wall_ms")), f"{t['cpu_ms'] / ours:.1f}"]
+        {
+            "contestant": name,
+            "CPU time, ms": f"{t['cpu_ms']:.2f}",
+            "median": f"{t['median_ms']:.2f}",
+            "wall time, ms": f"{t['wall_ms']:.2f}",
+            "times romkit's": f"{t['cpu_ms'] / ours:.1f}",
+        }
         for name, t in times.items()
     ]
     title = f"\n## {case['problems']} problem{'s' * (case['problems'] > 1)} of {case['samples']} samples"
-    return f"{table(rows, COLUMNS, title)}\nSame support; coefficients differ by at most {case['difference']:.1e}.\n"
-
-
-if __name__ == "__main__":
-    report(FOLDER, page)
+    same = f"\nSame support; coefficients differ by at most {case['difference']:.1e}.\n"
+    return table(rows, caption=title) + same

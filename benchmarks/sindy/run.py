@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pysindy
@@ -19,18 +19,6 @@ ROMKIT, PYSINDY, STLSQ = "romkit, SINDy.fit", "pysindy, SINDy.fit", "pysindy, ST
 
 Fit = Callable[[], np.ndarray]
 """Fit of all S problems, which returns coefficients (S, terms, 3)."""
-
-
-@dataclass(frozen=True)
-class Config:
-    """Size of the benchmark: `cases` are pairs of problems and samples of each."""
-
-    cases: tuple[tuple[int, int], ...] = ((1, 50_000), (20, 50_000), (20, 2_000))
-    degree: int = 3
-    repeats: int = 15
-
-
-PRESETS = {"full": Config(), "smoke": Config(cases=((1, 500), (2, 500)), repeats=2)}
 
 
 def make_problem(problems: int, samples: int) -> tuple[Tensor, Tensor]:
@@ -87,7 +75,7 @@ def check(contestants: dict[str, Fit]) -> float:
     return worst
 
 
-def measure(config: Config, device: str, found: Result) -> Parts:
+def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
     """Milliseconds of each case: least and median CPU time, least wall time. Other load disturbs the least least."""
     cases = found.setdefault("cases", [])
     for problems, samples in config.cases[len(cases) :]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -20,39 +20,22 @@ TOLERANCE = 1e-4
 """Largest difference, relative to the largest entry: float32 with some hundred additions per entry."""
 
 
-@dataclass(frozen=True)
-class Config:
-    """Size of the benchmark: `duration` of the trajectories in the systems' own units, None for the whole set."""
-
-    seeds: int = 10
-    batch_size: int = 128
-    steps: int = 70
-    plain_steps: int = 10
-    repeats: int = 9
-    duration: float | None = None
-    contestants: tuple[str, ...] = tuple(CONTESTANTS)
+PACKAGES = ("jax",)
 
 
-EAGER = tuple(name for name in CONTESTANTS if "eager" in name)
-PRESETS = {
-    "full": Config(),
-    "smoke": Config(seeds=2, steps=2, plain_steps=2, repeats=2, duration=0.2, contestants=EAGER),
-}
-
-
-def measure(config: Config, device: str, found: Result) -> Parts:
+def measure(config: SimpleNamespace, device: str, found: Result) -> Parts:
     """Milliseconds per seed and step on both systems, after all contestants have shown that they agree."""
     systems = found.setdefault("systems", {})
     for system in SHORT:
         if system not in systems:
-            settings = SHORT[system] | ({} if config.duration is None else {"duration": config.duration})
+            settings = SHORT[system] | config.settings
             problem = make_problem(system, range(config.seeds), batch_size=config.batch_size, settings=settings)
             systems[system] = measure_system(problem, config)
             print(system, json.dumps(systems[system], indent=1), flush=True)
             yield
 
 
-def measure_system(problem: Problem, config: Config) -> Result:
+def measure_system(problem: Problem, config: SimpleNamespace) -> Result:
     """Times, agreement and floor of one system."""
     check_geoopt(problem)
     rivals = [name for name in config.contestants if name.startswith("JAX")]

@@ -1,9 +1,8 @@
 """Benchmarks: contestants compute the same, a difference is noticed, and each runs from end to end."""
 
-import dataclasses
-import importlib
 import json
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,7 +14,6 @@ from benchmarks.optimizers import report, run
 from benchmarks.optimizers.muon import Muon, orthogonalised
 from benchmarks.rollout import contestants
 from benchmarks.rollout.contestants import EAGER, SCAN
-from benchmarks.rollout.run import Case
 from benchmarks.sindy import run as sindy
 from benchmarks.training import run as training
 from benchmarks.training.contestants import SHORT
@@ -23,33 +21,30 @@ from romkit.training.optimizers import Adam
 
 # -- all of them ---------------------------------------------------------------------------------------------------
 
-SMALLER = {"rollout": {"cases": (Case(2, romkit=50, eager=1),)}, "training": {"repeats": 1}}
+SMOKE = {name: harness.preset(name, "smoke") for name in ("optimizers", "rollout", "sindy", "training")}
+SMALLER = {"rollout": {"cases": SMOKE["rollout"]["cases"][1:]}, "training": {"repeats": 1}}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["optimizers", "rollout", "sindy", "training"])
+@pytest.mark.parametrize("name", SMOKE)
 def test_it_runs_and_reports_every_contestant(name, tmp_path):
-    module, page = (importlib.import_module(f"benchmarks.{name}.{part}") for part in ("run", "report"))
-    smoke = dataclasses.replace(module.PRESETS["smoke"], **SMALLER.get(name, {}))
-    found = harness.run(smoke, module.measure, page.page, tmp_path)
+    found = harness.run(name, SMOKE[name] | SMALLER.get(name, {}), tmp_path)
     text = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
     for part in found.get("cases") or found["systems"].values():
         assert all(f"| {contestant} |" in text for contestant in part.get("contestants", part))
     if name == "optimizers":
-        page.write_curves(tmp_path)
         assert 10_000 < (tmp_path / "curves.png").stat().st_size < 300_000
 
 
 def test_a_benchmark_goes_on_where_it_was_interrupted(tmp_path):
-    smoke = sindy.PRESETS["smoke"]
-    file, arguments = tmp_path / "results.json", (sindy.measure, lambda found: "", tmp_path)
-    found = harness.run(smoke, *arguments)
+    file, smoke = tmp_path / "results.json", SMOKE["sindy"]
+    found = harness.run("sindy", smoke, tmp_path)
     file.write_text(json.dumps(found | {"cases": found["cases"][:1], "complete": False}))
-    resumed = harness.run(smoke, *arguments)
+    resumed = harness.run("sindy", smoke, tmp_path)
     assert resumed["cases"][0] == found["cases"][0]
     assert len(resumed["cases"]) == 2
     file.write_text(json.dumps(found | {"complete": False}))
-    other = harness.run(dataclasses.replace(smoke, degree=2), *arguments)
+    other = harness.run("sindy", smoke | {"degree": 2}, tmp_path)
     assert other["cases"][0]["contestants"] != found["cases"][0]["contestants"]
 
 
@@ -58,7 +53,7 @@ def test_a_benchmark_goes_on_where_it_was_interrupted(tmp_path):
 
 @pytest.fixture(scope="module")
 def task():
-    return run.make_task("lorenz96", run.PRESETS["smoke"])
+    return run.make_task("lorenz96", SimpleNamespace(**SMOKE["optimizers"]))
 
 
 def advance(problem, seeds, steps):
