@@ -16,7 +16,6 @@ from romkit.projections import Path, Projection, stack, unstack
 from romkit.solvers import RK4
 from romkit.systems import System
 from romkit.systems.problem import Parts, Problem
-from romkit.training import Penalty, Reconstruction
 from studies.rollout_drift import scores
 from studies.rollout_drift.models import (
     Model,
@@ -31,15 +30,12 @@ from studies.rollout_drift.models import (
     training_set,
     truth,
 )
-from studies.rollout_drift.terms import Fibre, FutureGradient, Invariance
 from studies.runner import Settings, Study, frozen
 
 METHODS = ("ncae", "cae", "context-cae", "soft-ncae", "film-ae", "context-ae", "ae", "pod")
 """Every projection; POD has no seeds and nothing to train."""
 REFINED = ("cae", "context-cae", "soft-ncae", "film-ae")
 """Baselines that the preset `dynamics` is tried on: those whose manifold has the waves of the whole range."""
-TERMS = {"invariance": Invariance(10.0), "fibre": Fibre(10.0), "gradient": FutureGradient(10.0)}
-"""Loss terms that are tried on NcAE."""
 START_NEAREST = ("galerkin", "lspg")
 """Dynamics that start at the nearest point of the manifold, so that re-encoding changes nothing for any method."""
 FIELDS = ("galerkin", "petrov-galerkin")
@@ -95,7 +91,6 @@ class Plan:
             "matched": (*plain, *MATCHED),
             "dynamics-matched": (*refined, *MATCHED),
             "noise": (*plain, ("state_noise", 0.1)),
-            **{name: (*plain, ("loss", (Reconstruction(), Penalty(), term))) for name, term in TERMS.items()},
             "dynamics-galerkin": (*refined, ("rollouts.dynamics", "galerkin")),
         }
         for name, own in settings.items():
