@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from romkit.projections.layers import inverse_pair
 from studies.paper.datasets import METHODS
-from studies.paper.tables import NAME_OF, SYSTEMS, Results, measure, reference, statistics
+from studies.paper.tables import METHOD_OF, NAME_OF, SYSTEMS, Results, compared, reference
 from studies.report import COLOURS, TITLES, panels
 
 SLOPES = {"π/20": math.pi / 20, "π/8": math.pi / 8, "π/4.5": math.pi / 4.5, "π/4.05": math.pi / 4.05}
@@ -135,15 +135,11 @@ def latent_orbits(results: Results) -> Figure | None:
 def scatter(results: Results) -> Figure:
     """All published numbers against ours."""
     figure, [[panel]] = panels(1, 1, (5.4, 3.9))
-    points: dict[str, list[tuple[float, float]]] = {}
-    for entry in reference():
-        measured = measure(results, entry)
-        if measured is not None:
-            points.setdefault(_own(entry.method), []).append((entry.mean, statistics(entry, measured)[0]))
-    ends = (1e-7, 1e6)
+    frame, ends = compared(results), (1e-7, 1e6)
+    frame = frame[frame["n_seeds"] > 0]
     panel.plot(ends, ends, color="0.7", linewidth=0.8)
-    for method, pairs in points.items():
-        x, y = np.clip(np.array(pairs), *ends).T
+    for method, of in frame.groupby(frame["method"].map(_own), sort=False):
+        x, y = (of[column].clip(*ends) for column in ("mean", "ours"))
         panel.plot(x, y, ".", color=COLOURS[method], alpha=0.7, label=NAME_OF[method])
     panel.set(xscale="log", yscale="log", xlabel="published", ylabel="ours", xlim=ends, ylim=ends)
     panel.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
@@ -171,8 +167,7 @@ def _legend_of_all(axes: Sequence[Axes], title: str | None = None) -> None:
 
 def _own(name: str) -> str:
     """romkit's name of a method of the paper, the ablations counted as NcAE."""
-    own = {paper: method for method, paper in NAME_OF.items()}[name]
-    return own if own in COLOURS else "ncae"
+    return METHOD_OF[name] if METHOD_OF[name] in COLOURS else "ncae"
 
 
 def _with_loss(method: str, data: xr.Dataset) -> str:

@@ -1,18 +1,20 @@
 """Sections of the report on what the paper leaves open, and which choice comes closest to its numbers."""
 
 import dataclasses
+import functools
 import itertools
 import json
 from collections.abc import Callable
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from studies.paper import tables
 from studies.paper.claims import spread
 from studies.paper.datasets import NOISE_KINDS, SIDES, SIGMAS
 from studies.paper.evaluation import AVERAGES, NOISE_UNITS, POOLINGS
-from studies.paper.tables import NAME_OF, SYSTEMS, VELOCITY_WEIGHT, Choices, Entry, Results, errors_of, measure
+from studies.paper.tables import NAME_OF, SYSTEMS, VELOCITY_WEIGHT, Choices, Results, compared, errors_of
 from studies.report import TITLES, table
 
 DEFAULT = Choices()
@@ -24,15 +26,16 @@ OPTIONS = {
     "pooling": POOLINGS,
 }
 ERRORS = ("reconstruction", "ablation_modulation", "ood_context", "train_noise", "test_noise")
-QUESTIONS = (
-    ("error averaged over", "average", ERRORS),
-    ("out of the training range", "side", ("ood_context",)),
-    ("σ at evaluation multiplies", "unit", ("test_noise",)),
-    ("σ at training multiplies", "training_unit", ("train_noise",)),
-    ("latent geometry over", "pooling", ("latent_geometry",)),
-)
-"""Questions, the field of `Choices` that decides each, and the tables that it is judged by."""
-MISMATCHES = {tables.mismatch: "level", tables.pattern_mismatch: "pattern"}
+QUESTIONS = {
+    "average": ("error averaged over", ERRORS),
+    "side": ("out of the training range", ("ood_context",)),
+    "unit": ("σ at evaluation multiplies", ("test_noise",)),
+    "training_unit": ("σ at training multiplies", ("train_noise",)),
+    "pooling": ("latent geometry over", ("latent_geometry",)),
+}
+"""What each field of `Choices` decides, and the tables that it is judged by."""
+MISMATCHES = {"level": tables.mismatch, "pattern": tables.pattern_mismatch}
+WHOSE = ("all methods", "NcAE")
 DECAY_CONDITIONS = {
     "clean": "clean",
     f"ood +20% {DEFAULT.side}": "+20 % out of the range",
@@ -44,29 +47,19 @@ DECAY_CONDITIONS = {
 
 
 def evaluation_choices(results: Results) -> str:
-    """Mismatch of each option, the others as in the tables; then the best combination.
+    """Mismatch of each option, the others as in the tables.
 
     Only NcAE is trained with every option; the others' mismatch is left out where they are not.
     """
     rows = []
-    for question, name, judged_by in QUESTIONS:
+    for name, (question, judged_by) in QUESTIONS.items():
         for option in OPTIONS[name]:
             choices = dataclasses.replace(DEFAULT, **{name: option})
-            used = " (tables)" if option == getattr(DEFAULT, name) else ""
-            parts = itertools.product(MISMATCHES, ("all methods", "NcAE"))
-            cells = [_size(of, results, _entries(judged_by, whose), choices) for of, whose in parts]
-            rows.append([question, option + used, *cells, _count_reached(results, choices)])
-    kinds = [f"{kind}, {whose}" for kind in MISMATCHES.values() for whose in ("all methods", "NcAE")]
-    text = table(rows, ["choice", "option", *kinds, "NcAE's entries at or below the published mean"])
-    for whose in ("all methods", "NcAE"):
-        best = closest(results, whose)
-        sizes = [tables.pattern_mismatch(results, _entries(ERRORS, whose), choices) for choices in (best, DEFAULT)]
-        count = f"NcAE at or below the published mean in {_count_reached(results, best)}"
-        text += (
-            f"\nClosest to the pattern of the published errors of {whose}: {described(best)} (mismatch {sizes[0]:.3f}, "
-            f"that of the tables {sizes[1]:.3f}; {count})."
-        )
-    return text
+            row = {"choice": question, "option": option + _of_tables(option == getattr(DEFAULT, name))}
+            for (kind, of), whose in itertools.product(MISMATCHES.items(), WHOSE):
+                row[f"{kind}, {whose}"] = _number(_size(of, results, judged_by, whose, choices))
+            rows.append(row | {"NcAE's entries at or below the published mean": count_reached(results, choices)})
+    return table(rows)
 
 
 def velocity_term(results: Results) -> str:
@@ -76,8 +69,8 @@ def velocity_term(results: Results) -> str:
         sizes = {weight: tables.velocity_mismatch(results, method, weight) for weight in (1.0, 0.0)}
         for weight, size in sizes.items():
             found = (results.find("clean", system, method, velocity_weight=weight) for system in SYSTEMS)
-            used = " (tables)" if VELOCITY_WEIGHT[method] == weight else ""
-            rows.append([NAME_OF[method], ("with" if weight else "without") + used, *map(_pair, found), f"{size:.2f}"])
+            variant = ("with" if weight else "without") + _of_tables(VELOCITY_WEIGHT[method] == weight)
+            rows.append([NAME_OF[method], variant, *map(_pair, found), f"{size:.2f}"])
         entries = [e for e in tables.reference() if (e.table, e.method) == ("reconstruction", NAME_OF[method])]
         published = [" / ".join(f"{e.mean:g} ± {e.std:g}" for e in entries if e.system == system) for system in SYSTEMS]
         rows.append([NAME_OF[method], "published", *published, ""])
@@ -113,12 +106,12 @@ def weight_decays(results: Results) -> str:
         every = [*results.select(kind="decay", system=system), *([] if clean is None else [clean])]
         decays = {dict(json.loads(data.attrs["config"])["settings"]).get("weight_decay", 0.0): data for data in every}
         for decay, data in sorted(decays.items()):
-            used = " (tables)" if data is clean else ""
-            errors = [_pair(data, condition) for condition in DECAY_CONDITIONS]
-            metrics = ("latent_covariance_cn", "latent_velocity_cv")
-            geometry = [spread(data[name].sel(pooling=DEFAULT.pooling).values) for name in metrics]
-            rows.append([TITLES[system], f"{decay:g}{used}", *errors, *geometry])
-    return table(rows, ["system", "weight decay", *DECAY_CONDITIONS.values(), "CN", "CV"])
+            row = {"system": TITLES[system], "weight decay": f"{decay:g}{_of_tables(data is clean)}"}
+            row |= {title: _pair(data, condition) for condition, title in DECAY_CONDITIONS.items()}
+            for title, metric in (("CN", "latent_covariance_cn"), ("CV", "latent_velocity_cv")):
+                row[title] = spread(data[metric].sel(pooling=DEFAULT.pooling).values)
+            rows.append(row)
+    return table(rows)
 
 
 def noise_units(results: Results) -> str:
@@ -138,43 +131,54 @@ SECTIONS: dict[str, Callable[[Results], str]] = {
 """Sections by their places in page.md."""
 
 
-def closest(results: Results, whose: str = "NcAE") -> Choices:
+@functools.cache
+def closest(results: Results, whose: str) -> Choices:
     """Combination that fits the pattern of the published errors of a method, or of "all methods", best."""
-    entries, scores = _entries(ERRORS, whose), {}
-    for average, side, unit, training_unit in itertools.product(*(OPTIONS[k] for k in list(OPTIONS)[:4])):
-        choices = Choices(average, DEFAULT.pooling, side, unit, training_unit)
-        if _are_there(results, entries, choices):
-            scores[choices] = tables.pattern_mismatch(results, entries, choices)
+    options = itertools.product(*(OPTIONS[name] for name in ("average", "side", "unit", "training_unit")))
+    combinations = [Choices(average, DEFAULT.pooling, *others) for average, *others in options]
+    scores = {each: _size(tables.pattern_mismatch, results, ERRORS, whose, each) for each in combinations}
     known = {choices: score for choices, score in scores.items() if not np.isnan(score)}
     return min(known, key=known.get, default=DEFAULT)
 
 
-def described(choices: Choices) -> str:
-    """Choices of an error in words."""
-    units = f"σ at evaluation in units of {choices.unit}, at training of {choices.training_unit}"
-    return f"averaged over {choices.average}, out of the range on {choices.side}, {units}"
+def described(results: Results, whose: str) -> dict[str, object]:
+    """Combination that is closest in words, its mismatch in pattern, and how many of NcAE's entries are reached."""
+    best = closest(results, whose)
+    units = f"σ at evaluation in units of {best.unit}, at training of {best.training_unit}"
+    return {
+        "words": f"averaged over {best.average}, out of the range on {best.side}, {units}",
+        "mismatch": tables.pattern_mismatch(_entries(results, ERRORS, whose, best)),
+        "of_tables": tables.pattern_mismatch(_entries(results, ERRORS, whose, DEFAULT)),
+        "reached": count_reached(results, best),
+    }
 
 
-def _entries(judged_by: tuple[str, ...], whose: str) -> list[Entry]:
-    found = (entry for entry in tables.reference() if entry.table.startswith(judged_by))
-    return [entry for entry in found if whose in ("all methods", entry.method)]
+def count_reached(results: Results, choices: Choices = DEFAULT) -> str:
+    """How many of NcAE's measured entries are at or below their published mean."""
+    ours = _entries(results, ("",), "NcAE", choices)
+    return f"{ours['reached'].sum()} of {(ours['n_seeds'] > 0).sum()}"
 
 
-def _size(of: Callable[..., float], results: Results, entries: list[Entry], choices: Choices) -> str:
-    size = of(results, entries, choices) if _are_there(results, entries, choices) else np.nan
+def _entries(results: Results, judged_by: tuple[str, ...], whose: str, choices: Choices) -> pd.DataFrame:
+    """Entries of some tables, of one method or "all methods"."""
+    frame = compared(results, choices)
+    return frame[frame["table"].str.startswith(judged_by) & ((frame["method"] == whose) | (whose == "all methods"))]
+
+
+def _size(
+    of: Callable[[pd.DataFrame], float], results: Results, judged_by: tuple[str, ...], whose: str, choices: Choices
+) -> float:
+    """Mismatch; NaN unless all entries that the tables have are measured under these choices as well."""
+    frame, own = (_entries(results, judged_by, whose, each) for each in (choices, DEFAULT))
+    return of(frame) if (frame["n_seeds"] > 0)[own["n_seeds"] > 0].all() else np.nan
+
+
+def _number(size: float) -> str:
     return "" if np.isnan(size) else f"{size:.2f}"
 
 
-def _are_there(results: Results, entries: list[Entry], choices: Choices) -> bool:
-    """Whether all entries that the tables have are measured under these choices as well."""
-    return all(measure(results, entry, choices) for entry in entries if measure(results, entry))
-
-
-def _count_reached(results: Results, choices: Choices) -> str:
-    """How many of NcAE's entries are at or below their published mean."""
-    ours = [(entry, measure(results, entry, choices)) for entry in tables.reference() if entry.method == "NcAE"]
-    measured = [tables.reached(*pair) for pair in ours if pair[1] is not None]
-    return f"{sum(measured)} of {len(measured)}"
+def _of_tables(used: bool) -> str:
+    return " (tables)" if used else ""
 
 
 def _pair(data: xr.Dataset | None, condition: str = "clean") -> str:

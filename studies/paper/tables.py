@@ -2,7 +2,6 @@
 
 import csv
 import functools
-import io
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from studies.paper.datasets import NOISE_UNIT, VELOCITY_TERM
@@ -37,8 +37,6 @@ COLUMNS = (
 )
 EXCLUDING = "ablation_modulation"
 """The table from which the paper leaves out seeds that diverged."""
-
-
 SYSTEMS = ("lorenz96", "pendulum")
 UNCONSTRAINED = tuple(VELOCITY_TERM)
 ERRORS = POSITION, VELOCITY = "position_rmse", "velocity_rmse"
@@ -118,11 +116,6 @@ class Measured(NamedTuple):
     values: np.ndarray
     diverged: np.ndarray
 
-    @property
-    def kept(self) -> np.ndarray:
-        """Values without those of seeds that diverged."""
-        return self.values[~self.diverged]
-
 
 @dataclass(frozen=True)
 class Choices:
@@ -148,6 +141,13 @@ def reference() -> tuple[Entry, ...]:
     """Published numbers."""
     with REFERENCE.open(newline="") as file:
         return tuple(_entry(row) for row in csv.DictReader(file))
+
+
+def _entry(row: dict[str, str]) -> Entry:
+    places = [row[name] for name in Entry._fields[:5]]
+    mean, std = Decimal(row["mean"]), float(row["std"]) if row["std"] else np.nan
+    precision = 10.0 ** mean.as_tuple().exponent if mean.is_finite() else 0.0
+    return Entry(*places, float(mean), std, precision)
 
 
 @functools.cache  # the report asks for most of them some dozen times
@@ -176,84 +176,6 @@ def _training_of(results: Results, entry: Entry, choices: Choices) -> xr.Dataset
     return results.find(kind, *where, f"{noise} {_sigma(entry)}")
 
 
-def statistics(entry: Entry, measured: Measured) -> tuple[float, float, int]:
-    """Mean and standard deviation over seeds, and how many seeds they are over, by the paper's rule for the table."""
-    values = measured.kept if entry.table == EXCLUDING else measured.values
-    with np.errstate(invalid="ignore"):
-        return float(np.mean(values)), float(np.std(values)), len(values)
-
-
-def reached(entry: Entry, measured: Measured) -> bool:
-    """Whether our mean is at or below the published one, in the digits that this is given with."""
-    return statistics(entry, measured)[0] <= entry.mean + entry.precision / 2
-
-
-def summary(results: Results) -> str:
-    """The table of all entries as CSV; measured columns are empty where nothing was measured."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for entry in reference():
-        measured = measure(results, entry)
-        published = [*entry[:5], _number(entry.mean), _number(entry.std)]
-        writer.writerow([*published, *_measured_columns(entry, measured), results.preset if measured else ""])
-    return text.getvalue()
-
-
-def mismatch(results: Results, entries: list[Entry], choices: Choices = Choices()) -> float:
-    """Mean of |ln(ours / published)| over the entries that are measured and finite; NaN if there are none."""
-    ratios = _log_ratios(results, entries, choices)
-    return float(np.mean(np.abs(list(ratios.values())))) if ratios else np.nan
-
-
-def pattern_mismatch(results: Results, entries: list[Entry], choices: Choices = Choices()) -> float:
-    """The same after the median over all entries of one system, method and metric is taken off each of them.
-
-    How well a method is trained moves all of its errors; what the paper leaves open decides how they differ between
-    conditions.
-    """
-    groups = defaultdict(list)
-    for entry, ratio in _log_ratios(results, entries, choices).items():
-        groups[entry.system, entry.method, entry.metric].append(ratio)
-    rest = [np.abs(np.array(ratios) - np.median(ratios)) for ratios in groups.values() if len(ratios) > 1]
-    return float(np.mean(np.concatenate(rest))) if rest else np.nan
-
-
-def errors_of(data: xr.Dataset, metric: str, condition: str = "clean") -> np.ndarray:
-    """Errors (S,) of a result that is evaluated under a condition, averaged as in the tables."""
-    return data[metric].sel(condition=condition, average=Choices().average).values.astype(np.float64)
-
-
-def velocity_mismatch(results: Results, method: str, weight: float) -> float:
-    """Mean of |ln(ours / published)| over the clean errors of a method trained with this weight; NaN if missing."""
-    published, logs = {entry[:5]: entry.mean for entry in reference()}, []
-    for system in SYSTEMS:
-        data = results.find("clean", system, method, velocity_weight=weight)
-        for metric in ERRORS if data is not None else ():
-            mean = published["reconstruction", system, NAME_OF[method], "clean", metric]
-            logs.append(abs(np.log(errors_of(data, metric).mean() / mean)))
-    return float(np.mean(logs)) if logs else np.nan
-
-
-def _log_ratios(results: Results, entries: list[Entry], choices: Choices) -> dict[Entry, float]:
-    """ln(ours / published) of the entries where both are positive and finite."""
-    found = {}
-    for entry in entries:
-        measured = measure(results, entry, choices)
-        if measured is not None and np.isfinite(entry.mean):
-            mean = statistics(entry, measured)[0]
-            if np.isfinite(mean) and mean > 0:
-                found[entry] = float(np.log(mean / entry.mean))
-    return found
-
-
-def _measured_columns(entry: Entry, measured: Measured | None) -> list[object]:
-    if measured is None:
-        return ["", "", "", ""]
-    mean, std, count = statistics(entry, measured)
-    return [_number(mean), _number(std), count, int(measured.diverged.sum())]
-
-
 def _evaluated(entry: Entry, choices: Choices) -> str:
     """The condition under which a trained model is evaluated, as `evaluation.evaluate` calls it."""
     if entry.table == "ood_context":
@@ -267,12 +189,70 @@ def _sigma(entry: Entry) -> str:
     return entry.condition.removeprefix("sigma=")
 
 
-def _entry(row: dict[str, str]) -> Entry:
-    places = [row[name] for name in Entry._fields[:5]]
-    mean, std = Decimal(row["mean"]), float(row["std"]) if row["std"] else np.nan
-    precision = 10.0 ** mean.as_tuple().exponent if mean.is_finite() else 0.0
-    return Entry(*places, float(mean), std, precision)
+def statistics(entry: Entry, measured: Measured | None) -> dict[str, float]:
+    """Mean and standard deviation over seeds, by the paper's rule for the table, how many they are, how many diverged.
+
+    `ratio` is ln(ours / published), NaN where one of them is not positive and finite. `reached` says whether our mean
+    is at or below the published one, in the digits that this is given with.
+    """
+    if measured is None:
+        return {"ours": np.nan, "spread": np.nan, "n_seeds": 0, "n_diverged": 0, "ratio": np.nan, "reached": False}
+    values = measured.values[~measured.diverged] if entry.table == EXCLUDING else measured.values
+    with np.errstate(invalid="ignore"):
+        ours, spread = float(np.mean(values)), float(np.std(values))
+    finite = np.isfinite(entry.mean) and np.isfinite(ours) and ours > 0
+    return {
+        "ours": ours,
+        "spread": spread,
+        "n_seeds": len(values),
+        "n_diverged": int(measured.diverged.sum()),
+        "ratio": float(np.log(ours / entry.mean)) if finite else np.nan,
+        "reached": ours <= entry.mean + entry.precision / 2,
+    }
 
 
-def _number(value: float) -> str:
-    return "" if np.isnan(value) else f"{value:.6g}"
+@functools.cache
+def compared(results: Results, choices: Choices = Choices()) -> pd.DataFrame:
+    """Entries with their `statistics`; `n_seeds` is 0 where nothing was measured."""
+    pairs = ((entry, measure(results, entry, choices)) for entry in reference())
+    return pd.DataFrame([entry._asdict() | statistics(entry, measured) for entry, measured in pairs])
+
+
+def summary(results: Results) -> str:
+    """The table of all entries as CSV; measured columns are empty where nothing was measured."""
+    frame = compared(results).rename(columns={"ours": "measured_mean", "spread": "measured_std"})
+    frame["preset"] = results.preset
+    counts = ["n_seeds", "n_diverged", "preset"]
+    frame[counts] = frame[counts].astype(object).where(frame["n_seeds"] > 0, "")
+    return frame.to_csv(columns=COLUMNS, index=False, float_format="%.6g", lineterminator="\n")
+
+
+def mismatch(frame: pd.DataFrame) -> float:
+    """Mean of |ln(ours / published)| over the entries that are measured and finite; NaN if there are none."""
+    return float(frame["ratio"].abs().mean())
+
+
+def pattern_mismatch(frame: pd.DataFrame) -> float:
+    """The same after the median over all entries of one system, method and metric is taken off each of them.
+
+    How well a method is trained moves all of its errors; what the paper leaves open decides how they differ between
+    conditions.
+    """
+    groups = frame.groupby(["system", "method", "metric"])["ratio"]
+    rest = frame["ratio"] - groups.transform("median")
+    return float(rest[groups.transform("count") > 1].abs().mean())
+
+
+def errors_of(data: xr.Dataset, metric: str, condition: str = "clean") -> np.ndarray:
+    """Errors (S,) of a result that is evaluated under a condition, averaged as in the tables."""
+    return data[metric].sel(condition=condition, average=Choices().average).values.astype(np.float64)
+
+
+def velocity_mismatch(results: Results, method: str, weight: float) -> float:
+    """Mean of |ln(ours / published)| over the clean errors of a method trained with this weight; NaN if missing."""
+    logs = []
+    for entry in reference():
+        data = results.find("clean", entry.system, method, velocity_weight=weight)
+        if (entry.table, entry.method) == ("reconstruction", NAME_OF[method]) and data is not None:
+            logs.append(abs(np.log(errors_of(data, entry.metric).mean() / entry.mean)))
+    return float(np.mean(logs)) if logs else np.nan

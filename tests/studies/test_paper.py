@@ -2,10 +2,10 @@
 
 import csv
 import io
-from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -127,26 +127,20 @@ def test_summary_has_a_row_for_each_published_number(one_result):
 def test_diverged_seeds_count_except_where_the_paper_leaves_them_out():
     entries = {e.table: e for e in reference() if e[1:5] == ("lorenz96", "NcAE", "clean", "position_rmse")}
     measured = Measured(np.array([0.1, 0.3, np.inf]), np.array([False, False, True]))
-    assert tables.statistics(entries["reconstruction"], measured)[::2] == (np.inf, 3)
-    assert tables.statistics(entries["ablation_modulation"], measured) == pytest.approx((0.2, 0.1, 2))
+    found = tables.statistics(entries["reconstruction"], measured)
+    assert (found["ours"], found["n_seeds"]) == (np.inf, 3)
+    found = tables.statistics(entries["ablation_modulation"], measured)
+    assert (found["ours"], found["spread"], found["n_seeds"]) == pytest.approx((0.2, 0.1, 2))
 
 
-def test_mismatch_in_pattern_does_not_see_the_level_of_a_method(monkeypatch):
+def test_mismatch_in_pattern_does_not_see_the_level_of_a_method():
     """Errors that are wrong by a factor of each method's own fit the pattern; those of one condition do not."""
-    entries = [e for e in reference() if e.table == "test_noise_state" and np.isfinite(e.mean)]
-    level = {method: 2.0**k for k, method in enumerate(METHOD_OF)}
-    odd = {"sigma=0.50": 3.0}
-
-    def measured(results, entry, choices=None, factors=None):
-        factor = level[entry.method] * (factors or {}).get(entry.condition, 1.0)
-        return Measured(np.array([factor * entry.mean]), np.zeros(1, dtype=bool))
-
-    monkeypatch.setattr(tables, "measure", measured)
-    nothing = Results("quick", (), None, {})
-    assert tables.mismatch(nothing, entries) > 1
-    assert tables.pattern_mismatch(nothing, entries) == pytest.approx(0, abs=1e-12)
-    monkeypatch.setattr(tables, "measure", partial(measured, factors=odd))
-    assert tables.pattern_mismatch(nothing, entries) == pytest.approx(np.log(3) / 3)
+    frame = pd.DataFrame([e for e in reference() if e.table == "test_noise_state" and np.isfinite(e.mean)])
+    level = frame["method"].map({method: k * np.log(2) for k, method in enumerate(METHOD_OF)})
+    odd = np.log(3) * (frame["condition"] == "sigma=0.50")
+    assert tables.mismatch(frame.assign(ratio=level)) > 1
+    assert tables.pattern_mismatch(frame.assign(ratio=level)) == pytest.approx(0, abs=1e-12)
+    assert tables.pattern_mismatch(frame.assign(ratio=level + odd)) == pytest.approx(np.log(3) / 3)
 
 
 def test_a_published_mean_is_reached_in_the_digits_that_it_is_given_with():
@@ -154,9 +148,8 @@ def test_a_published_mean_is_reached_in_the_digits_that_it_is_given_with():
     entry = next(e for e in reference() if e[:5] == where)
     assert (entry.mean, entry.precision) == pytest.approx((0.012, 0.001))
     finite = np.zeros(2, dtype=bool)
-    assert tables.reached(entry, Measured(np.array([0.0119, 0.0129]), finite))
-    assert not tables.reached(entry, Measured(np.array([0.0119, 0.0133]), finite))
-    assert not tables.reached(entry, Measured(np.array([0.0119, np.inf]), finite))
+    for second, reached in ((0.0129, True), (0.0133, False), (np.inf, False)):
+        assert tables.statistics(entry, Measured(np.array([0.0119, second]), finite))["reached"] == reached
 
 
 def test_a_comparison_is_decided_by_its_interval():
