@@ -11,7 +11,6 @@ from romkit.data import context_names
 from romkit.engine.threads import one_thread
 from romkit.metrics import idempotency_error, latent_condition_number, latent_speed_variation
 from romkit.projections import Projection
-from romkit.projections.constrained import Constrained
 from studies.paper.datasets import NOISE_KINDS, OOD_DISTANCES, SIDES, SIGMAS, ood_members
 
 STEPS = 15
@@ -59,7 +58,7 @@ def evaluate_clean(model: Projection, test: xr.Dataset) -> xr.Dataset:
     """Errors (seed, condition, average) on the test set; errors (seed, context) too if there is one parameter."""
     with torch.inference_mode(), one_thread():
         squares = _squared_errors(model, *_tensors(test))
-    data = _errors({"clean": _rmse(squares)}).assign(weight_condition=("seed", _weight_condition(model)))
+    data = _errors({"clean": _rmse(squares)})
     names = context_names(test)
     if len(names) == 1:
         data["error_by_context"] = (("seed", "context"), squares[..., 0].sqrt().numpy())
@@ -106,15 +105,18 @@ def _tensors(data: xr.Dataset) -> tuple[Tensor, Tensor, Tensor]:
 def _squared_errors(model: Projection, x: Tensor, v: Tensor, c: Tensor, noisy: Tensor | None = None) -> Tensor:
     """(S, C, 2) mean squares of x - P(x) and v - DP(x) v; P is applied to `noisy` instead of x where it is given."""
     seen = x if noisy is None else noisy
-    size = max(1, ROWS // (model.seeds * x.shape[2]))
-    parts = []
-    for k in range(0, x.shape[1], size):
-        part = (slice(None), slice(k, k + size))
+    found = []
+    for part in _parts(model, x):
         value, tangent = model(c[part]).jvp(seen[part], v[part])
-        parts.append(
-            torch.stack([(a - b).square().mean((-1, -2)) for a, b in ((x[part], value), (v[part], tangent))], -1)
-        )
-    return torch.cat(parts, dim=1)
+        pairs = (x[part], value), (v[part], tangent)
+        found.append(torch.stack([(a - b).square().mean((-1, -2)) for a, b in pairs], -1))
+    return torch.cat(found, dim=1)
+
+
+def _parts(model: Projection, x: Tensor) -> list[tuple[slice, slice]]:
+    """Parts of the contexts of states (1, C, T, n), with as many snapshots as `ROWS` allows."""
+    size = max(1, ROWS // (model.seeds * x.shape[2]))
+    return [(slice(None), slice(k, k + size)) for k in range(0, x.shape[1], size)]
 
 
 def _rmse(squares: Tensor) -> np.ndarray:
@@ -149,33 +151,18 @@ def _unit(model: Projection, unit: str) -> tuple[Tensor, Tensor]:
 def _idempotency(model: Projection, test: xr.Dataset) -> np.ndarray:
     """(S, STEPS) mean over snapshots of ‖Pᵏ⁺¹(x) - Pᵏ(x)‖; infinite from the overflow on."""
     x, _, c = _tensors(test)
-    size = max(1, ROWS // (model.seeds * x.shape[2]))
     total = torch.zeros(model.seeds, STEPS, dtype=torch.float64)
-    for k in range(0, x.shape[1], size):
-        errors = idempotency_error(model(c[:, k : k + size]), x[:, k : k + size], steps=STEPS)
-        total += errors.double().sum((-1, -2)).T
+    for part in _parts(model, x):
+        total += idempotency_error(model(c[part]), x[part], steps=STEPS).double().sum((-1, -2)).T
     return (total / (x.shape[1] * x.shape[2])).nan_to_num(nan=torch.inf).numpy()
 
 
 def _geometry(model: Projection, test: xr.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """CN and CV (S, 2), in the order of POOLINGS."""
     x, v, c = _tensors(test)
-    size = max(1, ROWS // (model.seeds * x.shape[2]))
-    parts = []
-    for k in range(0, x.shape[1], size):
-        members = (slice(None), slice(k, k + size))
-        parts.append(model(c[members]).encode_jvp(x[members], v[members]))
-    z, dz = (torch.cat(tensors, dim=1).double() for tensors in zip(*parts, strict=True))
+    found = [model(c[part]).encode_jvp(x[part], v[part]) for part in _parts(model, x)]
+    z, dz = (torch.cat(tensors, dim=1).double() for tensors in zip(*found, strict=True))
     both = []
     for metric, latents in ((latent_condition_number, z), (latent_speed_variation, dz)):
         both.append(torch.stack([metric(latents.flatten(1, 2)), metric(latents).mean(-1)], -1).numpy())
     return both[0], both[1]
-
-
-def _weight_condition(model: Projection) -> np.ndarray:
-    """(S,) largest condition number of Φ and Ψ over the layers; NaN for methods without them."""
-    if not isinstance(model, Constrained):
-        return np.full(model.seeds, np.nan)
-    with torch.no_grad():
-        worst = [torch.stack([torch.linalg.cond(w) for w in weight()]).amax(0) for weight in model.weights]
-    return torch.stack(worst).amax(0).double().numpy()

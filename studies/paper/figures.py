@@ -1,5 +1,6 @@
 """The figures of the study. Each takes the results and gives a figure, or None where its results are missing."""
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -11,7 +12,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from romkit.projections.layers import inverse_pair
-from studies.paper.datasets import METHODS
 from studies.paper.tables import METHOD_OF, NAME_OF, SYSTEMS, Results, compared, reference
 from studies.report import COLOURS, TITLES, panels
 
@@ -57,19 +57,13 @@ def idempotency(results: Results) -> Figure:
     """Mean over seeds of the idempotency error at each step, with the range of the seeds, and the published means."""
     figure, [axes] = panels(1, 2, (8.4, 3.2))
     for panel, system in zip(axes, SYSTEMS, strict=True):
-        for method in METHODS:
-            data = results.find("clean", system, method)
-            if data is None:
-                continue
+        for method, data in results.clean(system).items():
             errors, steps = np.clip(data["idempotency_error"].values, *CLIP), data["step"].values
-            panel.plot(steps, errors.mean(0), color=COLOURS[method], label=NAME_OF[method])
-            panel.fill_between(steps, errors.min(0), errors.max(0), color=COLOURS[method], alpha=0.12, linewidth=0)
+            _band(panel, method, steps, errors.mean(0), errors.min(0), errors.max(0), label=NAME_OF[method])
         for entry in reference():
             if entry.table == "idempotency" and entry.system == system:
-                colour = COLOURS[_own(entry.method)]
-                panel.plot(
-                    int(entry.condition.removeprefix("step ")), min(entry.mean, CLIP[1]), "o", color=colour, mfc="none"
-                )
+                step, colour = int(entry.condition.removeprefix("step ")), COLOURS[_own(entry.method)]
+                panel.plot(step, min(entry.mean, CLIP[1]), "o", color=colour, mfc="none")
         panel.set(title=TITLES[system], xlabel="projection step", yscale="log", ylim=(CLIP[0], 2 * CLIP[1]))
     axes[0].set_ylabel("idempotency error")
     _legend_of_all(axes, title="lines ours,\ncircles published")
@@ -78,22 +72,18 @@ def idempotency(results: Results) -> Figure:
 
 def error_against_forcing(results: Results) -> Figure | None:
     """Position error at each test forcing of Lorenz96, with the training forcings."""
-    found = {method: results.find("clean", "lorenz96", method) for method in METHODS}
-    found = {method: data for method, data in found.items() if data is not None}
-    if not found:
+    if not (found := results.clean("lorenz96")):
         return None
     figure, [[panel]] = panels(1, 1, (6.4, 3.0))
     for method, data in found.items():
         errors = data["error_by_context"]
-        middle, F = errors.median("seed"), data["context"]
-        panel.plot(F, middle, "o-", color=COLOURS[method], label=NAME_OF[method])
-        panel.fill_between(F, errors.min("seed"), errors.max("seed"), color=COLOURS[method], alpha=0.1, linewidth=0)
-    known = next(iter(found.values())).attrs["training_contexts"]
-    for k, forcing in enumerate(known):
+        ends = errors.min("seed"), errors.max("seed")
+        _band(panel, method, data["context"], errors.median("seed"), *ends, "o-", alpha=0.1, label=NAME_OF[method])
+    for k, forcing in enumerate(data.attrs["training_contexts"]):
         panel.axvline(forcing, ymax=0.04, color="0.4", linewidth=1, label=None if k else "training forcings")
     panel.axvline(3.165, color="0.6", linestyle=":", label="change of wave number")
     panel.set(xlabel="F", ylabel="position RMSE (median and range of seeds)", yscale="log")
-    panel.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    panel.legend(**RIGHT)
     return figure
 
 
@@ -101,15 +91,10 @@ def training_curves(results: Results) -> Figure:
     """Median training loss over the epochs, each method's own."""
     figure, [axes] = panels(1, 2, (8.4, 2.9))
     for panel, system in zip(axes, SYSTEMS, strict=True):
-        for method in METHODS:
-            data = results.find("clean", system, method)
-            if data is not None:
-                losses = data["loss"].values
-                panel.plot(
-                    data["epoch"], np.median(losses, axis=0), color=COLOURS[method], label=_with_loss(method, data)
-                )
-                low, high = np.quantile(losses, (0.1, 0.9), axis=0)
-                panel.fill_between(data["epoch"], low, high, color=COLOURS[method], alpha=0.12, linewidth=0)
+        for method, data in results.clean(system).items():
+            low, middle, high = np.quantile(data["loss"].values, (0.1, 0.5, 0.9), axis=0)
+            label = NAME_OF[method] + ("" if data.attrs["velocity_weight"] else " (positions only)")
+            _band(panel, method, data["epoch"], middle, low, high, label=label)
         panel.set(title=TITLES[system], xlabel="epoch", yscale="log")
     axes[0].set_ylabel("training loss (median, 10 to 90 % of seeds)")
     _legend_of_all(axes)
@@ -119,14 +104,13 @@ def training_curves(results: Results) -> Figure:
 def latent_orbits(results: Results) -> Figure | None:
     """First two latents of the first seed, one curve for each test context, coloured by its first parameter."""
     shown = ("ncae", "cae", "film-ae", "ae")
-    found = {(s, m): results.find("clean", s, m) for s in SYSTEMS for m in shown}
-    if all(data is None for data in found.values()):
+    if not any(results.find("clean", *pair) for pair in itertools.product(SYSTEMS, shown)):
         return None
     figure, axes = panels(2, len(shown), (8.4, 4.2))
     for row, system in zip(axes, SYSTEMS, strict=True):
         for panel, method in zip(row, shown, strict=True):
             panel.set(title=f"{TITLES[system]}, {NAME_OF[method]}", xlabel="z₁")
-            if (data := found[system, method]) is not None:
+            if (data := results.find("clean", system, method)) is not None:
                 _draw_orbits(panel, data)
         row[0].set_ylabel("z₂, colour: " + ("F" if system == "lorenz96" else "l₁"))
     return figure
@@ -142,7 +126,7 @@ def scatter(results: Results) -> Figure:
         x, y = (of[column].clip(*ends) for column in ("mean", "ours"))
         panel.plot(x, y, ".", color=COLOURS[method], alpha=0.7, label=NAME_OF[method])
     panel.set(xscale="log", yscale="log", xlabel="published", ylabel="ours", xlim=ends, ylim=ends)
-    panel.legend(frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    panel.legend(**RIGHT)
     return figure
 
 
@@ -158,20 +142,28 @@ FIGURES: dict[str, tuple[Callable[[Results], Figure | None], str]] = {
 """Every figure by its file's name, with its caption."""
 
 
+RIGHT = {"frameon": False, "loc": "center left", "bbox_to_anchor": (1, 0.5)}
+"""Place of a legend."""
+
+
+def _band(
+    panel: Axes, method: str, x: Sequence, middle: Sequence, low: Sequence, high: Sequence, style: str = "-", *,
+    alpha: float = 0.12, label: str,
+) -> None:  # fmt: skip
+    """Line in the colour of a method, in a band of the same colour."""
+    panel.plot(x, middle, style, color=COLOURS[method], label=label)
+    panel.fill_between(x, low, high, color=COLOURS[method], alpha=alpha, linewidth=0)
+
+
 def _legend_of_all(axes: Sequence[Axes], title: str | None = None) -> None:
     """One legend right of the last panel, with what any of them shows."""
     found = {label: line for panel in axes for line, label in zip(*panel.get_legend_handles_labels(), strict=True)}
-    place = {"loc": "center left", "bbox_to_anchor": (1, 0.5)}
-    axes[-1].legend(found.values(), found.keys(), frameon=False, title=title, **place)
+    axes[-1].legend(found.values(), found.keys(), title=title, **RIGHT)
 
 
 def _own(name: str) -> str:
     """romkit's name of a method of the paper, the ablations counted as NcAE."""
     return METHOD_OF[name] if METHOD_OF[name] in COLOURS else "ncae"
-
-
-def _with_loss(method: str, data: xr.Dataset) -> str:
-    return NAME_OF[method] + ("" if data.attrs["velocity_weight"] else " (positions only)")
 
 
 def _draw_orbits(panel: Axes, data: xr.Dataset) -> None:

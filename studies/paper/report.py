@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Sequence
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pandas as pd
 
 from studies.paper import readings, tables
 from studies.paper.claims import judge, spread
-from studies.paper.datasets import METHODS
 from studies.paper.figures import FIGURES
 from studies.paper.tables import NAME_OF, Results, compared
 from studies.paper.tasks import tasks
@@ -142,14 +140,12 @@ def _cell(entry: pd.Series) -> str:
 
 def _budgets(results: Results) -> str:
     rows = []
-    for (system, title), method in product(TITLES.items(), METHODS):
-        data = results.find("clean", system, method)
-        if data is not None:
-            a, record = data.attrs, results.records.get(data.attrs["task"], {})
-            row = {"system": title, "method": NAME_OF[method], "parameters": a["parameter_count"]}
-            row |= {"epochs": a["epochs"], "batch": a["batch_size"], "steps": a["steps"]}
-            row["optimizer, rate"] = f"{a['optimizer']}, {a['learning_rate']:g}"
-            rows.append(row | {"CPU minutes, all seeds": f"{record.get('cpu_seconds', np.nan) / 60:.1f}"})
+    for system, method, data in ((s, *pair) for s in TITLES for pair in results.clean(s).items()):
+        a, record = data.attrs, results.records.get(data.attrs["task"], {})
+        row = {"system": TITLES[system], "method": NAME_OF[method], "parameters": a["parameter_count"]}
+        row |= {"epochs": a["epochs"], "batch": a["batch_size"], "steps": a["steps"]}
+        row["optimizer, rate"] = f"{a['optimizer']}, {a['learning_rate']:g}"
+        rows.append(row | {"CPU minutes, all seeds": f"{record.get('cpu_seconds', np.nan) / 60:.1f}"})
     return table(rows)
 
 

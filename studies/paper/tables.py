@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from studies.paper.datasets import NOISE_UNIT, VELOCITY_TERM
+from studies.paper.datasets import METHODS, NOISE_UNIT, VELOCITY_TERM
 from studies.runner import read
 
 REFERENCE = Path(__file__).parent / "reference.csv"
@@ -66,6 +66,11 @@ class Results:
             facts.setdefault("velocity_weight", VELOCITY_WEIGHT[method])
         found = self._index[kind, system, method, condition]
         return next((data for data in found if all(data.attrs[key] == value for key, value in facts.items())), None)
+
+    def clean(self, system: str) -> dict[str, xr.Dataset]:
+        """Results of the paper's methods on clean data, by method, of those that are there."""
+        found = {method: self.find("clean", system, method) for method in METHODS}
+        return {method: data for method, data in found.items() if data is not None}
 
     def select(self, **facts: object) -> Iterator[xr.Dataset]:
         """All training results with these attributes."""

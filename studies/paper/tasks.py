@@ -47,17 +47,7 @@ RATES_WITH_PENALTY, PENALTIES = (0.3, 1.0), (1.0, 10.0)
 
 @dataclass(frozen=True)
 class SystemPlan:
-    """A system and the data that it is studied on.
-
-    Attributes:
-        name: of the system.
-        data_seed: of the training set of the tables.
-        data_seeds: further training sets.
-        test_every: each how many-th snapshot of the test set is evaluated.
-        parameters: of the system, where they differ from its defaults.
-        settings: of `romkit.fit` on this system, on top of the recipe; tuned variants start from the bare recipe.
-        decays: further weight decays, to show what this one does.
-    """
+    """A system and the data that it is studied on; presets.toml says what each field is."""
 
     name: str
     data_seed: int
@@ -70,19 +60,7 @@ class SystemPlan:
 
 @dataclass(frozen=True)
 class Config:
-    """One preset of the study.
-
-    Attributes:
-        name: of the preset.
-        recipe: romkit's training preset.
-        settings: of `romkit.fit`, on top of the recipe.
-        seeds: of the models, all in one stack.
-        trial_seeds: of the models by which the tuned settings are chosen.
-        systems: what is studied.
-        sigmas: levels of noise at training.
-        transients: of Lorenz96, to show what a shorter one does.
-        tuned: methods of which a tuned variant is made.
-    """
+    """One preset of the study; presets.toml says what each field is."""
 
     name: str
     recipe: str
