@@ -6,7 +6,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.stats import wilcoxon
@@ -55,13 +55,21 @@ class Ratio(NamedTuple):
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}], p = {self.p:.2g}"
 
 
+Test = Callable[[Results, Row], Part | list[Part]]
+T = TypeVar("T")
+
+
+class Missing(Exception):
+    """Nothing was measured of what a part is about."""
+
+
 def judge(results: Results) -> list[Verdict]:
     """Verdicts on all claims, in the order of the paper."""
     text = tomllib.loads(Path(__file__).with_name("claims.toml").read_text(encoding="utf-8"))
     verdicts = []
     for claim in text["claim"]:
         rows = [row for each in claim["parts"] for row in _expanded(each, text)]
-        parts = tuple(part for row in rows for part in TESTS[row["test"]](results, row))
+        parts = tuple(part for row in rows for part in _parts(results, row))
         measured = [part for part in parts if part.outcome != MISSING]
         so = sum(part.outcome == YES for part in measured)
         verdict = PARTLY
@@ -71,6 +79,14 @@ def judge(results: Results) -> list[Verdict]:
             verdict = (HOLDS if so else FAILS) + (" so far" if len(measured) < len(parts) else "")
         verdicts.append(Verdict(claim["statement"], verdict, parts, _why(parts)))
     return verdicts
+
+
+def _parts(results: Results, row: Row) -> list[Part]:
+    try:
+        found = TESTS[row["test"]](results, row)
+    except Missing:
+        return [Part(MISSING, f"{row['label']}: not measured")]
+    return [found] if isinstance(found, Part) else found
 
 
 def _expanded(row: Row, groups: Row) -> Iterator[dict[str, object]]:
@@ -113,10 +129,8 @@ def ratio(a: np.ndarray, b: np.ndarray) -> Ratio:
         return Ratio(float(a.mean() / b.mean()), float(low), float(high), p)
 
 
-def compare(label: str, a: np.ndarray | None, b: np.ndarray | None, factor: float = 1.0) -> Part:
+def compare(label: str, a: np.ndarray, b: np.ndarray, factor: float = 1.0) -> Part:
     """Whether the mean of a is lower than `factor` times that of b, by the interval of their ratio."""
-    if a is None or b is None:
-        return _missing(label)
     scaled = ratio(a, b * factor)
     outcome = YES if scaled.high < 1 else NO if scaled.low > 1 else OPEN
     return Part(outcome, f"{label}: {spread(a)} against {spread(b)}, ratio {ratio(a, b)}")
@@ -132,19 +146,21 @@ def _fact(label: str, holds: bool) -> Part:
     return Part(YES if holds else NO, label)
 
 
-def _missing(label: str) -> Part:
-    return Part(MISSING, f"{label}: not measured")
-
-
 def _entry(row: Row) -> tables.Entry | None:
     where = row["table"], row["system"], tables.NAME_OF[row["method"]], row["condition"], row["metric"]
     return ENTRIES.get(where)
 
 
-def _values(results: Results, row: Row, **others: str) -> np.ndarray | None:
-    """Ours for a published entry, one per seed; None where they are missing."""
-    measured = tables.measure(results, _entry({**row, **others}))
-    return None if measured is None else measured.values
+def _values(results: Results, row: Row, **others: str) -> np.ndarray:
+    """Ours for a published entry, one per seed."""
+    return _there(tables.measure(results, _entry({**row, **others}))).values
+
+
+def _there(found: T | None) -> T:
+    """A result. Raises `Missing` where it is None."""
+    if found is None:
+        raise Missing
+    return found
 
 
 def _other(row: Row) -> dict[str, str]:
@@ -153,59 +169,48 @@ def _other(row: Row) -> dict[str, str]:
     return {own: row[name] for name, own in names.items() if name in row}
 
 
-def _lower(results: Results, row: Row) -> Iterator[Part]:
+def _lower(results: Results, row: Row) -> Part:
     ours = _values(results, row)
     if "worst_of" in row:
-        rivals = [v for name in row["worst_of"] if (v := _values(results, row, method=name)) is not None]
-        ours = max(rivals, key=np.mean, default=None)
-    yield compare(row["label"], ours, _values(results, row, **_other(row)), row["factor"])
+        ours = max((_values(results, row, method=name) for name in row["worst_of"]), key=np.mean)
+    return compare(row["label"], ours, _values(results, row, **_other(row)), row["factor"])
 
 
-def _not_lower(results: Results, row: Row) -> Iterator[Part]:
-    for part in _lower(results, row):
-        yield part if part.outcome == MISSING else _fact(part.numbers, part.outcome != YES)
+def _not_lower(results: Results, row: Row) -> Part:
+    part = _lower(results, row)
+    return _fact(part.numbers, part.outcome != YES)
 
 
-def _varies(results: Results, row: Row) -> Iterator[Part]:
-    label, sides = f"{row['system']}, {row['metric']}", (row, {**row, **_other(row)})
-    a, b = (_values(results, side) for side in sides)
-    if a is None or b is None:
-        yield _missing(label)
-        return
-    numbers = f"standard deviation {np.std(a):.2g} ({row['method']}) against {np.std(b):.2g} ({row['than']})"
+def _varies(results: Results, row: Row) -> Part:
+    sides = row, {**row, **_other(row)}
+    a, b = (np.std(_values(results, side)) for side in sides)
     published = " against ".join(f"{_entry(side).std:g}" for side in sides)
-    yield _fact(f"{label}: {numbers}; published {published}", bool(np.std(a) > row["factor"] * np.std(b)))
+    numbers = f"standard deviation {a:.2g} ({row['method']}) against {b:.2g} ({row['than']})"
+    return _fact(f"{row['label']}: {numbers}; published {published}", bool(a > row["factor"] * b))
 
 
-def _monotone(results: Results, row: Row) -> Iterator[Part]:
-    label = f"{row['table']}, {row['system']}, {row['metric']}"
+def _monotone(results: Results, row: Row) -> Part:
     found = [_values(results, row, table="reconstruction")]
     found += [_values(results, row, condition=condition) for condition in row["along"]]
-    if any(values is None for values in found):
-        yield _missing(label)
-    else:
-        grows = bool(np.all(np.diff([float(np.mean(values)) for values in found]) > 0))
-        yield _fact(f"{label}: {' -> '.join(map(spread, found))}", grows)
+    grows = bool(np.all(np.diff([float(np.mean(values)) for values in found]) > 0))
+    return _fact(f"{row['label']}: {' -> '.join(map(spread, found))}", grows)
 
 
 def _means(results: Results, row: Row) -> dict[str, float | None]:
     """Mean over seeds of each method that the paper has in this column."""
-    names = [method for method in tables.NAME_OF if _entry({**row, "method": method})]
-    found = {method: _values(results, row, method=method) for method in names}
-    return {method: None if values is None else float(np.mean(values)) for method, values in found.items()}
+    entries = {method: _entry({**row, "method": method}) for method in tables.NAME_OF}
+    found = {method: tables.measure(results, entry) for method, entry in entries.items() if entry}
+    return {method: None if each is None else float(np.mean(each.values)) for method, each in found.items()}
 
 
-def _best(results: Results, row: Row) -> Iterator[Part]:
+def _best(results: Results, row: Row) -> Part:
     means = {k: mean for k, mean in _means(results, row).items() if k != "ncae" and mean is not None}
-    if not means:
-        yield _missing(row["label"])
-        return
-    rival = min(means, key=means.get)
+    rival = _there(min(means, key=means.get, default=None))
     label = f"{row['label']}, ncae below the best baseline, {rival}"
-    yield compare(label, _values(results, row), _values(results, row, method=rival))
+    return compare(label, _values(results, row), _values(results, row, method=rival))
 
 
-def _wins(results: Results, row: Row) -> Iterator[Part]:
+def _wins(results: Results, row: Row) -> list[Part]:
     """How many of the conditions with noise, of which all methods were measured, each method is best in."""
     winners: Counter[str] = Counter()
     columns = dict.fromkeys((e.table, e.system, e.condition, e.metric) for e in ENTRIES.values() if "noise" in e.table)
@@ -213,102 +218,78 @@ def _wins(results: Results, row: Row) -> Iterator[Part]:
         means = _means(results, {"table": table, "system": system, "condition": condition, "metric": metric})
         if None not in means.values():
             winners[min(means, key=means.get)] += 1
-    if not winners:
-        yield _missing("conditions with noise")
-        return
-    ours, measured = winners["ncae"], sum(winners.values())
+    ours, measured = winners["ncae"], _there(sum(winners.values()) or None)
     counts = ", ".join(f"{method} {count}" for method, count in winners.most_common())
     others = max((count for method, count in winners.items() if method != "ncae"), default=0)
     part, whole = map(int, row["at_least"].split(" of "))
     label = f"lowest mean error in {measured} measured conditions of {len(columns)}: {counts}"
-    yield _fact(label, ours > others)
     share = f"ncae in {ours} of {measured} ({ours / measured:.0%}; {part} of {whole} is {100 * part / whole:.0f} %)"
-    yield _fact(share, ours / measured >= part / whole)
+    return [_fact(label, ours > others), _fact(share, ours / measured >= part / whole)]
 
 
-def _diverges(results: Results, row: Row) -> Iterator[Part]:
-    label, data = f"{row['system']}, {row['method']}", results.find("clean", row["system"], row["method"])
-    if data is None:
-        yield _missing(label)
-    else:
-        lost = int(data["diverged"].sum())
-        holds = (lost > 0) == (row["method"] == row["only"])
-        yield _fact(f"{label}: {lost} of {data.sizes['seed']} seeds diverge", holds)
+def _diverges(results: Results, row: Row) -> Part:
+    data = _there(results.find("clean", row["system"], row["method"]))
+    lost = int(data["diverged"].sum())
+    label = f"{row['label']}: {lost} of {data.sizes['seed']} seeds diverge"
+    return _fact(label, (lost > 0) == (row["method"] == row["only"]))
 
 
-def _idempotent(results: Results, row: Row) -> Iterator[Part]:
-    label, data = f"{row['system']}, {row['method']}", results.find("clean", row["system"], row["method"])
-    if data is None:
-        yield _missing(label)
-    else:
-        largest = data["idempotency_error"].values.mean(0).max()
-        yield _fact(f"{label}: largest mean over the steps {largest:.2g}", bool(largest <= row["bound"]))
+def _idempotent(results: Results, row: Row) -> Part:
+    data = _there(results.find("clean", row["system"], row["method"]))
+    largest = data["idempotency_error"].values.mean(0).max()
+    return _fact(f"{row['label']}: largest mean over the steps {largest:.2g}", bool(largest <= row["bound"]))
 
 
-def _of_values(holds: Callable[[np.ndarray, Row], bool]) -> Callable[[Results, Row], Iterator[Part]]:
+def _of_values(holds: Callable[[np.ndarray, Row], bool]) -> Test:
     """Test of one column by itself."""
 
-    def test(results: Results, row: Row) -> Iterator[Part]:
+    def test(results: Results, row: Row) -> Part:
         values = _values(results, row)
-        missing = values is None
-        yield _missing(row["label"]) if missing else _fact(f"{row['label']}: {spread(values)}", holds(values, row))
+        return _fact(f"{row['label']}: {spread(values)}", holds(values, row))
 
     return test
 
 
-def _measured(results: Results, row: Row) -> Iterator[Part]:
+def _measured(results: Results, row: Row) -> Part:
     """Whether a number of NcAE's propositions is within its bound for all seeds."""
-    data = results.find("clean", row["system"], "ncae")
-    if data is None:
-        yield _missing(row["system"])
-        return
-    low, high = data[row["name"]].values.min(), data[row["name"]].values.max()
+    values = _there(results.find("clean", row["system"], "ncae"))[row["name"]].values
+    low, high = values.min(), values.max()
     holds = high <= row["less"] if "less" in row else low >= row["more"]
-    yield _fact(f"{row['system']}, {row['label']}: {low:.2g} to {high:.2g} over seeds", bool(holds))
+    return _fact(f"{row['system']}, {row['label']}: {low:.2g} to {high:.2g} over seeds", bool(holds))
 
 
-def _switches(results: Results, row: Row) -> Iterator[Part]:
+def _switches(results: Results, row: Row) -> list[Part]:
     """Where the wave number of Lorenz96 changes."""
-    data = results.bifurcation
-    if data is None:
-        yield _missing("wave numbers over F")
-        return
+    data = _there(results.bifurcation)
     F, numbers = data["forcing"].values, data["wave_number"].values
     changes = np.flatnonzero(np.diff(numbers))
     places = ", ".join(f"{numbers[k]} to {numbers[k + 1]} between {F[k]:.4f} and {F[k + 1]:.4f}" for k in changes)
     first, last, once = int(numbers[0]), int(numbers[-1]), len(changes) == 1
     ends = f"wave number {first} at F = {F[0]:.3f}, {last} at F = {F[-1]:.3f}"
-    yield _fact(ends, (first, last) == (row["from"], row["to"]))
-    yield _fact(f"changes: {places or 'none'}", once)
     near = f"the change is within {row['within']} of {row['at']}"
-    yield _fact(near, once and abs(F[changes[0]] - row["at"]) < row["within"])
+    return [
+        _fact(ends, (first, last) == (row["from"], row["to"])),
+        _fact(f"changes: {places or 'none'}", once),
+        _fact(near, once and abs(F[changes[0]] - row["at"]) < row["within"]),
+    ]
 
 
-def _velocity_term(results: Results, row: Row) -> Iterator[Part]:
+def _velocity_term(results: Results, row: Row) -> Part:
     """Whether the published errors of a method fit a training with the velocity term better."""
-    method = row["method"]
-    on, off = (tables.velocity_mismatch(results, method, weight) for weight in (1.0, 0.0))
-    if np.isnan(on) or np.isnan(off):
-        yield _missing(method)
-    else:
-        numbers = f"mean |ln(ours / published)| {on:.2f} with the term, {off:.2f} without"
-        yield _fact(f"{method}: {numbers}", on < off)
+    on, off = (tables.velocity_mismatch(results, row["method"], weight) for weight in (1.0, 0.0))
+    numbers = f"mean |ln(ours / published)| {on:.2f} with the term, {off:.2f} without"
+    return _fact(f"{row['label']}: {_there(None if np.isnan(on + off) else numbers)}", on < off)
 
 
-def _best_tuned(results: Results, row: Row) -> Iterator[Part]:
-    system, metric = row["system"], row["metric"]
-    found = {method: results.find("tuned", system, method) for method in METHODS}
-    errors = {method: tables.errors_of(data, metric) for method, data in found.items() if data is not None}
-    rivals = [method for method in errors if method != "ncae"]
-    if not rivals:
-        yield _missing(f"{system}, {metric}")
-        return
-    rival = min(rivals, key=lambda method: np.mean(errors[method]))
-    label = f"{system}, {metric}, tuned ncae below the best tuned baseline, {rival}"
-    yield compare(label, errors.get("ncae"), errors[rival])
+def _best_tuned(results: Results, row: Row) -> Part:
+    found = {method: results.find("tuned", row["system"], method) for method in METHODS}
+    errors = {method: tables.errors_of(data, row["metric"]) for method, data in found.items() if data is not None}
+    rival = _there(min(errors.keys() - {"ncae"}, key=lambda method: np.mean(errors[method]), default=None))
+    label = f"{row['label']}, tuned ncae below the best tuned baseline, {rival}"
+    return compare(label, _there(errors.get("ncae")), errors[rival])
 
 
-TESTS: dict[str, Callable[[Results, Row], Iterator[Part]]] = {
+TESTS: dict[str, Test] = {
     "lower": _lower,
     "not lower": _not_lower,
     "varies": _varies,
