@@ -1,4 +1,4 @@
-"""What `romkit study` runs, as a process of its own: `python -m studies`, from the folder of the checkout."""
+"""Commands of a checkout: `python -m studies study`, which is `romkit study`, and those for archives of results."""
 
 import sys
 from pathlib import Path
@@ -11,14 +11,9 @@ from romkit.cli.main import OneLineErrors
 from romkit.core import checks
 from romkit.core.files import make_folder
 from romkit.tasks import Executor
-from studies.runner import EXECUTORS, discover
+from studies import runner
 
 app = typer.Typer(cls=OneLineErrors, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-
-
-@app.callback()
-def romkit() -> None:
-    """So that `study` stays the name of a command, in its help and in errors."""
 
 
 @app.command()
@@ -51,13 +46,12 @@ def study(
     traceback in NAME.log, the rest goes on, and the exit code is 1. Partition, account, time, memory and GPUs of Slurm
     are sbatch's own environment variables: SBATCH_PARTITION=gpu SBATCH_GRES=gpu:1 romkit study ...
     """  # noqa: D301, typer keeps the lines after \b as they are
-    found = discover()
     if name is None:
-        print(table([(name, ", ".join(study.presets)) for name, study in found.items()], indent=""))
+        found = runner.discover().items()
+        print(table([(name, ", ".join(study.presets)) for name, study in found], indent=""))
         return
-    chosen = found[checks.one_of("study", name, found)]
-    checks.one_of("--preset", preset, chosen.presets)
-    where = Executor(EXECUTORS[checks.one_of("--executor", executor, EXECUTORS)], workers)
+    chosen = _chosen(name, "--preset", preset)
+    where = Executor(runner.EXECUTORS[checks.one_of("--executor", executor, runner.EXECUTORS)], workers)
     folder = out or Path("runs") / name
     make_folder(folder)
     sweep = chosen.run(preset, folder, where, only=only)
@@ -68,5 +62,43 @@ def study(
         raise typer.Exit(1)
 
 
+@app.command()
+def archive(
+    folder: Annotated[Path, typer.Argument(help="Results of a preset, for example runs/paper/quick.")],
+    file: Annotated[Path, typer.Argument(help="The archive, for example studies/paper/results/quick.nc.")],
+) -> None:
+    """Put the results of a folder into an archive, in place of those of the same tasks.
+
+    The folder stays as it is. With `romkit study NAME --preset PRESET --out studies/NAME/results` a study goes on from
+    its archive, and makes its report anew.
+    """
+    print(f"{len(runner.merge(folder, file))} results are now in {file}")
+
+
+@app.command()
+def rekey(
+    name: Annotated[str, typer.Argument(metavar="STUDY", help="The study, for example paper.")],
+    preset: Annotated[str, typer.Argument(help="Its preset, for example quick.")],
+    file: Annotated[Path, typer.Argument(help="The archive, for example studies/paper/results/quick.nc.")],
+    vouch: Annotated[
+        bool, typer.Option("--vouch", help="Take also results whose settings are written differently now.")
+    ] = False,
+) -> None:
+    """Give archived results the keys that their tasks have now.
+
+    For when what enters a key has changed, and the results have not. Results of other settings are refused; if these
+    mean the same and are merely written differently, --vouch says so. The archive notes what was done.
+    """
+    planned = _chosen(name, "preset", preset).tasks(preset)
+    print(f"{len(runner.rekey(file, planned, vouch=vouch))} keys renewed in {file}")
+
+
+def _chosen(name: str, argument: str, preset: str | None) -> runner.Study:
+    found = runner.discover()
+    chosen = found[checks.one_of("study", name, found)]
+    checks.one_of(argument, preset, chosen.presets)
+    return chosen
+
+
 if __name__ == "__main__":
-    app(["study", *sys.argv[1:]], prog_name="romkit")
+    app(prog_name="romkit" if sys.argv[1:2] == ["study"] else "python -m studies")

@@ -117,7 +117,7 @@ def study(context: typer.Context) -> None:
         raise errors.InputError("study", expected="a checkout of romkit with its studies", got=checkout, fix=fix)
     path = os.pathsep.join(filter(None, (str(checkout), os.environ.get("PYTHONPATH"))))
     # -P leaves out the working directory, which may have another folder `studies`.
-    command = [sys.executable, "-P", "-m", "studies", *context.args]
+    command = [sys.executable, "-P", "-m", "studies", "study", *context.args]
     # The study replaces this process, so that terminal, Ctrl-C, kill and exit code are its own.
     os.execve(sys.executable, command, os.environ | {"PYTHONPATH": path})
 

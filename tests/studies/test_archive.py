@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from romkit import tasks
 from romkit.core.errors import FileError, InputError
 from romkit.data import open_dataset
+from studies.__main__ import app
 from studies.runner import archived_keys, merge, read, rekey
-from studies.runner.__main__ import app
 from tests.studies.sweeps import Raised, Seeded
 
 TASKS = [Seeded(seed, size=20) for seed in range(3)]

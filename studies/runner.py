@@ -12,7 +12,7 @@ method) says in `resolved` what they stand for. A task gives a dataset, or plain
 
 The archive of the folder `results/quick` is the file `results/quick.nc` with a group for each task, or for numbers
 `results/quick.json`: a run in the folder skips what its archive has, and reports are made from both.
-`python -m studies.runner --help` has the commands.
+`python -m studies --help` has the commands.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ Settings = tuple[tuple[str, object], ...]
 
 TITLE = "Results of a study of romkit, a group for each task; its attribute record has host, commit and seconds."
 RENEWED = (
-    "Keys were renewed by `python -m studies.runner rekey` after the results were computed, because what enters a key "
+    "Keys were renewed by `python -m studies rekey` after the results were computed, because what enters a key "
     "or how settings are written had changed. The attribute computed_as of a group has what it was computed under."
 )
 _OF_NETCDF = {"CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST", "_Netcdf4Dimid", "_Netcdf4Coordinates"}
@@ -208,7 +208,7 @@ def rekey(archive: Path, planned: Iterable[Task], *, vouch: bool = False) -> lis
     for refused, expected in ((others, "tasks of this preset"), ([] if vouch else differ, "the present settings")):
         if refused:
             got = f"{len(refused)} others, the first of which is {refused[0]}"
-            fix = "compute them again, or see --vouch in python -m studies.runner rekey --help"
+            fix = "compute them again, or see --vouch in python -m studies rekey --help"
             raise InputError(str(archive), expected=f"results of {expected}", got=got, fix=fix)
     for name in changed:
         own = found[name].attrs
