@@ -30,7 +30,7 @@ def grid(system: Burgers2D) -> Tensor:
 
 def solved(system: System, c: Tensor, times: Tensor) -> Tensor:
     """States (T, n) of the full model at one context c (1, p), without velocities."""
-    return system._solve(system.field(c), system.start(c), c, times, "compiled", "full").states[0]
+    return system.make_solver(c)(system.field(c), *system.start(c), times, engine="compiled").states[0]
 
 
 def seconds(call: Callable[[], object], repeats: int = REPEATS) -> float:

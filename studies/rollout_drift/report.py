@@ -3,13 +3,14 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from studies.report import COLOURS, TITLES, panels, save_png, table, write_text
+from studies.report import COLOURS, TITLES, filled, panels, save_png, table, write_text
 from studies.rollout_drift.tasks import SWITCH
 from studies.runner import read
 
@@ -30,12 +31,6 @@ WAYS = {
     "manifold_distance": "off manifold",
 }
 """Scores and their columns; a system has those that its results have."""
-PHASE = """### Phase by forcing
-
-Rate at which the reduced wave runs ahead of the true one by Galerkin, in 0.001 rad per time unit: mean over
-seeds ± their standard deviation. Where the mean is larger, the error is one that all seeds make.
-
-"""
 Runs = dict[tuple[str, str], xr.Dataset]
 """Results on a system by (method/training, dynamics), the models with the longest valid times first."""
 
@@ -44,19 +39,15 @@ def write(folder: Path, preset: str) -> Path:
     """Write REPORT.md and its figures into `folder`, from the results of a preset there and its archive."""
     found: dict[str, list[xr.Dataset]] = {}
     for run in read(folder / preset):
-        found.setdefault(json.loads(run.attrs["config"])["model"]["system"], []).append(run)
-    systems = {system: _sorted(runs) for system, runs in found.items()}
-    text = (
-        f"# Drift of rollouts\n\nWritten by report.py from {sum(map(len, systems.values()))} result files. A valid "
-        "time that is the length of the rollout means that the error stayed below the threshold to the end. A dash is "
-        "what was not measured.\n"
-    )
-    for system, runs in systems.items():
-        figures = FIGURES if "F" in _any(runs).coords else {k: v for k, v in FIGURES.items() if k != "valid_by_forcing"}
-        for name, draw in figures.items():
-            save_png(draw(runs, UNITS[system]), folder / f"{name}-{system}.png")
-        text += "\n" + _section(system, runs, list(figures))
-    return write_text(folder / "REPORT.md", text)
+        found.setdefault(_config(run, "model")["system"], []).append(run)
+    text = ""
+    for system, runs in ((system, _sorted(runs)) for system, runs in found.items()):
+        figures = [draw for draw in FIGURES if draw != valid_by_forcing or "F" in _any(runs).coords]
+        for draw in figures:
+            save_png(draw(runs, UNITS[system]), folder / f"{draw.__name__}-{system}.png")
+        text += "\n" + _section(system, runs, [draw.__name__ for draw in figures])
+    head = filled(Path(__file__).with_name("head.template"), files=sum(map(len, found.values())))
+    return write_text(folder / "REPORT.md", head + text)
 
 
 def _sorted(runs: list[xr.Dataset]) -> Runs:
@@ -71,49 +62,59 @@ def _any(runs: Runs) -> xr.Dataset:
     return next(iter(runs.values()))
 
 
-def _config(run: xr.Dataset, name: str) -> float:
+def _config(run: xr.Dataset, name: str) -> Any:
     return json.loads(run.attrs["config"])[name]
 
 
 def _section(system: str, runs: Runs, figures: list[str]) -> str:
     some, duration = _any(runs), _config(_any(runs), "duration")
-    devices = sorted({run.attrs["device"] for run in runs.values()})
-    versions = json.loads(some.attrs["versions"])
+    devices, versions = sorted({run.attrs["device"] for run in runs.values()}), json.loads(some.attrs["versions"])
     names = ", ".join(f"{name} {versions[name]}" for name in ("romkit", "torch", "torchdiffeq"))
     bounds = duration / 10, duration / 2, duration
-    ways = [name for name in WAYS if any(name in run for run in runs.values())]
-    rows = [[*key, *(_way(run.sel(mode="latent"), name) for name in ways)] for key, run in runs.items()]
+    ways = {name: title for name, title in WAYS.items() if any(name in run for run in runs.values())}
+    rows = []
+    for (model, dynamics), run in runs.items():
+        latent = run.sel(mode="latent")
+        cells = {title: _way(latent, name) for name, title in ways.items()}
+        rows.append({"model": model, "dynamics": dynamics} | cells)
     first = {model: run for (model, _), run in reversed(runs.items())}
-    head = ["model", "position RMSE", "velocity RMSE", "seeds that diverged", "CPU minutes"]
-    models = dict.fromkeys(model for model, _ in runs)
-    return (Path(__file__).with_name("page.md").read_text(encoding="utf-8")).format(
+    waves = "F" in some.coords
+    return filled(
+        Path(__file__).with_name("page.md"),
         title=TITLES[system],
         contexts=some.sizes["context"],
         duration=duration,
         units=UNITS[system],
         provenance=f"{', '.join(devices)}; {names}.",
         valid=_by_dynamics(runs, _valid),
-        where="Away from the change of wave number, share" if "F" in some.coords else "Share",
+        where="Away from the change of wave number, share" if waves else "Share",
         bounds=" / ".join(f"{bound:g}" for bound in bounds),
         shares=_by_dynamics(runs, lambda run: _shares(run, bounds)),
         pictures="\n".join(f"![{name}]({name}-{system}.png)\n" for name in figures),
         restart=max(_config(run, "restart") for run in runs.values()),
         reencoded=_by_dynamics(runs, _valid, mode="re-encoded"),
-        ways=table(rows, ["model", "dynamics", *(WAYS[name] for name in ways)]),
-        phase=f"{PHASE}{_phase_by_forcing(runs)}\n" if "F" in some.coords else "",
-        training=table([[model, *_training(first[model])] for model in models], head).rstrip("\n"),
+        ways=table(rows),
+        phase=f"{_phase_by_forcing(runs)}\n" if waves else "",
+        training=table([_training(model, first[model]) for model in _models(runs)]).rstrip("\n"),
     )
+
+
+def _models(runs: Runs) -> list[str]:
+    return list(dict.fromkeys(model for model, _ in runs))
+
+
+def _dynamics(runs: Runs, mode: str = "latent") -> list[str]:
+    return list(dict.fromkeys(name for (_, name), run in runs.items() if mode in run.mode))
 
 
 def _by_dynamics(runs: Runs, cell: Callable[[xr.Dataset], str], mode: str = "latent") -> str:
     """Table of models by latent dynamics."""
-    names = list(dict.fromkeys(name for (_, name), run in runs.items()))
-    names = [name for name in names if any(n == name and mode in run.mode for (_, n), run in runs.items())]
     rows = []
-    for model in dict.fromkeys(model for model, _ in runs):
-        own = [runs.get((model, name)) for name in names]
-        rows.append([model, *(NOTHING if run is None else cell(run.sel(mode=mode)) for run in own)])
-    return table(rows, ["model", *names])
+    for model in _models(runs):
+        own = {name: runs.get((model, name)) for name in _dynamics(runs, mode)}
+        cells = {name: NOTHING if run is None else cell(run.sel(mode=mode)) for name, run in own.items()}
+        rows.append({"model": model} | cells)
+    return table(rows)
 
 
 def _valid(run: xr.Dataset) -> str:
@@ -145,18 +146,19 @@ def _phase_by_forcing(runs: Runs) -> str:
     for (model, dynamics), run in runs.items():
         if dynamics == "galerkin" and run.sizes["seed"] > 1:
             drift = 1e3 * run.phase_drift.sel(mode="latent")
-            ends = zip(drift.mean("seed").values, drift.std("seed").values, strict=True)
-            rows.append([model, *(f"{mean:.1f} ± {std:.1f}" for mean, std in ends)])
-    return table(rows, ["model", *(f"F = {value:.4f}" for value in _any(runs).F.values)])
+            ends = zip(run.F.values, drift.mean("seed").values, drift.std("seed").values, strict=True)
+            rows.append({"model": model} | {f"F = {F:.4f}": f"{mean:.1f} ± {std:.1f}" for F, mean, std in ends})
+    return filled(Path(__file__).with_name("phase.template"), phase=table(rows))
 
 
-def _training(run: xr.Dataset) -> list[str]:
-    errors = [f"{float(run[name].mean()):.3f} ± {float(run[name].std()):.3f}" for name in _ERRORS]
-    lost = f"{int(run.training_diverged.sum())} of {run.sizes['seed']}"
-    return [*errors, lost, f"{run.attrs['training_cpu_seconds'] / 60:.1f}"]
-
-
-_ERRORS = ("position_rmse", "velocity_rmse")
+def _training(model: str, run: xr.Dataset) -> dict[str, str]:
+    errors = {name: run[f"{name}_rmse"] for name in ("position", "velocity")}
+    return {
+        "model": model,
+        **{f"{name} RMSE": f"{float(error.mean()):.3f} ± {float(error.std()):.3f}" for name, error in errors.items()},
+        "seeds that diverged": f"{int(run.training_diverged.sum())} of {run.sizes['seed']}",
+        "CPU minutes": f"{run.attrs['training_cpu_seconds'] / 60:.1f}",
+    }
 
 
 def drift_curves(runs: Runs, unit: str) -> Figure:
@@ -207,7 +209,7 @@ def valid_by_forcing(runs: Runs, unit: str) -> Figure:
 
 def share_diverged(runs: Runs, unit: str) -> Figure:
     """Share of rollouts that diverge, in per cent: models by dynamics; grey is not measured."""
-    models, names = (list(dict.fromkeys(key[k] for key in runs)) for k in (0, 1))
+    models, names = _models(runs), _dynamics(runs)
     shares = np.full((len(models), len(names)), np.nan)
     for (model, name), run in runs.items():
         shares[models.index(model), names.index(name)] = 100 * float(run.diverged.sel(mode="latent").mean())
@@ -223,9 +225,7 @@ def share_diverged(runs: Runs, unit: str) -> Figure:
     return figure
 
 
-FIGURES: dict[str, Callable[[Runs, str], Figure]] = {
-    draw.__name__: draw for draw in (drift_curves, share_valid, valid_by_forcing, share_diverged)
-}
+FIGURES = (drift_curves, share_valid, valid_by_forcing, share_diverged)
 """Figures of a system; that over forcings only where there are some."""
 
 
@@ -233,7 +233,7 @@ def _panels(
     runs: Runs, label: str, draw: Callable[[Axes, xr.Dataset], None], finish: Callable[[Axes], object]
 ) -> Figure:
     """Panel for each latent dynamics with rollouts that stay latent, of the trainings of LINES; one legend for all."""
-    names = list(dict.fromkeys(name for _, name in runs))
+    names = _dynamics(runs)
     figure, ((*axes,),) = panels(1, len(names), (13, 3.2))
     axes[0].set_ylabel(label)
     for name, ax in zip(names, axes, strict=True):
