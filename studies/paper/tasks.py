@@ -1,9 +1,8 @@
 """Tasks of the study: one method trained under one condition, all seeds in one stack, and everything measured on it."""
 
-import functools
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -46,123 +45,87 @@ RATES_WITH_PENALTY, PENALTIES = (0.3, 1.0), (1.0, 10.0)
 
 
 @dataclass(frozen=True)
-class SystemPlan:
-    """A system and the data that it is studied on; presets.toml says what each field is."""
+class Plan:
+    """A system of a preset, and what is trained on it; presets.toml says what each field is."""
 
-    name: str
-    data_seed: int
-    data_seeds: tuple[int, ...] = ()
-    test_every: int = 1
-    parameters: Settings = ()
-    settings: Settings = ()
-    decays: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class Config:
-    """One preset of the study; presets.toml says what each field is."""
-
-    name: str
+    system: str
     recipe: str
-    systems: tuple[SystemPlan, ...]
+    data_seed: int
+    seeds: int = 10
+    shared: Settings = ()
     settings: Settings = ()
-    seeds: tuple[int, ...] = tuple(range(10))
+    parameters: Settings = ()
+    test_every: int = 1
+    data_seeds: tuple[int, ...] = ()
+    decays: tuple[float, ...] = ()
     trial_seeds: tuple[int, ...] = (100, 101, 102)
     sigmas: tuple[float, ...] = SIGMAS
     transients: tuple[float, ...] = (100.0, 200.0)
     tuned: tuple[str, ...] = METHODS
 
-    def tasks(self) -> Iterator[Task]:
-        """Tasks, the most valuable first."""
-        lorenz96, pendulum = self.systems
-        yield Bifurcation(parameters=lorenz96.parameters)
-        yield from self.clean(lorenz96)
-        yield from self.clean(pendulum)
-        yield from self.noisy(lorenz96)
-        yield from self.choices(lorenz96)
-        yield from self.units(lorenz96)
-        yield from self.noisy(pendulum)
-        yield from self.units(pendulum)
-        for plan in self.systems:
-            for decay in plan.decays:  # the effect of the weight decay on NcAE
-                yield self.training(plan, "decay", "ncae", label=f"{decay:g}", weight_decay=decay)
-        for plan in self.systems:
-            for method in self.tuned:
-                yield self.task(Tuned, plan, "tuned", method, trial_seeds=self.trial_seeds)
-
-    def clean(self, plan: SystemPlan) -> Iterator[Task]:
+    def clean(self) -> Iterator[Task]:
         """Clean training of every method; the unconstrained ones with and without the velocity term."""
         for method in METHODS + ABLATIONS:
-            yield self.training(plan, "clean", method)
+            yield self.training("clean", method)
         for method, weight in VELOCITY_TERM.items():
-            yield self.training(plan, "clean", method, velocity_weight=1.0 - weight)
+            yield self.training("clean", method, velocity_weight=1.0 - weight)
 
-    def noisy(self, plan: SystemPlan) -> Iterator[Task]:
+    def noisy(self) -> Iterator[Task]:
         """Training under noise; context noise does not reach methods without a context."""
-        for kind in NOISE_KINDS:
-            for method in METHODS:
-                if kind == "state" or method not in CONTEXT_FREE:
-                    for sigma in self.sigmas:
-                        noise = _noise(kind, sigma)
-                        yield self.training(plan, "noise", method, condition=f"{kind} {sigma:.2f}", **noise)
+        for kind, method, sigma in itertools.product(NOISE_KINDS, METHODS, self.sigmas):
+            if kind == "state" or method not in CONTEXT_FREE:
+                yield self.training("noise", method, f"{kind} {sigma:.2f}", **_noise(kind, sigma))
 
-    def choices(self, plan: SystemPlan) -> Iterator[Task]:
+    def choices(self) -> Iterator[Task]:
         """The effect of what the paper leaves open: training set, transient, context scaling."""
-        for seed in plan.data_seeds:
-            for method in DATA_SEED_METHODS:
-                yield self.training(plan, "data", method, fields={"data_seed": seed}, label=f"set {seed}")
+        for seed, method in itertools.product(self.data_seeds, DATA_SEED_METHODS):
+            yield replace(self, data_seed=seed).training("data", method, label=f"set {seed}")
         for transient in self.transients:
-            parameters = (*((k, v) for k, v in plan.parameters if k != "transient"), ("transient", transient))
-            fields = {"parameters": parameters}
-            yield self.training(plan, "transient", "ncae", fields=fields, label=f"{transient:g}")
-        yield self.training(plan, "scaling", "ncae", fields={"context_scaling": "none"}, label="none")
+            parameters = (*((k, v) for k, v in self.parameters if k != "transient"), ("transient", transient))
+            yield replace(self, parameters=parameters).training("transient", "ncae", label=f"{transient:g}")
+        yield replace(self.training("scaling", "ncae", label="none"), context_scaling="none")
 
-    def units(self, plan: SystemPlan) -> Iterator[Task]:
+    def units(self) -> Iterator[Task]:
         """The effect of the unit of σ at training, half the range of the context here; for states both are the same.
 
         Physical units are left out: at evaluation, where they cost nothing, they miss the published values by far.
         """
         for kind, sigma in itertools.product(("both", "context"), self.sigmas):
-            noise, condition = _noise(kind, sigma, unit="scale"), f"{kind} {sigma:.2f}"
-            yield self.training(plan, "unit", "ncae", condition=condition, label="scale", **noise)
+            noise = _noise(kind, sigma, unit="scale")
+            yield self.training("unit", "ncae", f"{kind} {sigma:.2f}", label="scale", **noise)
 
     def training(
-        self,
-        plan: SystemPlan,
-        kind: str,
-        method: str,
-        *,
-        condition: str = "clean",
-        label: str = "",
-        fields: Mapping[str, object] | None = None,
-        **settings: object,
+        self, kind: str, method: str, condition: str = "clean", label: str = "", **settings: object
     ) -> "Training":
         """Training with settings of `romkit.fit` beyond those of the plan."""
         weight = settings.setdefault("velocity_weight", VELOCITY_TERM.get(method, 1.0))
-        names = [label] if method not in VELOCITY_TERM else [label, f"velocity {weight:g}"]
-        whole = (*self.settings, *plan.settings, *settings.items())
-        more = {"condition": condition, "label": " ".join(filter(None, names)), "settings": whole, **(fields or {})}
-        return self.task(Training, plan, kind, method, **more)
+        if method in VELOCITY_TERM:
+            label = f"{label} velocity {weight:g}".strip()
+        whole = (*self.shared, *self.settings, *settings.items())
+        return self.task(Training, kind, method, settings=whole, condition=condition, label=label)
 
-    def task(self, cls: type, plan: SystemPlan, kind: str, method: str, **more: object) -> "Training":
-        own = {"recipe": self.recipe, "seeds": self.seeds, "settings": self.settings}
-        own |= {"data_seed": plan.data_seed, "parameters": plan.parameters, "test_every": plan.test_every}
-        return cls(kind, plan.name, method, **own | more)
-
-
-@functools.cache
-def config(preset: str) -> Config:
-    """Configuration of a preset."""
-    table = Study("paper").presets[preset]
-    systems = table.pop("systems")
-    plans = [SystemPlan(name, **{key: frozen(value) for key, value in own.items()}) for name, own in systems.items()]
-    seeds = tuple(range(table.pop("seeds", 10)))
-    return Config(preset, systems=tuple(plans), seeds=seeds, **{key: frozen(value) for key, value in table.items()})
+    def task(self, cls: type, kind: str, method: str, **more: object) -> "Training":
+        """Task on the data of the plan."""
+        own = {name: getattr(self, name) for name in ("recipe", "data_seed", "parameters", "test_every")}
+        return cls(kind, self.system, method, seeds=tuple(range(self.seeds)), **own, **more)
 
 
 def tasks(preset: str) -> list[Task]:
     """Tasks of a preset, the most valuable first."""
-    return list(config(preset).tasks())
+    table = Study("paper").presets[preset]
+    systems, shared = table.pop("systems"), frozen(table.pop("settings", {}))
+    plans = lorenz96, pendulum = [
+        Plan(name, shared=shared, **{key: frozen(value) for key, value in (table | own).items()})
+        for name, own in systems.items()
+    ]
+    found = [Bifurcation(parameters=lorenz96.parameters), *lorenz96.clean(), *pendulum.clean(), *lorenz96.noisy()]
+    found += [*lorenz96.choices(), *lorenz96.units(), *pendulum.noisy(), *pendulum.units()]
+    for plan in plans:  # the effect of the weight decay on NcAE
+        found += [plan.training("decay", "ncae", label=f"{decay:g}", weight_decay=decay) for decay in plan.decays]
+    for plan in plans:
+        more = {"settings": shared, "trial_seeds": plan.trial_seeds}
+        found += [plan.task(Tuned, "tuned", method, **more) for method in plan.tuned]
+    return found
 
 
 def _noise(kind: str, sigma: float, unit: str = NOISE_UNIT) -> dict[str, object]:

@@ -1,4 +1,6 @@
-"""Numbers of a study: their archive is JSON, and tasks whose numbers it has are not computed again."""
+"""Numbers of a study: their archive is JSON, and tasks whose numbers it has are not computed again; smoke presets."""
+
+import pytest
 
 from romkit.core import runtime
 from romkit.tasks import run
@@ -25,3 +27,12 @@ def test_numbers_are_archived_by_title_and_not_computed_again(tmp_path, monkeypa
     sweep = Study("wake").run("full", tmp_path)
     assert (sweep.skipped, sweep.complete) == (["root-of-4"], ["root-of-9"])
     assert (tmp_path / "RESULTS.md").read_text() == "root, of 4, root, of 9"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["exactness", "large", "pretrained", "wake"])
+def test_the_smoke_preset_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sweep = Study(name).run("smoke", tmp_path)
+    assert sweep.complete
+    assert not sweep.failed
