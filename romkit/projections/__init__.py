@@ -10,31 +10,9 @@ from romkit.projections.linear import POD, QuadraticManifold
 from romkit.projections.operator import EncoderDecoder, Operator
 from romkit.projections.storage import pretrained, stack, unstack
 
-__all__ = [
-    "AE",
-    "CAE",
-    "METHODS",
-    "POD",
-    "BiasNcAE",
-    "ContextAE",
-    "ContextCAE",
-    "EncoderDecoder",
-    "FilmAE",
-    "Flow",
-    "Frame",
-    "NcAE",
-    "Operator",
-    "Path",
-    "Projection",
-    "QuadraticManifold",
-    "SlopeNcAE",
-    "SoftNcAE",
-    "architecture",
-    "method_named",
-    "pretrained",
-    "stack",
-    "unstack",
-]
+__all__ = ["AE", "CAE", "METHODS", "POD", "BiasNcAE", "ContextAE", "ContextCAE", "EncoderDecoder", "FilmAE", "Flow"]
+__all__ += ["Frame", "NcAE", "Operator", "Path", "Projection", "QuadraticManifold", "SlopeNcAE", "SoftNcAE"]
+__all__ += ["architecture", "method_named", "pretrained", "stack", "unstack"]
 
 __getattr__ = renamed(
     __name__,

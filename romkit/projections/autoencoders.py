@@ -3,55 +3,16 @@
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from romkit.core.boundary import Sizes, validated
 from romkit.core.errors import InputError
-from romkit.core.tensors import align, matmul
-from romkit.core.types import Dual, Jet
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
-from romkit.projections.layers import DecoderStep, Joint, LastStep, Linear, Networks, Pointwise, ReLU, SiLU
-
-
-class Affine(NamedTuple):
-    """x W + b."""
-
-    weight: Tensor
-    bias: Tensor
-
-    def __call__(self, x: Tensor) -> Tensor:
-        y = matmul(x, self.weight)
-        return y + align(self.bias, y)
-
-    def jvp(self, x: Tensor, v: Tensor) -> Dual:
-        return Dual(self(x), matmul(v, self.weight))
-
-    def jet(self, curve: Jet) -> Jet:
-        return Jet(self(curve.value), matmul(curve.velocity, self.weight), matmul(curve.acceleration, self.weight))
-
-    def last(self) -> LastStep:
-        return LastStep([], self.weight, self.bias)
-
-
-class Film(NamedTuple):
-    """γ x + β, with γ and β from the context (Perez et al. 2018, FiLM)."""
-
-    gamma: Tensor
-    beta: Tensor
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return align(self.gamma, x) * x + align(self.beta, x)
-
-    def jvp(self, x: Tensor, v: Tensor) -> Dual:
-        return Dual(self(x), align(self.gamma, v) * v)
-
-    def jet(self, curve: Jet) -> Jet:
-        x, v, a = curve
-        return Jet(self(x), align(self.gamma, v) * v, align(self.gamma, a) * a)
+from romkit.projections.layers import FilmHead, Joint, Linear, Networks, relu, silu, steps
 
 
 @validated
@@ -92,7 +53,7 @@ class AE(Projection):
         self.decoder = _linears(decoder, generator)
 
     def at(self, c: Tensor) -> Networks:
-        return Networks(_steps(self.encoder, ReLU()), _steps(self.decoder, ReLU()))
+        return Networks(steps(self.encoder, relu), steps(self.decoder, relu))
 
 
 class ContextAE(AE):
@@ -145,30 +106,10 @@ class FilmAE(AE):
 
     def at(self, c: Tensor) -> Networks:
         return Networks(
-            _steps(self.encoder, SiLU(), [head(c) for head in self.encoder_film]),
-            _steps(self.decoder, SiLU(), [head(c) for head in self.decoder_film]),
+            steps(self.encoder, silu, [head(c) for head in self.encoder_film]),
+            steps(self.decoder, silu, [head(c) for head in self.decoder_film]),
         )
 
 
-class FilmHead(nn.Module):
-    """γ = 1 + c W + b and β = c W' + b'."""
-
-    def __init__(self, p: int, size: int, generator: torch.Generator):
-        super().__init__()
-        self.gamma = Linear(p, size, generator, scale=0.1)
-        self.beta = Linear(p, size, generator, scale=0.1)
-
-    def forward(self, c: Tensor) -> Film:
-        return Film(1 + self.gamma(c), self.beta(c))
-
-
 def _linears(sizes: Sequence[int], generator: torch.Generator) -> nn.ModuleList:
-    pairs = pairwise(sizes)
-    return nn.ModuleList(Linear(n, r, generator, scale=math.sqrt(3)) for n, r in pairs)
-
-
-def _steps(layers: Sequence[Linear], activation: ReLU | SiLU, films: Sequence[Film] = ()) -> list[DecoderStep]:
-    steps: list[DecoderStep] = []
-    for k, layer in enumerate(layers):
-        steps += [Affine(layer.weight, layer.bias), Pointwise(activation), *films[k : k + 1]]
-    return steps[:-1]  # the last layer is affine
+    return nn.ModuleList(Linear(n, r, generator, scale=math.sqrt(3)) for n, r in pairwise(sizes))

@@ -9,45 +9,43 @@ import torch
 from annotated_types import Ge, Lt
 from torch import Tensor, nn
 
-from romkit.core.boundary import Count, Positive, Sizes, validated
+from romkit.core.boundary import Positive, Sizes, validated
 from romkit.projections import layers as parts
 from romkit.projections.base import Projection, check_chain, check_embedding
 from romkit.projections.frame import Frame
 
 Slope = Annotated[float, Ge(0), Lt(math.pi / 4)]
 
-MIDDLE_SLOPE = math.pi / 10
-"""The middle of the range of modulated slopes, and the slope of an NcAE whose modulation weights are zero."""
+Part = Callable[[int, int, torch.Generator], nn.Module]
 
 
 class Constrained(Projection):
     """Base of the constrained autoencoders: weights, slopes and biases of each layer pair.
 
-    A method is a choice of three kinds of part: pairs of weights, slopes, and biases, each fixed or driven by
-    the signal s = embedding(c).
+    A method is a choice of three kinds of part: pairs of weights (n, r), and slopes and biases of units, each fixed or
+    driven by the signal s = embedding(c), whose size is their first argument. A subclass sets `embedding`.
     """
 
+    weight: ClassVar[Part] = parts.BiorthogonalPair
+    slope: ClassVar[Part] = parts.ModulatedSlope
+    bias: ClassVar[Part] = parts.ModulatedBias
+    embedding: nn.Module
+
     def __init__(
-        self,
-        frame: Frame,
-        config: dict[str, object],
-        *,
-        weights: Sequence[nn.Module],
-        slopes: Sequence[nn.Module],
-        biases: Sequence[nn.Module],
-        embedding: nn.Module,
+        self, frame: Frame, generator: torch.Generator, config: dict[str, object], sizes: Sequence[int], signal: int
     ):
         super().__init__(frame, config)
-        self.latent_dim = int(config["layers"][0])
-        self.weights, self.slopes, self.biases = map(nn.ModuleList, (weights, slopes, biases))
-        self.embedding = embedding
+        self.latent_dim = sizes[0]
+        self.weights = nn.ModuleList(self.weight(n, r, generator) for r, n in pairwise(sizes))
+        self.slopes = nn.ModuleList(self.slope(signal, r, generator) for r in sizes[:-1])
+        self.biases = nn.ModuleList(self.bias(signal, n, generator) for n in sizes[1:])
 
-    def at(self, c: Tensor) -> parts.Networks:
+    def at(self, c: Tensor) -> parts.LayerPairs:
         return parts.layer_pairs((weight() for weight in self.weights), self.slopes, self.biases, self.embedding(c))
 
-    def penalty(self, maps: parts.Networks) -> Tensor:
-        layers = zip(self.weights, maps.decoder, reversed(maps.encoder), strict=True)
-        return sum(weight.penalty(outer.phi_t.mT, inner.psi) for weight, outer, inner in layers)
+    def penalty(self, maps: parts.LayerPairs) -> Tensor:
+        layers = zip(self.weights, maps.layers, strict=True)
+        return sum(weight.penalty(layer.phi, layer.psi) for weight, layer in layers)
 
 
 @validated
@@ -70,6 +68,7 @@ class CAE(Constrained):
 
     name = "cae"
     idempotent = True
+    bias = parts.FixedBias
     joint: ClassVar[bool] = False
     """Whether the layers see the p parameters of the context behind the state."""
 
@@ -83,14 +82,12 @@ class CAE(Constrained):
     ):
         check_chain("layers", layers, frame.size)
         sizes = [*layers[:-1], layers[-1] + self.joint * len(frame.context_names)]
-        super().__init__(
-            frame,
-            {"layers": list(layers), "slope": slope},
-            weights=[parts.BiorthogonalPair(n, r, generator) for r, n in pairwise(sizes)],
-            slopes=[parts.FixedSlope(slope, r) for r in sizes[:-1]],
-            biases=[parts.FixedBias(n) for n in sizes[1:]],
-            embedding=nn.Identity(),
-        )
+        super().__init__(frame, generator, {"layers": list(layers), "slope": slope}, sizes, 0)
+        self.embedding = nn.Identity()
+
+    def slope(self, signal: int, size: int, generator: torch.Generator) -> parts.FixedSlope:
+        """The same slope of every unit."""
+        return parts.FixedSlope(signal, size, generator, alpha=self.config["slope"])
 
 
 @validated
@@ -117,7 +114,7 @@ class ContextCAE(CAE):
         generator: torch.Generator,
         *,
         layers: Sizes,
-        slope: Slope = MIDDLE_SLOPE,
+        slope: Slope = parts.MIDDLE_SLOPE,
     ):
         super().__init__(frame, generator, layers=layers, slope=slope)
 
@@ -139,10 +136,6 @@ class Modulated(Constrained):
             a bifurcation, where the manifold changes within a small part of the range, more than 1 learns it better.
     """
 
-    weight: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = parts.BiorthogonalPair
-    slope: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = parts.ModulatedSlope
-    bias: ClassVar[Callable[[int, int, torch.Generator], nn.Module]] = parts.ModulatedBias
-
     def __init__(
         self,
         frame: Frame,
@@ -154,15 +147,9 @@ class Modulated(Constrained):
     ):
         check_chain("layers", layers, frame.size)
         check_embedding(embedding, frame)
-        signal = embedding[-1]
-        super().__init__(
-            frame,
-            {"layers": list(layers), "embedding": list(embedding), "bandwidth": bandwidth},
-            weights=[self.weight(n, r, generator) for r, n in pairwise(layers)],
-            slopes=[self.slope(signal, r, generator) for r in layers[:-1]],
-            biases=[self.bias(signal, n, generator) for n in layers[1:]],
-            embedding=parts.Embedding(embedding, generator, bandwidth=bandwidth),
-        )
+        config = {"layers": list(layers), "embedding": list(embedding), "bandwidth": bandwidth}
+        super().__init__(frame, generator, config, layers, embedding[-1])
+        self.embedding = parts.Embedding(embedding, generator, bandwidth=bandwidth)
 
 
 class NcAE(Modulated):
@@ -199,12 +186,7 @@ class BiasNcAE(Modulated):
 
     name = "ncae-bias"
     idempotent = True
-
-    @staticmethod
-    @validated
-    def slope(signal: Count, size: Count, generator: torch.Generator) -> parts.FixedSlope:
-        """Slopes of `size` units that do not see the signal."""
-        return parts.FixedSlope(MIDDLE_SLOPE, size)
+    slope = parts.FixedSlope
 
 
 class SlopeNcAE(Modulated):
@@ -220,12 +202,7 @@ class SlopeNcAE(Modulated):
 
     name = "ncae-slope"
     idempotent = True
-
-    @staticmethod
-    @validated
-    def bias(signal: Count, size: Count, generator: torch.Generator) -> parts.FixedBias:
-        """Biases of `size` units that do not see the signal."""
-        return parts.FixedBias(size)
+    bias = parts.FixedBias
 
 
 class SoftNcAE(Modulated):

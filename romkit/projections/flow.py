@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import cycle, pairwise
 from typing import NamedTuple
 
@@ -11,13 +12,10 @@ from torch import Tensor, nn
 from romkit.core.boundary import Count, Layered, Positive, Sizes, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import align, matmul
-from romkit.core.types import Dual, Jet
-from romkit.projections.autoencoders import Affine, FilmHead, Pointwise
+from romkit.projections import layers as parts
 from romkit.projections.base import Projection, check_embedding
 from romkit.projections.frame import Frame
-from romkit.projections.layers import DecoderStep, Embedding, Linear, SiLU, run, run_jet, run_jvp, uniform
 from romkit.projections.linear import leading_modes
-from romkit.projections.operator import EncoderDecoder
 
 TURNING = 0.3
 """Learning rate of the rotation, as a share of that of the networks; at their own rate it now and then turns to
@@ -27,59 +25,38 @@ coordinates over which the manifold folds, before the networks have learned anyt
 class Shift(NamedTuple):
     """x -> x + s(y), where y is the part of the state that stays."""
 
-    network: Sequence[DecoderStep]
+    network: Sequence[parts.Step]
 
-    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
-        return x + run(self.network, y)
+    def __call__(self, x: parts.Curve, y: parts.Curve) -> parts.Curve:
+        return tuple(map(torch.add, x, parts.run(self.network, y)))
 
-    def inverse(self, x: Tensor, y: Tensor) -> Tensor:
-        return x - run(self.network, y)
-
-    def jvp(self, x: Dual, y: Dual) -> Dual:
-        s, ds = run_jvp(self.network, *y)
-        return Dual(x.value + s, x.tangent + ds)
-
-    def inverse_jvp(self, x: Dual, y: Dual) -> Dual:
-        s, ds = run_jvp(self.network, *y)
-        return Dual(x.value - s, x.tangent - ds)
-
-    def jet(self, x: Jet, y: Jet) -> Jet:
-        return Jet(*(part + moved for part, moved in zip(x, run_jet(self.network, y), strict=True)))
+    def inverse(self, x: parts.Curve, y: parts.Curve) -> parts.Curve:
+        return tuple(map(torch.sub, x, parts.run(self.network, y)))
 
 
 class ScaleAndShift(NamedTuple):
     """x -> x exp(tanh g(y)) + s(y): the factor stays between 1/e and e, so the inverse is as well conditioned."""
 
-    network: Sequence[DecoderStep]
+    network: Sequence[parts.Step]
 
-    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
-        g, s = run(self.network, y).chunk(2, dim=-1)
-        return x * g.tanh().exp() + s
+    def __call__(self, x: parts.Curve, y: parts.Curve) -> parts.Curve:
+        g, s = zip(*(part.chunk(2, dim=-1) for part in parts.run(self.network, y)), strict=True)
+        return tuple(map(torch.add, parts.product(torch.mul, x, parts.chained(partial(_factor, 1), g)), s))
 
-    def inverse(self, x: Tensor, y: Tensor) -> Tensor:
-        g, s = run(self.network, y).chunk(2, dim=-1)
-        return (x - s) * (-g.tanh()).exp()
+    def inverse(self, x: parts.Curve, y: parts.Curve) -> parts.Curve:
+        g, s = zip(*(part.chunk(2, dim=-1) for part in parts.run(self.network, y)), strict=True)
+        return parts.product(torch.mul, tuple(map(torch.sub, x, s)), parts.chained(partial(_factor, -1), g))
 
-    def jvp(self, x: Dual, y: Dual) -> Dual:
-        (g, s), (dg, ds) = (part.chunk(2, dim=-1) for part in run_jvp(self.network, *y))
-        g, factor = g.tanh(), g.tanh().exp()
-        return Dual(x.value * factor + s, factor * (x.tangent + x.value * (1 - g * g) * dg) + ds)
 
-    def inverse_jvp(self, x: Dual, y: Dual) -> Dual:
-        (g, s), (dg, ds) = (part.chunk(2, dim=-1) for part in run_jvp(self.network, *y))
-        g, factor = g.tanh(), (-g.tanh()).exp()
-        value = (x.value - s) * factor
-        return Dual(value, factor * (x.tangent - ds) - value * (1 - g * g) * dg)
-
-    def jet(self, x: Jet, y: Jet) -> Jet:
-        (g, s), (dg, ds), (ddg, dds) = (part.chunk(2, dim=-1) for part in run_jet(self.network, y))
-        g = g.tanh()
-        slope = 1 - g * g
-        log = Jet(g, dg, ddg).through(g, slope, -2 * g * slope)
-        factor, d = g.exp(), log.velocity
-        velocity = x.velocity + x.value * d
-        acceleration = x.acceleration + 2 * x.velocity * d + x.value * (log.acceleration + d * d)
-        return Jet(x.value * factor + s, factor * velocity + ds, factor * acceleration + dds)
+def _factor(sign: int, g: Tensor, order: int) -> tuple[Tensor, ...]:
+    """exp(±tanh g) and its derivatives up to this order."""
+    t = g.tanh()
+    found = [(sign * t).exp()]
+    if order > 0:
+        found.append(sign * found[0] * (1 - t * t))
+    if order > 1:
+        found.append(found[1] * (sign * (1 - t * t) - 2 * t))
+    return tuple(found)
 
 
 class Rotation:
@@ -103,7 +80,7 @@ class Rotation:
         return y - matmul(matmul(y, self.back), self.out)
 
 
-class Couplings(EncoderDecoder):
+class Couplings(parts.Curves):
     """φ(z) = Q T⁻¹(z, 0) and ρ(y) = the first m components of T(Qᵀ y), at one context.
 
     T⁻¹ is a chain of couplings that move, in turn, the other n - m components by the m latent ones and these by the
@@ -113,42 +90,18 @@ class Couplings(EncoderDecoder):
     def __init__(self, rotation: Rotation, chain: Sequence[Shift | ScaleAndShift], n: int, m: int):
         self.rotation, self.chain, self.n, self.m = rotation, chain, n, m
 
-    def decode(self, z: Tensor) -> Tensor:
-        fixed, free = z, self._zeros(z)
+    def decoded(self, z: parts.Curve) -> parts.Curve:
+        fixed, free = z, tuple(part.new_zeros(*part.shape[:-1], self.n - self.m) for part in z)
         for coupling in self.chain:
             fixed, free = coupling(free, fixed), fixed
-        return self.rotation(_joined(free, fixed))
+        return tuple(self.rotation(parts.joined(a, b)) for a, b in zip(free, fixed, strict=True))
 
-    def encode(self, y: Tensor) -> Tensor:
-        fixed, free = self._parts(y)
+    def encoded(self, y: parts.Curve) -> parts.Curve:
+        sizes = [self.m, self.n - self.m]
+        fixed, free = zip(*(self.rotation.inverse(part).split(sizes, dim=-1) for part in y), strict=True)
         for coupling in reversed(self.chain[1:]):
             fixed, free = coupling.inverse(free, fixed), fixed
         return fixed
-
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
-        fixed, free = Dual(z, w), Dual(self._zeros(z), self._zeros(w))
-        for coupling in self.chain:
-            fixed, free = coupling.jvp(free, fixed), fixed
-        return Dual(*(self.rotation(_joined(a, b)) for a, b in zip(free, fixed, strict=True)))
-
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
-        fixed, free = map(Dual, self._parts(y), self._parts(v))
-        for coupling in reversed(self.chain[1:]):
-            fixed, free = coupling.inverse_jvp(free, fixed), fixed
-        return fixed
-
-    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
-        zeros = self._zeros(w)
-        fixed, free = Jet(z, w, torch.zeros_like(w)), Jet(self._zeros(z), zeros, zeros)
-        for coupling in self.chain:
-            fixed, free = coupling.jet(free, fixed), fixed
-        return self.rotation(_joined(free.acceleration, fixed.acceleration))
-
-    def _zeros(self, z: Tensor) -> Tensor:
-        return z.new_zeros(*z.shape[:-1], self.n - self.m)
-
-    def _parts(self, y: Tensor) -> tuple[Tensor, Tensor]:
-        return self.rotation.inverse(y).split([self.m, self.n - self.m], dim=-1)
 
 
 class Conditioner(nn.Module):
@@ -159,18 +112,17 @@ class Conditioner(nn.Module):
 
     def __init__(self, inputs: int, units: Sequence[int], outputs: int, signal: int, generator: torch.Generator):
         super().__init__()
-        self.inner = Linear(inputs, units[0], generator)
-        self.signal = nn.Parameter(uniform((signal, units[0]), 1 / math.sqrt(signal), generator))
-        self.films = nn.ModuleList(FilmHead(signal, width, generator) for width in units[:-1])
-        self.hidden = nn.ModuleList(Linear(*pair, generator, scale=math.sqrt(3)) for pair in pairwise(units))
-        self.outer = Linear(units[-1], outputs, generator, scale=0.0)
+        self.inner = parts.Linear(inputs, units[0], generator)
+        self.signal = nn.Parameter(parts.uniform((signal, units[0]), 1 / math.sqrt(signal), generator))
+        self.films = nn.ModuleList(parts.FilmHead(signal, width, generator) for width in units[:-1])
+        self.hidden = nn.ModuleList(parts.Linear(*pair, generator, scale=math.sqrt(3)) for pair in pairwise(units))
+        self.outer = parts.Linear(units[-1], outputs, generator, scale=0.0)
 
-    def forward(self, signal: Tensor) -> list[DecoderStep]:
+    def forward(self, signal: Tensor) -> list[parts.Step]:
         bias = matmul(signal, self.signal)
-        steps = [Affine(self.inner.weight, bias + align(self.inner.bias, bias)), Pointwise(SiLU())]
-        for film, layer in zip(self.films, self.hidden, strict=True):
-            steps += [film(signal), Affine(layer.weight, layer.bias), Pointwise(SiLU())]
-        return [*steps, Affine(self.outer.weight, self.outer.bias)]
+        films = [film(signal) for film in self.films]
+        _, *further = parts.steps([self.inner, *self.hidden, self.outer], parts.silu, films)
+        return [parts.Affine(self.inner.weight, bias + align(self.inner.bias, bias)), *further]
 
 
 @validated
@@ -230,9 +182,9 @@ class Flow(Projection):
         config = {"latent_dim": latent_dim, "units": sizes, "embedding": list(embedding), "bandwidth": bandwidth}
         super().__init__(frame, config)
         self.latent_dim = latent_dim
-        self.reflectors = nn.Parameter(uniform((n, latent_dim), 1.0, generator), requires_grad=False)
+        self.reflectors = nn.Parameter(parts.uniform((n, latent_dim), 1.0, generator), requires_grad=False)
         self.turn = nn.Parameter(torch.zeros(n, latent_dim)) if len(units) == 1 else None
-        self.embedding = Embedding(embedding, generator, bandwidth=bandwidth)
+        self.embedding = parts.Embedding(embedding, generator, bandwidth=bandwidth)
         ends = cycle([(latent_dim, n - latent_dim), (n - latent_dim, 2 * latent_dim)])
         self.couplings = nn.ModuleList(
             Conditioner(inputs, layers, outputs, embedding[-1], generator)
@@ -261,9 +213,3 @@ def _reflectors(basis: Tensor) -> Tensor:
     """U (n, m), unit lower triangular, whose `Rotation` begins with the columns of an orthonormal basis, up to sign."""
     reflectors, _ = torch.geqrf(basis)
     return torch.tril(reflectors, -1) + torch.eye(*basis.shape, dtype=basis.dtype)
-
-
-def _joined(a: Tensor, b: Tensor) -> Tensor:
-    """(a, b) along the last axis; leading axes that only one of them has come from its context."""
-    lead = torch.broadcast_shapes(a.shape[:-1], b.shape[:-1])
-    return torch.cat([a.expand(*lead, -1), b.expand(*lead, -1)], dim=-1)

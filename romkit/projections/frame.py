@@ -210,7 +210,9 @@ def _scaled(data: xr.Dataset) -> Frame:
     exactly = {"axis": 0, "dtype": np.float64}
     frame.state_shift = _float(states.mean(**exactly))
     frame.state_std = _float(_nonzero(states.std(**exactly)))
-    frame.state_scale = _float(_nonzero(_scale_per_unit(states, _groups(frame.state_units, layout_of(data)))))
+    _, group = np.unique(_groups(frame.state_units, layout_of(data)), return_inverse=True)
+    scale = np.sqrt(np.bincount(group, states.var(**exactly)) / np.bincount(group))  # of each group
+    frame.state_scale = _float(_nonzero(scale[group]))
     low, high = context_ranges(data)
     frame.context_shift = _float((low + high) / 2)
     frame.context_scale = _float(_nonzero(np.where(high > low, high - low, 2 * np.abs(low)) / 2))
@@ -227,28 +229,16 @@ def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
     units = [str(data[name].attrs.get("units", "")) for name in contexts]
     fixed = [name for name, a, b in zip(contexts, low, high, strict=True) if a == b]
     plain = "" if layout.is_plain else layout.to_json()
-    system, components = str(data.attrs.get("system", "")), _components(data)
-    return Frame(system, *components, contexts, units, plain, fixed, basis=basis)
-
-
-def _components(data: xr.Dataset) -> tuple[tuple[str, ...], tuple[str, ...]]:
     names, given = component_names(data), data.coords.get("component_units")
-    units = [data["state"].attrs.get("units", "")] * len(names) if given is None else given.values
-    return names, tuple(map(str, units))
+    each = [data["state"].attrs.get("units", "")] * len(names) if given is None else given.values
+    system = str(data.attrs.get("system", ""))
+    return Frame(system, names, [*map(str, each)], contexts, units, plain, fixed, basis=basis)
 
 
 def _groups(units: tuple[str, ...], layout: Layout) -> tuple[str, ...]:
     """Group of each component, which shares a scale: components of one unit, or of one variable without units."""
     owners = [variable.name for variable in layout.variables for _ in range(variable.size)]
     return tuple(unit or f"of {owner}" for unit, owner in zip(units, owners, strict=True))
-
-
-def _scale_per_unit(states: np.ndarray, units: tuple[str, ...]) -> np.ndarray:
-    groups: dict[str, list[float]] = {}
-    for variance, unit in zip(states.var(0, dtype=np.float64), units, strict=True):
-        groups.setdefault(unit, []).append(variance)
-    scale = {unit: np.sqrt(np.mean(group)) for unit, group in groups.items()}
-    return np.array([scale[unit] for unit in units])
 
 
 def _nonzero(scale: np.ndarray) -> np.ndarray:

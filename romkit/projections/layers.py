@@ -2,16 +2,16 @@
 
 import abc
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import NamedTuple, Protocol
+from itertools import chain, pairwise
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from romkit.core.tensors import align, matmul
-from romkit.core.types import Dual, Jet
+from romkit.core.types import Dual
 from romkit.projections.operator import EncoderDecoder
 
 
@@ -28,24 +28,19 @@ class Hyperbola(NamedTuple):
     floor: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self._value(x)[0]
+        return self.derivatives(x, 0)[0]
 
-    def value_and_slope(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """σ(x) and σ'(x)."""
-        value, gain, bend, _, u, root = self._value(x)
-        return value, torch.addcmul(gain, 2 * bend, u / root)
-
-    def value_slope_and_bend(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """σ(x), σ'(x) and σ''(x)."""
-        value, gain, bend, floor, u, root = self._value(x)
-        return value, torch.addcmul(gain, 2 * bend, u / root), 4 * bend * floor / root**3
-
-    def _value(self, x: Tensor) -> tuple[Tensor, ...]:
-        """σ(x), gain, bend, floor, u = 2x + shift and √(u² + floor)."""
+    def derivatives(self, x: Tensor, order: int) -> tuple[Tensor, ...]:
+        """σ(x) and its derivatives up to this order, at most two."""
         gain, offset, bend, shift, floor = (align(coefficient, x) for coefficient in self)
         u = torch.add(shift, x, alpha=2)
         root = torch.sqrt(torch.addcmul(floor, u, u))
-        return torch.addcmul(torch.addcmul(offset, gain, x), bend, root), gain, bend, floor, u, root
+        found = [torch.addcmul(torch.addcmul(offset, gain, x), bend, root)]
+        if order > 0:
+            found.append(torch.addcmul(gain, 2 * bend, u / root))
+        if order > 1:
+            found.append(4 * bend * floor / root**3)
+        return tuple(found)
 
 
 def inverse_pair(alpha: Tensor) -> tuple[Hyperbola, Hyperbola]:
@@ -62,36 +57,19 @@ def inverse_pair(alpha: Tensor) -> tuple[Hyperbola, Hyperbola]:
     return Hyperbola(gain, offset, -bend, shift, floor), Hyperbola(gain, -offset, bend, -shift, floor)
 
 
-class ReLU:
-    """max(x, 0)."""
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return torch.relu(x)
-
-    def value_and_slope(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        return torch.relu(x), (x > 0).to(x.dtype)
-
-    def value_slope_and_bend(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """σ(x), σ'(x) and σ''(x), which is 0 wherever it exists."""
-        return *self.value_and_slope(x), torch.zeros_like(x)
+def relu(x: Tensor, order: int) -> tuple[Tensor, ...]:
+    """max(x, 0) and its derivatives up to this order."""
+    return (torch.relu(x), (x > 0).to(x.dtype), torch.zeros_like(x))[: order + 1] if order else (torch.relu(x),)
 
 
-class SiLU:
-    """x · sigmoid(x)."""
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return torch.nn.functional.silu(x)
-
-    def value_and_slope(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        gate = torch.sigmoid(x)
-        value = x * gate
-        return value, gate + value * (1 - gate)
-
-    def value_slope_and_bend(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """σ(x), σ'(x) and σ''(x)."""
-        gate = torch.sigmoid(x)
-        value = x * gate
-        return value, gate + value * (1 - gate), gate * (1 - gate) * (2 + x - 2 * value)
+def silu(x: Tensor, order: int) -> tuple[Tensor, ...]:
+    """x · sigmoid(x) and its derivatives up to this order."""
+    if order == 0:
+        return (torch.nn.functional.silu(x),)
+    gate = torch.sigmoid(x)
+    value = x * gate
+    slope = gate + value * (1 - gate)
+    return (value, slope) if order == 1 else (value, slope, gate * (1 - gate) * (2 + x - 2 * value))
 
 
 class Pair(nn.Module, abc.ABC):
@@ -163,6 +141,10 @@ SLOPE_RANGE = (math.pi / 30, math.pi / 6)
 """Interval that modulated slopes are confined to (Adriaens et al. 2026, appendix "Neuromodulation details")."""
 
 
+MIDDLE_SLOPE = math.pi / 10
+"""The middle of the range, and the slope of an NcAE whose modulation weights are zero."""
+
+
 class Linear(nn.Module):
     """x W + b with W (n, r), b (r,): like torch's, but its parameters may carry a leading seed axis."""
 
@@ -194,7 +176,7 @@ class Embedding(nn.Module):
 class FixedSlope(nn.Module):
     """α, the same for every unit and context."""
 
-    def __init__(self, alpha: float, size: int):
+    def __init__(self, signal: int, size: int, generator: torch.Generator, *, alpha: float = MIDDLE_SLOPE):
         super().__init__()
         self.alpha, self.size = alpha, size
 
@@ -217,7 +199,7 @@ class ModulatedSlope(nn.Module):
 class FixedBias(nn.Module):
     """β = b, a parameter that no context changes."""
 
-    def __init__(self, size: int):
+    def __init__(self, signal: int, size: int, generator: torch.Generator):
         super().__init__()
         self.bias = nn.Parameter(torch.zeros(size))
 
@@ -244,183 +226,194 @@ def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator) ->
     return ((2 * draw - 1) * bound).to(torch.get_default_dtype())
 
 
-class Step(Protocol):
-    """Step of a network at a fixed context, with its tangent."""
+Curve = tuple[Tensor, ...]
+"""(x,), (x, ẋ) or (x, ẋ, ẍ): a value, and as many of its derivatives along a curve as are needed."""
 
-    def __call__(self, x: Tensor) -> Tensor: ...
-
-    def jvp(self, x: Tensor, v: Tensor) -> Dual: ...
-
-
-class DecoderStep(Step, Protocol):
-    """Step that also maps curves, with their velocity and acceleration."""
-
-    def jet(self, curve: Jet) -> Jet: ...
+Step = Callable[[Curve], Curve]
+"""Step of a network at a fixed context. It is written once for values, tangents and accelerations."""
 
 
-class Activation(Protocol):
-    """A scalar function with its derivatives."""
-
-    def __call__(self, x: Tensor) -> Tensor: ...
-
-    def value_and_slope(self, x: Tensor) -> tuple[Tensor, Tensor]: ...
-
-    def value_slope_and_bend(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]: ...
-
-
-class Pointwise(NamedTuple):
-    """An activation, component by component."""
-
-    activation: Activation
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self.activation(x)
-
-    def jvp(self, x: Tensor, v: Tensor) -> Dual:
-        value, slope = self.activation.value_and_slope(x)
-        return Dual(value, slope * v)
-
-    def jet(self, curve: Jet) -> Jet:
-        return curve.through(*self.activation.value_slope_and_bend(curve.value))
+def chained(derivatives: Callable[[Tensor, int], tuple[Tensor, ...]], x: Curve) -> Curve:
+    """σ along a curve, component by component; `derivatives` gives σ, σ', ... at a value, up to an order."""
+    value, *rates = derivatives(x[0], len(x) - 1)
+    moved = [rates[0] * rate for rate in x[1:]]
+    if len(x) == 3:
+        moved[1] = moved[1] + rates[1] * x[1] * x[1]
+    return value, *moved
 
 
-class LastStep(NamedTuple):
-    """The last step of a decoder, y = shift + a W, apart from those from its input to a: W (k, n), shift (..., n)."""
+def product(form: Callable[[Tensor, Tensor], Tensor], x: Curve, y: Curve) -> Curve:
+    """B(x, y) along two curves, of a form that is linear in each."""
+    found = [form(x[0], y[0])]
+    if len(x) > 1:
+        found.append(form(x[1], y[0]) + form(x[0], y[1]))
+    if len(x) > 2:
+        found.append(form(x[2], y[0]) + 2 * form(x[1], y[1]) + form(x[0], y[2]))
+    return tuple(found)
 
-    steps: list[DecoderStep]
+
+class Affine(NamedTuple):
+    """x W + b."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __call__(self, x: Curve) -> Curve:
+        y, *rates = (matmul(part, self.weight) for part in x)
+        return y + align(self.bias, y), *rates
+
+
+class Centred(NamedTuple):
+    """(x - β) W."""
+
     weight: Tensor
     shift: Tensor
 
-
-class Networks(EncoderDecoder):
-    """An encoder and a decoder, each a sequence of steps."""
-
-    def __init__(self, encoder: Sequence[Step], decoder: Sequence[DecoderStep]):
-        self.encoder, self.decoder = encoder, decoder
-
-    def last_layer(self) -> tuple[EncoderDecoder, Tensor, Tensor] | None:
-        if not hasattr(self.decoder[-1], "last"):
-            return None
-        steps, weight, shift = self.decoder[-1].last()
-        return Networks([], [*self.decoder[:-1], *steps]), weight, shift
-
-    def encode(self, y: Tensor) -> Tensor:
-        return run(self.encoder, y)
-
-    def decode(self, z: Tensor) -> Tensor:
-        return run(self.decoder, z)
-
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
-        return run_jvp(self.encoder, y, v)
-
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
-        return run_jvp(self.decoder, z, w)
-
-    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
-        return run_jet(self.decoder, Jet(z, w, torch.zeros_like(w))).acceleration
+    def __call__(self, x: Curve) -> Curve:
+        parts = (x[0] - align(self.shift, x[0]), *x[1:])
+        return tuple(matmul(part, self.weight) for part in parts)
 
 
-class Joint(EncoderDecoder):
-    """Maps whose encoder sees the joint vector (y, c), and whose decoder gives it or y alone, as maps of y (..., n)."""
+class Film(NamedTuple):
+    """γ x + β, with γ and β from the context (Perez et al. 2018, FiLM)."""
 
-    def __init__(self, maps: EncoderDecoder, c: Tensor, n: int):
-        self.maps, self.c, self.n = maps, c, n
+    gamma: Tensor
+    beta: Tensor
 
-    def encode(self, y: Tensor) -> Tensor:
-        return self.maps.encode(self._join(y))
-
-    def decode(self, z: Tensor) -> Tensor:
-        return self.maps.decode(z)[..., : self.n]
-
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
-        still = v.new_zeros(*v.shape[:-1], self.c.shape[-1])
-        return self.maps.encode_jvp(self._join(y), torch.cat([v, still], dim=-1))
-
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
-        x, dx = self.maps.decode_jvp(z, w)
-        return Dual(x[..., : self.n], dx[..., : self.n])
-
-    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
-        return self.maps.decode_curvature(z, w)[..., : self.n]
-
-    def _join(self, y: Tensor) -> Tensor:
-        """(y, c) along the last axis, the leading axes broadcast from the left."""
-        c = align(self.c, y)
-        lead = torch.broadcast_shapes(y.shape[:-1], c.shape[:-1])
-        return torch.cat([y.expand(*lead, -1), c.expand(*lead, -1)], dim=-1)
+    def __call__(self, x: Curve) -> Curve:
+        y, *rates = (align(self.gamma, part) * part for part in x)
+        return y + align(self.beta, y), *rates
 
 
-def run(steps: Sequence[Step], x: Tensor) -> Tensor:
+class FilmHead(nn.Module):
+    """γ = 1 + c W + b and β = c W' + b'."""
+
+    def __init__(self, p: int, size: int, generator: torch.Generator):
+        super().__init__()
+        self.gamma = Linear(p, size, generator, scale=0.1)
+        self.beta = Linear(p, size, generator, scale=0.1)
+
+    def forward(self, c: Tensor) -> Film:
+        return Film(1 + self.gamma(c), self.beta(c))
+
+
+class Pointwise(NamedTuple):
+    """An activation, component by component: its value and derivatives at x, up to an order."""
+
+    derivatives: Callable[[Tensor, int], tuple[Tensor, ...]]
+
+    def __call__(self, x: Curve) -> Curve:
+        return chained(self.derivatives, x)
+
+
+def steps(layers: Sequence[Linear], activation: Callable, films: Sequence[Film] = ()) -> list[Step]:
+    """Layers with an activation between them, and behind that a modulation where there are some."""
+    found: list[Step] = []
+    for k, layer in enumerate(layers):
+        found += [Affine(layer.weight, layer.bias), Pointwise(activation), *films[k : k + 1]]
+    return found[:-1]  # the last layer is affine
+
+
+def run(steps: Sequence[Step], x: Curve) -> Curve:
     """Apply one step after the other."""
     for step in steps:
         x = step(x)
     return x
 
 
-def run_jvp(steps: Sequence[Step], x: Tensor, v: Tensor) -> Dual:
-    """Apply one step after the other to a value and a tangent."""
-    for step in steps:
-        x, v = step.jvp(x, v)
-    return Dual(x, v)
+class Curves(EncoderDecoder):
+    """Maps that are written once, on curves, for values and tangents alike."""
+
+    @abc.abstractmethod
+    def encoded(self, y: Curve) -> Curve:
+        """ρ along a curve."""
+
+    @abc.abstractmethod
+    def decoded(self, z: Curve) -> Curve:
+        """φ along a curve."""
+
+    def encode(self, y: Tensor) -> Tensor:
+        return self.encoded((y,))[0]
+
+    def decode(self, z: Tensor) -> Tensor:
+        return self.decoded((z,))[0]
+
+    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
+        return Dual(*self.encoded((y, v)))
+
+    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
+        return Dual(*self.decoded((z, w)))
+
+    def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
+        return self.decoded((z, w, torch.zeros_like(w)))[2]
 
 
-def run_jet(steps: Sequence[DecoderStep], curve: Jet) -> Jet:
-    """Apply one step after the other to a curve."""
-    for step in steps:
-        curve = step.jet(curve)
-    return curve
+class Networks(Curves):
+    """An encoder and a decoder, each a sequence of steps."""
+
+    def __init__(self, encoder: Sequence[Step], decoder: Sequence[Step]):
+        self.encoder, self.decoder = encoder, decoder
+
+    def encoded(self, y: Curve) -> Curve:
+        return run(self.encoder, y)
+
+    def decoded(self, z: Curve) -> Curve:
+        return run(self.decoder, z)
+
+    def last_layer(self) -> tuple[EncoderDecoder, Tensor, Tensor] | None:
+        *before, last = self.decoder
+        return (Networks([], before), last.weight, last.bias) if isinstance(last, Affine) else None
 
 
-class LayerEncoder(NamedTuple):
-    """ρ(x) = σ₋(Ψᵀ (x - β); α) at one context (Adriaens et al. 2026, section 2.2)."""
+class Joint(Curves):
+    """Maps whose encoder sees the joint vector (y, c), and whose decoder gives it or y alone, as maps of y (..., n)."""
 
+    def __init__(self, maps: Curves, c: Tensor, n: int):
+        self.maps, self.c, self.n = maps, c, n
+
+    def encoded(self, y: Curve) -> Curve:
+        still = (part.new_zeros(*part.shape[:-1], self.c.shape[-1]) for part in y[1:])
+        return self.maps.encoded(tuple(map(joined, y, (align(self.c, y[0]), *still))))
+
+    def decoded(self, z: Curve) -> Curve:
+        return tuple(part[..., : self.n] for part in self.maps.decoded(z))
+
+
+def joined(a: Tensor, b: Tensor) -> Tensor:
+    """(a, b) along the last axis; leading axes that only one of them has come from its context."""
+    lead = torch.broadcast_shapes(a.shape[:-1], b.shape[:-1])
+    return torch.cat([a.expand(*lead, -1), b.expand(*lead, -1)], dim=-1)
+
+
+class LayerPair(NamedTuple):
+    """ρ(x) = σ₋(Ψᵀ (x - β); α) and φ(z) = Φ σ₊(z; α) + β (Adriaens et al. 2026, section 2.2).
+
+    With σ₋ ∘ σ₊ = id and Ψᵀ Φ = I, φ is a right inverse of ρ.
+    """
+
+    phi: Tensor
     psi: Tensor
     beta: Tensor
-    activation: Hyperbola
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return self.activation(matmul(x - align(self.beta, x), self.psi))
-
-    def jvp(self, x: Tensor, v: Tensor) -> Dual:
-        z, slope = self.activation.value_and_slope(matmul(x - align(self.beta, x), self.psi))
-        return Dual(z, slope * matmul(v, self.psi))
+    minus: Hyperbola
+    plus: Hyperbola
 
 
-class LayerDecoder(NamedTuple):
-    """φ(z) = Φ σ₊(z; α) + β: with σ₋ ∘ σ₊ = id and Ψᵀ Φ = I, a right inverse of ρ."""
+class LayerPairs(Networks):
+    """ρ = ρ⁽¹⁾ ∘ ... ∘ ρ⁽ᴸ⁾ and φ = φ⁽ᴸ⁾ ∘ ... ∘ φ⁽¹⁾, of layers from the latent side to the state."""
 
-    phi_t: Tensor
-    beta: Tensor
-    activation: Hyperbola
-
-    def __call__(self, z: Tensor) -> Tensor:
-        x = matmul(self.activation(z), self.phi_t)
-        return x + align(self.beta, x)
-
-    def jvp(self, z: Tensor, w: Tensor) -> Dual:
-        value, slope = self.activation.value_and_slope(z)
-        x = matmul(value, self.phi_t)
-        return Dual(x + align(self.beta, x), matmul(slope * w, self.phi_t))
-
-    def jet(self, curve: Jet) -> Jet:
-        activated = curve.through(*self.activation.value_slope_and_bend(curve.value))
-        x, v, a = (matmul(part, self.phi_t) for part in activated)
-        return Jet(x + align(self.beta, x), v, a)
-
-    def last(self) -> LastStep:
-        return LastStep([Pointwise(self.activation)], self.phi_t, self.beta)
+    def __init__(self, layers: Sequence[LayerPair]):
+        self.layers = layers
+        encoders = ((Centred(each.psi, each.beta), Pointwise(each.minus.derivatives)) for each in reversed(layers))
+        decoders = ((Pointwise(each.plus.derivatives), Affine(each.phi.mT, each.beta)) for each in layers)
+        super().__init__([*chain.from_iterable(encoders)], [*chain.from_iterable(decoders)])
 
 
 def layer_pairs(
     weights: Iterable[tuple[Tensor, Tensor]], slopes: nn.ModuleList, biases: nn.ModuleList, signal: Tensor
-) -> Networks:
-    """ρ = ρ⁽¹⁾ ∘ ... ∘ ρ⁽ᴸ⁾ and φ = φ⁽ᴸ⁾ ∘ ... ∘ φ⁽¹⁾ with weights (Φ, Ψ), slopes and biases at a signal."""
-    encoder, decoder = [], []
-    for (phi, psi), slope, bias in zip(weights, slopes, biases, strict=True):
-        beta, (minus, plus) = bias(signal), inverse_pair(slope(signal))
-        encoder.insert(0, LayerEncoder(psi, beta, minus))
-        decoder.append(LayerDecoder(phi.mT, beta, plus))
-    return Networks(encoder, decoder)
+) -> LayerPairs:
+    """Layers with weights (Φ, Ψ), slopes and biases at a signal."""
+    parts = zip(weights, slopes, biases, strict=True)
+    return LayerPairs([LayerPair(*pair, bias(signal), *inverse_pair(slope(signal))) for pair, slope, bias in parts])
 
 
 # Geometry of the biorthogonal manifold {(Φ, Ψ): Ψᵀ Φ = I}: metrics, retractions and transports.

@@ -8,32 +8,23 @@ from romkit.bases.modes import EXACT
 from romkit.core.boundary import Count, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.tensors import matmul, pairs
-from romkit.core.types import Dual, Jet
-from romkit.projections.autoencoders import Affine
 from romkit.projections.base import Projection, check_chain
 from romkit.projections.frame import Frame
-from romkit.projections.layers import Networks, orthonormal, uniform
-from romkit.projections.operator import EncoderDecoder
+from romkit.projections.layers import Affine, Curve, Curves, Networks, orthonormal, product, uniform
 
 
-class Subspace(EncoderDecoder):
+class Subspace(Curves):
     """z = (VᵀV)⁻¹ Vᵀ y and y = V z: modes that were rounded to float32 still give a projection in float64."""
 
     def __init__(self, modes: Tensor):
         self.modes = modes
         self.dual = torch.linalg.solve_ex(modes.mT @ modes, modes.mT).result.mT
 
-    def encode(self, y: Tensor) -> Tensor:
-        return matmul(y, self.dual)
+    def encoded(self, y: Curve) -> Curve:
+        return tuple(matmul(part, self.dual) for part in y)
 
-    def decode(self, z: Tensor) -> Tensor:
-        return matmul(z, self.modes.mT)
-
-    def encode_jvp(self, y: Tensor, v: Tensor) -> Dual:
-        return Dual(self.encode(y), self.encode(v))
-
-    def decode_jvp(self, z: Tensor, w: Tensor) -> Dual:
-        return Dual(self.decode(z), self.decode(w))
+    def decoded(self, z: Curve) -> Curve:
+        return tuple(matmul(part, self.modes.mT) for part in z)
 
     def decode_curvature(self, z: Tensor, w: Tensor) -> Tensor:
         return torch.zeros_like(self.decode(w))
@@ -108,19 +99,9 @@ RESOLVED = 1e-7
 """Size of a product, relative to the largest, below which data in float32 do not hold it."""
 
 
-class Products:
+def with_products(z: Curve) -> Curve:
     """z -> (z, zᵢ zⱼ for i <= j), a step of a decoder."""
-
-    def __call__(self, z: Tensor) -> Tensor:
-        return torch.cat([z, pairs(z, z)], dim=-1)
-
-    def jvp(self, z: Tensor, w: Tensor) -> Dual:
-        return Dual(self(z), torch.cat([w, pairs(w, z) + pairs(z, w)], dim=-1))
-
-    def jet(self, curve: Jet) -> Jet:
-        z, v, a = curve
-        bend = pairs(a, z) + pairs(z, a) + 2 * pairs(v, v)
-        return Jet(*self.jvp(z, v), torch.cat([a, bend], dim=-1))
+    return tuple(torch.cat([part, more], dim=-1) for part, more in zip(z, product(pairs, z, z), strict=True))
 
 
 @validated
@@ -173,7 +154,7 @@ class QuadraticManifold(Projection):
         beside = self.correction - self.correction @ dual @ modes.mT  # also where it was rounded to float32
         decoder = torch.cat([modes.mT, beside[..., 1:, :]], dim=-2)
         encoder = Affine(dual, modes.new_zeros(self.latent_dim))
-        return Networks([encoder], [Products(), Affine(decoder, beside[..., 0, :])])
+        return Networks([encoder], [with_products, Affine(decoder, beside[..., 0, :])])
 
     def initialise(self, y: Tensor) -> None:
         """Modes, w and W of the snapshots y (N, n)."""

@@ -1,7 +1,6 @@
 """Projection operator at one context, on tensors and on labelled arrays, and the encoder and decoder behind it."""
 
 import abc
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -196,7 +195,10 @@ class Operator:
         if isinstance(given, np.ndarray):
             return self._numpy(method, given)
         layout = self._frame.fields
-        values, lead, coords = _latents(given) if method == "decode" else _states(given, layout)
+        array = _latents(given) if method == "decode" else _states(given, layout)
+        array = array.transpose("seed", *DIMS[:2], ..., array.dims[-1], missing_dims="ignore")
+        values, (*lead, last) = array.values, array.dims
+        coords = {name: coord for name, coord in array.coords.items() if last not in coord.dims}
         if self._seeds is not None and lead[:1] != ["seed"]:
             values, lead = values[None], ["seed", *lead]
         values = self._numpy(method, values)
@@ -231,20 +233,16 @@ def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:
 
 LATENT, FULL = "latent_component", "component"
 
-Labelled = tuple[np.ndarray, list[str], dict[str, object]]
-"""Values (*lead, k), names of the leading dimensions, and coordinates along these."""
 
-
-def _latents(z: object) -> Labelled:
+def _latents(z: object) -> xr.DataArray:
     if not isinstance(z, xr.DataArray) or LATENT not in z.dims:
         got, fix = type(z).__name__, "give a tensor, an array, or what encode returned"
         raise InputError("z", expected=f"latents along {LATENT!r}", got=got, fix=fix)
-    lead = _lead(z.dims, LATENT)
-    return z.transpose(*lead, LATENT).values, lead, _without(z.coords, LATENT)
+    return z.transpose(..., LATENT)
 
 
-def _states(x: object, layout: Layout) -> Labelled:
-    """States of romkit's schema, or variables of the user's own in the dimensions of the layout."""
+def _states(x: object, layout: Layout) -> xr.DataArray:
+    """States of romkit's schema, or of variables of the user's own in the dimensions of the layout."""
     if not isinstance(x, xr.DataArray | xr.Dataset):
         got, fix = type(x).__name__, "give a tensor, an array, or a dataset"
         raise InputError("x", expected="states", got=got, fix=fix)
@@ -252,30 +250,17 @@ def _states(x: object, layout: Layout) -> Labelled:
         check_components("x", x, layout.names)
         if isinstance(x, xr.Dataset):
             check_grid(x, layout)
-        values = x if isinstance(x, xr.DataArray) else x["state"]
-        lead = _lead(values.dims, FULL)
-        return values.transpose(*lead, FULL).values, lead, _without(values.coords, FULL)
+        return (x if isinstance(x, xr.DataArray) else x["state"]).transpose(..., FULL)
     first = layout.variables[0].name
     data = x.to_dataset(name=first) if isinstance(x, xr.DataArray) else x
     if first not in data:
         got, fix = f"variables {sorted(map(str, data.data_vars))}", "give data like those of the training"
         raise InputError("x", expected=f"a variable {first!r}", got=got, fix=fix)
     own = {dim for variable in layout.variables for dim in variable.dims}
-    lead = _lead([dim for dim in data[first].dims if dim not in own], FULL)
+    lead = [dim for dim in data[first].dims if dim not in own]
     coords = {name: c for name, c in data.coords.items() if set(c.dims) <= set(lead)}
-    return layout.gather(data, lead), lead, coords
+    return xr.DataArray(layout.gather(data, lead), coords, (*lead, FULL))
 
 
 def _is_plain(x: xr.DataArray | xr.Dataset) -> bool:
     return FULL in x.dims and (isinstance(x, xr.DataArray) or "state" in x)
-
-
-def _lead(dims: Sequence[str], last: str) -> list[str]:
-    """Dimensions in front of the last: seeds, trajectories and time first, as operators want them."""
-    order = ("seed", *DIMS[:2])
-    rest = [dim for dim in dims if dim != last]
-    return [dim for dim in order if dim in rest] + [dim for dim in rest if dim not in order]
-
-
-def _without(coords: xr.Coordinates, dim: str) -> dict[str, object]:
-    return {name: coord for name, coord in coords.items() if dim not in coord.dims}

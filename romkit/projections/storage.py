@@ -1,16 +1,16 @@
 """Stacks of seeds, and projections as tensors with a header."""
 
 import copy
-import difflib
 import importlib.resources
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from romkit.bases import storage as bases
+from romkit.core import checks
 from romkit.core.boundary import validated
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import Header, Tensors, existing, plain, reason
@@ -40,7 +40,10 @@ def stack(models: Sequence[Projection]) -> Projection:
         raise InputError("models", expected="single models", got="none, or a stack among them", fix=fix)
     if len({(model.name, str(model.config)) for model in models}) != 1:
         raise InputError("models", expected="one method and architecture", got="several", fix="stack them separately")
-    if not all(_same_scaling(models[0].frame, model.frame) for model in models):
+    first = models[0].frame
+    scales = [pair for model in models for pair in zip(first.buffers(), model.frame.buffers(), strict=True)]
+    same = all(a.dtype == b.dtype and torch.equal(a, b) for a, b in scales)
+    if not same or any(model.frame.to_json() != first.to_json() for model in models):
         fix = "train them on the same data, or stack them separately"
         raise InputError("models", expected="one frame and precision", got="several", fix=fix)
     stacked = copy.deepcopy(models[0])
@@ -75,11 +78,6 @@ def unstack(stacked: Projection) -> list[Projection]:
         model.report = dict(stacked.report.get("seeds", [{}] * stacked.seeds)[seed])
         models.append(model)
     return models
-
-
-def _same_scaling(a: Frame, b: Frame) -> bool:
-    tensors = zip(a.buffers(), b.buffers(), strict=True)
-    return a.to_json() == b.to_json() and all(x.dtype == y.dtype and torch.equal(x, y) for x, y in tensors)
 
 
 def _replace(module: nn.Module, name: str, value: torch.Tensor, requires_grad: bool) -> None:
@@ -125,9 +123,7 @@ def find(path: str | os.PathLike) -> Path:
         return existing(path)
     if str(path) in names:
         return PRETRAINED / f"{path}.safetensors"
-    near = difflib.get_close_matches(str(path), names, n=1)
-    ship = f"romkit ships {', '.join(names) or 'none'}"
-    fix = f"did you mean {near[0]!r}? {ship}" if near else f"check the path; {ship}"
+    fix = f"{checks.nearest(str(path), names) or 'check the path;'} romkit ships {', '.join(names) or 'none'}"
     raise FileError(path, problem="neither a file nor a pretrained projection", fix=fix)
 
 
@@ -154,7 +150,9 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
         "seeds": projection.seeds,
         "report": projection.report,
         # The layout in memory decides the order in which BLAS sums, hence the last bit of every output.
-        "column_major": [name for name, tensor in tensors.items() if _is_column_major(tensor)],
+        "column_major": [
+            name for name, t in tensors.items() if t.ndim >= 2 and not t.is_contiguous() and t.mT.is_contiguous()
+        ],
     }
     header = plain("projection", header)
     try:
@@ -201,10 +199,6 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
         raise FileError(path, problem=problem, fix=fix) from error
 
 
-def _is_column_major(tensor: Tensor) -> bool:
-    return tensor.ndim >= 2 and not tensor.is_contiguous() and tensor.mT.is_contiguous()
-
-
 def _precision(method: type[Projection], tensors: Tensors) -> str:
     """Description of a precision that methods of romkit do not have; empty if all is well."""
     kinds = {tensor.dtype for tensor in tensors.values()}
@@ -212,19 +206,13 @@ def _precision(method: type[Projection], tensors: Tensors) -> str:
     return "" if fits or not issubclass(method, tuple(METHODS.values())) else f"numbers in {', '.join(map(str, kinds))}"
 
 
-def _frame(header: Header, tensors: Tensors) -> Frame:
-    """Frame of a header, without numbers but those of the basis."""
-    rank = header.get("basis_rank")
-    if rank is None:
-        return Frame.from_json(header["signature"])
-    basis = bases.rebuilt({name.removeprefix(BASIS): t for name, t in tensors.items() if name.startswith(BASIS)})
-    if basis.rank != rank:
-        raise ValueError(f"a basis of {basis.rank} modes")
-    return Frame.from_json(header["signature"], basis)
-
-
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
-    frame = _frame(header, tensors)
+    rank, basis = header.get("basis_rank"), None
+    if rank is not None:
+        basis = bases.rebuilt({name.removeprefix(BASIS): t for name, t in tensors.items() if name.startswith(BASIS)})
+        if basis.rank != rank:
+            raise ValueError(f"a basis of {basis.rank} modes")
+    frame = Frame.from_json(header["signature"], basis)
     # without memory for a method of romkit; one of the user's own may keep tensors beside its state
     device = "meta" if issubclass(method, tuple(METHODS.values())) else "cpu"
     with torch.random.fork_rng(devices=[]), torch.device(device):  # a method must not advance the global generator here

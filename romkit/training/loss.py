@@ -13,7 +13,7 @@ from romkit.core.errors import InputError
 from romkit.core.tensors import align
 from romkit.core.types import Dual
 from romkit.projections import EncoderDecoder, Frame, Projection
-from romkit.projections.layers import Hyperbola, LayerDecoder, LayerEncoder, Networks
+from romkit.projections.layers import Hyperbola, LayerPairs
 from romkit.systems import System
 from romkit.training.batches import AnyBatch, Batch, ExtendedBatch
 
@@ -276,14 +276,12 @@ def log_bound(maps: object) -> Tensor:
     Raises:
         InputError: maps that are no constrained autoencoder.
     """
-    pairs = isinstance(maps, Networks) and all(isinstance(s, LayerEncoder | LayerDecoder) for s in maps.encoder)
-    if not pairs:
+    if not isinstance(maps, LayerPairs):
         got, fix = type(maps).__name__, "leave the term out, or fit 'ncae' or 'cae'"
         raise InputError("loss", expected="a constrained autoencoder for LipschitzBound", got=got, fix=fix)
-    weights = [step.psi for step in maps.encoder] + [step.phi_t for step in maps.decoder]
-    activations = [step.activation for step in (*maps.encoder[:-1], *maps.decoder[1:])]
-    norms = [torch.linalg.matrix_norm(weight, 2).log() for weight in weights]
-    return sum(norms) + sum((_steepest(activation).log() for activation in activations), torch.zeros_like(norms[0]))
+    norms = [torch.linalg.matrix_norm(w, 2).log() for layer in maps.layers for w in (layer.psi, layer.phi)]
+    slopes = [_steepest(sigma).log() for layer in maps.layers[1:] for sigma in (layer.minus, layer.plus)]
+    return sum(norms) + sum(slopes, torch.zeros_like(norms[0]))
 
 
 def _steepest(activation: Hyperbola) -> Tensor:
