@@ -12,12 +12,18 @@ from romkit.core.boundary import Count, Positive, Times, validated
 from romkit.core.errors import InputError
 from romkit.projections import Operator
 
+Vectors = Annotated[Tensor, functools.partial(tensors.axes, names="n")]
+Energies = Annotated[Tensor, functools.partial(tensors.axes, names="T")]
+Series = Annotated[Tensor, functools.partial(tensors.axes, names="T n")]
+Samples = Annotated[Tensor, functools.partial(tensors.axes, names="N m")]
+"""Tensors with these last axes, none of them empty."""
+
 VALID_THRESHOLD = 0.5
 """NRMSE at which a forecast stops being valid."""
 
 
 @validated
-def diverged(states: Tensor) -> Tensor:
+def diverged(states: Series) -> Tensor:
     """(..., T) true from the first time on at which a component of states (..., T, n) is not finite.
 
     Once diverged, diverged for good, as in the status of a solver (`romkit.solvers.Status`). The mean over members is
@@ -30,12 +36,11 @@ def diverged(states: Tensor) -> Tensor:
         >>> romkit.metrics.diverged(states)  # for good
         tensor([False,  True,  True])
     """
-    tensors.axes("states", states, "T n")
     return ~states.isfinite().all(-1).cummin(-1).values
 
 
 @validated
-def nrmse(truth: Tensor, rom: Tensor, std: Tensor) -> Tensor:
+def nrmse(truth: Vectors, rom: Tensor, std: Tensor) -> Tensor:
     """NRMSE(t) = √(mean over components of ((x - x̂) / σ)²): (..., T, n) -> (..., T). NaN where x̂ is.
 
     σ (n,) is the standard deviation of each component on the attractor (over the training data).
@@ -48,7 +53,6 @@ def nrmse(truth: Tensor, rom: Tensor, std: Tensor) -> Tensor:
         >>> romkit.metrics.nrmse(truth, truth + 0.3, std=torch.tensor([1.0, 1.0]))
         tensor([0.3000, 0.3000, 0.3000, 0.3000, 0.3000])
     """
-    tensors.axes("truth", truth, "n")
     checks.last_axis("rom", rom.shape, truth.shape[-1], "as the truth")
     checks.last_axis("std", std.shape, truth.shape[-1], "as the truth")
     tensors.broadcast(truth=truth, std=std)
@@ -93,7 +97,7 @@ class Reconstruction(NamedTuple):
 
 
 @validated
-def reconstruction_rmse(P: Operator, x: Tensor, v: Tensor) -> Reconstruction:
+def reconstruction_rmse(P: Operator, x: Series, v: Tensor) -> Reconstruction:
     """RMSE of P(x) against x and of DP(x) v against v, over time and components: (..., T, n) -> (...).
 
     The mean over trajectories is a root mean square too: `rmse.square().mean().sqrt()`.
@@ -109,7 +113,6 @@ def reconstruction_rmse(P: Operator, x: Tensor, v: Tensor) -> Reconstruction:
         >>> bool(errors.position < x.std())
         True
     """
-    tensors.axes("x", x, "T n")
     tensors.same_shape(x=x, v=v)
     value, tangent = P.jvp(x, v)
     return Reconstruction(*((a - b).square().mean((-1, -2)).sqrt() for a, b in ((x, value), (v, tangent))))
@@ -169,7 +172,7 @@ def idempotency_error(P: Operator, x: Tensor, *, steps: Count = 1) -> Tensor:
 
 
 @validated
-def latent_condition_number(z: Tensor) -> Tensor:
+def latent_condition_number(z: Samples) -> Tensor:
     """(...) condition number CN = λ_max / λ_min of the covariance of latents z (..., N, m) over their N samples.
 
     Dimensionless, at least 1: 1 for axes of equal scale, infinite where an axis has collapsed. NaN where a latent is
@@ -182,7 +185,6 @@ def latent_condition_number(z: Tensor) -> Tensor:
         >>> romkit.metrics.latent_condition_number(torch.stack([t.cos(), 3 * t.sin()], dim=-1)).round(decimals=3)
         tensor(9.)
     """
-    tensors.axes("z", z, "N m")
     finite = z.isfinite().all(-1).all(-1)
     z = torch.where(finite.unsqueeze(-1).unsqueeze(-1), z, 0.0)  # eigvalsh fails for all members if one is not finite
     centred = z - z.mean(-2, keepdim=True)
@@ -192,7 +194,7 @@ def latent_condition_number(z: Tensor) -> Tensor:
 
 
 @validated
-def latent_speed_variation(dz: Tensor) -> Tensor:
+def latent_speed_variation(dz: Samples) -> Tensor:
     """(...) coefficient of variation CV = std / mean of the speed ‖ż‖ over the N samples of dz (..., N, m).
 
     Dimensionless: 0 for a motion of constant speed. The latent velocity is ż = Dρ(x) ẋ, `P.encode_jvp(x, v).tangent`.
@@ -208,7 +210,6 @@ def latent_speed_variation(dz: Tensor) -> Tensor:
         >>> bool(romkit.metrics.latent_speed_variation(t[:, None] * rate) > 0.5)
         True
     """
-    tensors.axes("dz", dz, "N m")
     speed = dz.norm(dim=-1)
     return speed.std(-1, correction=0) / speed.mean(-1)
 
@@ -223,7 +224,7 @@ SMOOTHING = 1.0
 
 
 @validated
-def power_density(states: Tensor, *, smoothing: Smoothing = SMOOTHING) -> Tensor:
+def power_density(states: Series, *, smoothing: Smoothing = SMOOTHING) -> Tensor:
     """(..., T // 2 + 1, n) power spectrum over time of each component of states (..., T, n), with sum one.
 
     The frequencies are those of `torch.fft.rfftfreq(T, dt)`. The mean is removed; the squared magnitudes are smoothed
@@ -247,7 +248,6 @@ def power_density(states: Tensor, *, smoothing: Smoothing = SMOOTHING) -> Tensor
         >>> torch.fft.rfftfreq(200, 0.1)[density.argmax()].round(decimals=3)
         tensor(1.)
     """
-    tensors.axes("states", states, "T n")
     centred = states - states.mean(-2, keepdim=True)
     power = _smoothed(torch.fft.rfft(centred, dim=-2).abs().square(), smoothing)
     low, high = states.amin(-2, keepdim=True), states.amax(-2, keepdim=True)
@@ -259,7 +259,7 @@ def power_density(states: Tensor, *, smoothing: Smoothing = SMOOTHING) -> Tensor
 
 
 @validated
-def hellinger_distance(truth: Tensor, rom: Tensor, *, smoothing: Smoothing = SMOOTHING) -> Tensor:
+def hellinger_distance(truth: Series, rom: Series, *, smoothing: Smoothing = SMOOTHING) -> Tensor:
     """(..., n) Hellinger distance between the power spectra of truth and rom (..., T, n), component by component.
 
     H = √(½ Σ_ω (√p - √q)²) = √(1 - Σ_ω √(p q)) with the densities p, q of `power_density`; from 0 (the same spectrum)
@@ -290,8 +290,6 @@ def hellinger_distance(truth: Tensor, rom: Tensor, *, smoothing: Smoothing = SMO
         >>> bool(romkit.metrics.hellinger_distance(wave, fast) > 0.9)
         True
     """
-    tensors.axes("truth", truth, "T n")
-    tensors.axes("rom", rom, "T n")
     checks.last_axis("rom", rom.shape, truth.shape[-1], "as the truth")
     if truth.shape[-2] != rom.shape[-2]:
         expected = f"{truth.shape[-2]} times, as the truth has"
@@ -314,7 +312,7 @@ def _smoothed(power: Tensor, sigma: float) -> Tensor:
 
 
 @validated
-def energy_drift(energy: Tensor, scale: Tensor) -> Tensor:
+def energy_drift(energy: Energies, scale: Tensor) -> Tensor:
     """(E(t) - E(0)) / E₀: (..., T) -> (..., T), dimensionless; zero at all times for an energy that is kept.
 
     Args:
@@ -332,7 +330,6 @@ def energy_drift(energy: Tensor, scale: Tensor) -> Tensor:
         >>> romkit.metrics.energy_drift(torch.tensor([2.0, 2.0, 2.5]), scale=torch.tensor(2.0))
         tensor([0.0000, 0.0000, 0.2500])
     """
-    tensors.axes("energy", energy, "T")
     tensors.broadcast(energy=energy[..., 0], scale=scale)
     return (energy - energy[..., :1]) / scale.unsqueeze(-1)
 

@@ -142,8 +142,7 @@ def fit(
     print(describe.model(projection))
     options.write(romkit.save, projection, file, before="\n")
     if projection.curves()[1]:
-        figure = romkit.plotting.plot_training(projection)
-        print(f"wrote {romkit.plotting.save_figure(figure, file.with_suffix('.png'))}")
+        options.write(romkit.plotting.save_figure, romkit.plotting.plot_training(projection), file.with_suffix(".png"))
 
 
 def law(
@@ -235,7 +234,7 @@ def rollout(
     run = romkit.rollout(truth, projection, duration=duration, dt=dt, dynamics=latent, **context)
     print(describe.run(run))
     options.write(romkit.data.save_dataset, run, file, before="\n")
-    print(f"wrote {romkit.plotting.save_figure(romkit.plotting.plot_rollout(run), file.with_suffix('.png'))}")
+    options.write(romkit.plotting.save_figure, romkit.plotting.plot_rollout(run), file.with_suffix(".png"))
 
 
 def _dynamics(name: str) -> "romkit.integrators.LatentDynamics":
@@ -295,7 +294,7 @@ def forecast(
     run = ensemble.forecast(level=level, **given) if ensemble else romkit.forecast(projection, dynamics=law, **given)
     options.write(romkit.data.save_dataset, run, file)
     if ensemble:
-        print(f"wrote {romkit.plotting.save_figure(romkit.plotting.plot_forecast(run), file.with_suffix('.png'))}")
+        options.write(romkit.plotting.save_figure, romkit.plotting.plot_forecast(run), file.with_suffix(".png"))
 
 
 def _select(data: "xr.Dataset", **wanted: int) -> "xr.Dataset":

@@ -212,10 +212,6 @@ def _path(value: object) -> object:
     raise _refused("a path", value, 'give text or a pathlib.Path, "my.nc" say')
 
 
-def _tuples(layers: Sequence[int | tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    return tuple(each if isinstance(each, tuple) else (each,) for each in layers)
-
-
 Number = Annotated[float, Strict(), BeforeValidator(_scalar), AfterValidator(_no_nan)]
 Integer = Annotated[int, Strict(), BeforeValidator(_scalar)]
 FilePath = Annotated[Any, PlainValidator(_path)]
@@ -257,5 +253,3 @@ Layered = Annotated[
 Numbers = Annotated[Tensor, tensors.finite]
 Times = Annotated[Tensor, tensors.times]
 Mask = Annotated[Tensor, tensors.mask]
-Codes = Annotated[Tensor, tensors.codes]
-Time = Annotated[Tensor, tensors.scalar]

@@ -13,7 +13,6 @@ from romkit.core.errors import InputError
 FLOATS = (torch.float64, torch.float32)
 FIXES = {"complex": "take the real part", "bool": "give 0.0 or 1.0 for them"}
 """Suggested fix for each dtype that is not real."""
-WHOLE = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 
 
 def compiling() -> bool:
@@ -66,21 +65,6 @@ def mask(argument: str, value: object) -> Tensor:
     if isinstance(value, Tensor | np.ndarray | list) and str(getattr(value, "dtype", "")).endswith("bool"):
         return torch.as_tensor(value)
     raise InputError(argument, expected="a tensor of booleans", got=checks.shown(value), fix="compare, x > 0 say")
-
-
-def scalar(argument: str, value: object) -> Tensor:
-    """One number as a tensor without axes."""
-    found = tensor(argument, value)
-    if found.ndim == 0:
-        return found
-    raise InputError(argument, expected="one number", got=f"shape {tuple(found.shape)}", fix=f"take {argument}[0], say")
-
-
-def codes(argument: str, value: object) -> Tensor:
-    """Whole numbers of any shape, as they are."""
-    if isinstance(value, Tensor) and value.dtype in WHOLE:
-        return value
-    raise InputError(argument, expected="whole numbers in a tensor", got=checks.shown(value), fix="give x.int()")
 
 
 def array(argument: str, value: object) -> np.ndarray:
@@ -149,13 +133,13 @@ def matrix(argument: str, value: Tensor) -> None:
         raise InputError(argument, expected="a matrix", got=f"shape {tuple(value.shape)}", fix=fix)
 
 
-def axes(argument: str, value: Tensor, names: str) -> None:
-    """The tensor must have at least these axes, "T n" say, none of them empty."""
-    number = len(names.split())
-    if value.ndim >= number and 0 not in value.shape[value.ndim - number :]:
-        return
+def axes(argument: str, value: object, names: str) -> Tensor:
+    """Real numbers with at least these axes, "T n" say, none of them empty."""
+    found, number = tensor(argument, value), len(names.split())
+    if found.ndim >= number and 0 not in found.shape[found.ndim - number :]:
+        return found
     expected, fix = f"shape (..., {', '.join(names.split())})", "add the axis, or the entries that are missing"
-    raise InputError(argument, expected=expected, got=f"shape {tuple(value.shape)}", fix=fix)
+    raise InputError(argument, expected=expected, got=f"shape {tuple(found.shape)}", fix=fix)
 
 
 def pairs(a: Tensor, b: Tensor) -> Tensor:
@@ -180,13 +164,9 @@ class Constants:
         """All of them, as x is."""
         kind = (x.dtype, x.device)
         if kind not in self._kinds:
-            made = {id(each): _as(each, x) for each in self._tensors.values()}
+            made = {id(t): t.to(x) if t.is_floating_point() else t.to(x.device) for t in self._tensors.values()}
             self._kinds[kind] = {name: made[id(each)] for name, each in self._tensors.items()}
         return self._kinds[kind]
-
-
-def _as(tensor: Tensor, x: Tensor) -> Tensor:
-    return tensor.to(x) if tensor.is_floating_point() else tensor.to(x.device)
 
 
 def _from_numpy(value: object) -> Tensor | None:

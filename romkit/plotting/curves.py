@@ -40,8 +40,8 @@ def plot_latent(latent: xr.DataArray | xr.Dataset, *, colour: str = "time") -> F
         >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
         ('z0', 'z1')
     """
-    values = latent["latent"] if isinstance(latent, xr.Dataset) and "latent" in latent else latent
-    if not isinstance(values, xr.DataArray) or "latent_component" not in values.dims:
+    values = latent.get("latent") if isinstance(latent, xr.Dataset) else latent
+    if values is None or "latent_component" not in values.dims:
         got, fix = type(latent).__name__, "give P.encode(data), a forecast or a rollout"
         raise InputError("latent", expected="latent coordinates", got=got, fix=fix)
     values = values.rename(latent_component="axis")
@@ -223,9 +223,7 @@ def plot_forecast(
         >>> len(figure.axes)
         1
     """
-    if "lower" not in band:
-        fix = "give what Ensemble.forecast or Ensemble.follow returned"
-        raise InputError("band", expected="a forecast with an interval", got=f"{sorted(map(str, band))}", fix=fix)
+    style.check_numbers("band", band, "lower", "state", "upper", maker="Ensemble.forecast or Ensemble.follow")
     runs = style.members(band).isel(seed=0, drop=True).isel(trajectory=slice(style.MAX_COLUMNS))
     names = [str(name) for name in runs["component"].values]
     if truth is not None:

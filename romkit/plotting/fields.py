@@ -51,7 +51,7 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
         for row, (name, values) in zip(axes, shown.data_vars.items(), strict=True):
             (space,) = _space(values)
             for k, panel in enumerate(row):
-                image = _draw(panel, values.isel(trajectory=k), space, "time", rasterized=True, **_colours(values))
+                image = _draw(panel, values.isel(trajectory=k), values, space, "time")
             row[0].set_ylabel(f"{name}\n{style.label(shown[space])}")
             figure.colorbar(image, ax=row.tolist(), label=style.label(values))
         for k in range(columns):
@@ -98,8 +98,7 @@ def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: Na
         for row, values in zip(axes, shown.data_vars.values(), strict=True):
             down, across = _space(values)
             for panel, k in zip(row, times, strict=True):
-                panel.set_aspect("equal", adjustable="box")
-                image = _draw(panel, values.isel(time=k), down, across, **_colours(values))
+                image = _draw(panel, values.isel(time=k), values, down, across)
             row[0].set_ylabel(style.label(shown[down]))
             figure.colorbar(image, ax=row.tolist(), label=style.label(values))
         for column, k in enumerate(times):
@@ -145,8 +144,7 @@ def animate(
         images = []
         for panel, values in zip(axes[0], shown.data_vars.values(), strict=True):
             down, across = _space(values)
-            panel.set_aspect("equal", adjustable="box")
-            images.append((_draw(panel, values.isel(time=0), down, across, **_colours(values)), values))
+            images.append((_draw(panel, values.isel(time=0), values, down, across), values))
             panel.set(ylabel=style.label(shown[down]), xlabel=style.label(shown[across]))
             figure.colorbar(images[-1][0], ax=panel, label=style.label(values))
 
@@ -230,15 +228,14 @@ def _space(values: xr.DataArray) -> list[str]:
     return [str(dim) for dim in values.dims if dim not in lead]
 
 
-def _draw(panel: Axes, values: xr.DataArray, down: str, across: str, **look: object) -> QuadMesh:
-    """Draw values on their coordinates; `values` may be a part of those that the colours cover."""
+def _draw(panel: Axes, values: xr.DataArray, whole: xr.DataArray, down: str, across: str) -> QuadMesh:
+    """Draw values on their coordinates, in the colours of the whole that they are a part of; planes are to scale."""
     coords = (values[dim].values for dim in (across, down))
     axes = [coord if coord.dtype.kind in "iuf" else np.arange(len(coord)) for coord in coords]
-    return panel.pcolormesh(*axes, values.transpose(down, across).values, cmap=style.STATE_MAP, **look)
-
-
-def _colours(values: xr.DataArray) -> dict[str, float]:
-    return {"vmin": float(values.min()), "vmax": float(values.max())}
+    if across != "time":
+        panel.set_aspect("equal", adjustable="box")
+    look = {"cmap": style.STATE_MAP, "vmin": float(whole.min()), "vmax": float(whole.max()), "rasterized": True}
+    return panel.pcolormesh(*axes, values.transpose(down, across).values, **look)
 
 
 def _clock(data: xr.Dataset, k: int) -> str:

@@ -70,18 +70,16 @@ def members(run: xr.Dataset) -> xr.Dataset:
     return run.transpose("seed", "trajectory", "time", ..., missing_dims="ignore")
 
 
-def check_numbers(argument: str, data: xr.Dataset, *names: str) -> None:
+def check_numbers(argument: str, data: xr.Dataset, *names: str, maker: str = "romkit.simulate or rollout") -> None:
     """Raise unless these variables hold real numbers along dimensions with entries, and times increase."""
-    empty = [str(dim) for dim, size in data.sizes.items() if size == 0]
-    if "time" not in data or empty:
-        fix = "give data in romkit's schema, a forecast or a rollout"
-        got = f"none along {', '.join(empty)}" if empty else f"variables {sorted(map(str, data.variables))}"
-        raise errors.InputError(argument, expected="times and entries", got=got, fix=fix)
+    wrong = [f"no {name}" for name in ("time", *names) if name not in data.variables]
+    wrong += [f"no entries along {dim}" for dim, size in data.sizes.items() if size == 0]
+    kinds = {name: data[name].dtype for name in names if name in data.variables}
+    wrong += [f"{dtype} in {name}" for name, dtype in kinds.items() if dtype.kind not in "fiu"]
+    if wrong:
+        fix = f"give what {maker} returned"
+        raise errors.InputError(argument, expected="times and real numbers", got=", ".join(wrong), fix=fix)
     tensors.times(f"{argument}.time", data["time"].values)
-    for name in names:
-        if name not in data or data[name].dtype.kind not in "fiu":
-            got, fix = f"dtype {data[name].dtype}" if name in data else "none", "convert it, or name another one"
-            raise errors.InputError(argument, expected=f"real numbers in {name}", got=got, fix=fix)
 
 
 @validated

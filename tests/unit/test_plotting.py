@@ -194,11 +194,14 @@ def test_a_reliability_diagram_has_the_diagonal_and_every_trajectory():
             r"truth: expected components in the order a \.\.\. c",
         ),
         (lambda b: plot_forecast(b, b.isel(trajectory=[0])), "truth: expected 2 trajectories, as the band, got 1"),
-        (lambda b: plot_forecast(b[["state"]]), "band: expected a forecast with an interval"),
+        (
+            lambda b: plot_forecast(b[["state"]]),
+            "band: expected times and real numbers, got no lower, no upper",
+        ),
         (lambda b: plot_forecast(b, components=["z"]), "components: expected names among"),
         (lambda b: plot_forecast(b, components=[]), "components: expected names among .*, got none"),
         (lambda b: plot_calibration(b), "reliability: expected coverage of levels, got none of"),
-        (lambda b: plot_rollout(b), "run: expected a run, got one without"),
+        (lambda b: plot_rollout(b), "run: expected times and real numbers, got no truth, no rom"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(band, call, message):
