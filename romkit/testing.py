@@ -23,7 +23,6 @@ from romkit.integrators import LatentDynamics
 from romkit.projections import Operator, Path, Projection, stack
 from romkit.solvers import RK4, Solver, Status
 from romkit.systems import System
-from romkit.systems.base import along
 from romkit.systems.problem import PROBLEMS, Parts, Problem
 from romkit.systems.through import gives_rows
 
@@ -405,10 +404,11 @@ def datasets(system: System) -> None:
     data = check_dataset(system.dataset(**dict(zip(system.context_names, c.T.numpy(), strict=True)), **span))
     x, *rates = (trajectories(data, name) for name in ("state", "velocity", "acceleration")[: system.order + 1])
     times = torch.from_numpy(data["time"].values.copy())
-    found = along(system.field(c), times, *(x, *rates)[: system.order])
+    found = system.rate_along(c, times, *(x, *rates)[: system.order])
     close(f"recorded {('velocity', 'acceleration')[system.order - 1]} = field", rates[-1], found, 1e-9)
-    simpson = (rates[0][:, :-2] + 4 * rates[0][:, 1:-1] + rates[0][:, 2:]) * system.dt / 3
-    close("states = integral of the velocity", x[:, 2:] - x[:, :-2], simpson, 1e-3 * system.dt)
+    for law, moved, rate in zip(("states", "velocities"), (x, *rates), rates, strict=False):
+        simpson = (rate[:, :-2] + 4 * rate[:, 1:-1] + rate[:, 2:]) * system.dt / 3
+        close(f"{law} = integral of their rates", moved[:, 2:] - moved[:, :-2], simpson, 1e-3 * system.dt)
     alone = system.simulate(tuple(part[-1:] for part in system.start(c)), c[-1:], times).state
     close("one trajectory = the same in a batch", alone, x[-1:], 1e-9)
     first, again = (system.dataset("train", seed=3, **span) for _ in range(2))

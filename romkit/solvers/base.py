@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core import errors, tensors
-from romkit.core.boundary import Codes, Times, validated
+from romkit.core.boundary import Times, validated
 from romkit.core.types import Field
 from romkit.engine import Engine
 
@@ -33,7 +33,7 @@ class Status(enum.IntEnum):
     DIVERGED = 1
 
     @classmethod
-    def of(cls, alive: Tensor) -> Codes:
+    def of(cls, alive: Tensor) -> Tensor:
         """Codes (...), int8, of members that are alive (...) at the end, or not."""
         return torch.where(alive, cls.COMPLETED, cls.DIVERGED).to(torch.int8)
 
@@ -56,7 +56,7 @@ class Solution(NamedTuple):
 
     times: Tensor
     states: Tensor
-    status: Codes
+    status: Tensor
     cost: dict[str, object]
 
 

@@ -47,6 +47,22 @@ class Grid(NamedTuple):
         return list(zip(self.h.tolist(), self.steps.tolist(), strict=True))
 
 
+Steps = Callable[[Tensor, Tensor, float, int], Tensor]
+"""(t, y, h, number) -> y after this number of steps of length h from time t on."""
+
+
+def march(solver: Solver, steps: Steps, y: Tensor, times: Tensor, label: str, rest: float = 0.0) -> Tensor:
+    """States (T, ..., d) of a solver with a `dt`, from one output time to the next; lost members go on from `rest`."""
+    intervals = Grid.between(times, solver.dt).intervals()
+    states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
+    states[0] = y
+    for k in track(range(len(intervals)), label):
+        y = steps(times[k], y, *intervals[k])
+        states[k + 1] = y
+        y = torch.where(inside(y, solver.divergence_threshold), y, rest)
+    return states
+
+
 STAGES = 4
 """Evaluations of the field in a step."""
 
@@ -92,16 +108,12 @@ class RK4(Solver):
         return partial(self._integrate_compiled, kernel, label), name
 
     def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
-        y, intervals = y0.clone(), Grid.between(times, self.dt).intervals()
-        states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
-        states[0] = y
-        for k in track(range(len(intervals)), label):
-            h, steps = intervals[k]
-            for i in range(steps):
-                y = step(field, times[k] + i * h, y, h)
-            states[k + 1] = y
-            y = torch.where(inside(y, self.divergence_threshold), y, 0.0)
-        return states
+        def steps(t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
+            for i in range(number):
+                y = step(field, t + i * h, y, h)
+            return y
+
+        return march(self, steps, y0, times, label)
 
     def _integrate_compiled(self, kernel: RungeKutta | CapturedSteps, label: str, y0: Tensor, times: Tensor) -> Tensor:
         y, grid = y0.contiguous().clone(), Grid.between(times, self.dt)

@@ -3,6 +3,7 @@
 import abc
 import copy
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, ClassVar, NamedTuple, Self
@@ -14,7 +15,7 @@ from torch import Tensor
 
 from romkit.bases import Basis, Weight
 from romkit.core import checks, runtime, tensors
-from romkit.core.boundary import Codes, Positive, Seed, Time, Times, validated
+from romkit.core.boundary import Positive, Seed, Times, validated
 from romkit.core.errors import DivergenceWarning, InputError, warn
 from romkit.core.tensors import align
 from romkit.core.types import ContextFunction, Field, Metric, SecondOrderField
@@ -70,7 +71,7 @@ class Motion(NamedTuple):
     state: Tensor
     velocity: Tensor
     acceleration: Tensor | None
-    status: Codes
+    status: Tensor
     cost: dict[str, object]
 
 
@@ -117,14 +118,6 @@ def warn_of_divergence(
     warn(f"{text}; {fix}", DivergenceWarning)
 
 
-def along(f: Field, times: Tensor, *states: Tensor) -> Tensor:
-    """Field along a motion, at states (..., T, n): at all times at once if torch can do that, else time by time."""
-    try:
-        return torch.func.vmap(f, in_dims=(0, *(-2,) * len(states)), out_dims=-2)(times, *states)
-    except Exception:  # the field reads its time as a number, say; an error of its own comes up again here
-        return torch.stack([f(*now) for now in zip(times, *(x.unbind(-2) for x in states), strict=True)], dim=-2)
-
-
 def recorded_name(kind: type["System"], name: str) -> str:
     """Name of a system in files, with its class behind it where romkit has another system of that name."""
     kinds = [System]
@@ -143,7 +136,7 @@ class System(abc.ABC):
 
     Attributes:
         name: how the system is called in files and on the command line.
-        state_names, state_units: one entry per component of x.
+        state_names, state_units: one entry per component of x; dimensionless by default.
         context: the parameters that c is made of, with their training range.
         time_units: unit of t.
         dt: sampling interval, and integration step unless `step` is given.
@@ -175,7 +168,6 @@ class System(abc.ABC):
     basis: Basis | None = None
     time_units: ClassVar[str] = "1"
     state_names: Sequence[str]
-    state_units: Sequence[str]
     dt: float
     duration: float
     transient: float = 0.0
@@ -211,11 +203,11 @@ class System(abc.ABC):
         """Terms that add up to `rhs`, if it is a polynomial of x of degree two: none by default (see `Term`)."""
         return ()
 
-    def stencil(self, rows: Codes) -> Tensor:
+    def stencil(self, rows: Tensor) -> Tensor:
         """(s, k) which entries of x the rows (s,) of `rhs` depend on, of a system that gives its rows (`rhs_rows`)."""
         raise InputError("rows", expected="a system that gives them", got=self.name, fix="write stencil and rhs_rows")
 
-    def rhs_rows(self, t: Time, rows: Codes, x: Tensor, c: Tensor) -> Tensor:
+    def rhs_rows(self, t: Tensor, rows: Tensor, x: Tensor, c: Tensor) -> Tensor:
         """Rows (s,) of `rhs`, (..., s), from the entries x (..., s, k) of their stencils, for `through`."""
         raise InputError("rows", expected="a system that gives them", got=self.name, fix="write stencil and rhs_rows")
 
@@ -228,6 +220,11 @@ class System(abc.ABC):
         return data
 
     order: ClassVar[int] = 1
+
+    @functools.cached_property
+    def state_units(self) -> Sequence[str]:
+        """One entry per component of x: dimensionless, unless overridden."""
+        return ["1"] * self.state_size
 
     @property
     def state_size(self) -> int:
@@ -295,11 +292,29 @@ class System(abc.ABC):
             label: what the progress bar says.
         """
         begin, context = starting(parts, context, self.order, self.state_size, self.context_names)
+        first_order = self.field(context) if self.order == 1 else System.field(self, context)
+        solver = self.solver or self.make_solver(context)
         with torch.no_grad():
-            motion = self._simulate(begin, context, times, engine, label)
+            with one_thread():
+                solution = solver(first_order, torch.cat(begin, dim=-1), times, engine=engine, label=label)
+            states = solution.states.chunk(self.order, dim=-1)
+            rates = (*states[1:], self.rate_along(context, times, *states))
+        found = (part.to(parts[0].dtype) for part in (states[0], *rates))
+        motion = Motion(*found, *(None,) * (2 - self.order), solution.status, solution.cost)
         warn_of_divergence(motion, begin, times, f"{label} of {self.name}", self.context_names, context)
-        found = (part if part is None else part.to(parts[0].dtype) for part in motion[:3])
-        return Motion(*found, motion.status, motion.cost)
+        return motion
+
+    def rate_along(self, context: Tensor | ContextFunction, times: Tensor, *states: Tensor) -> Tensor:
+        """Highest rate (..., T, n) along a motion, whose states are (..., T, n), at a context with their leading axes.
+
+        The field gives all times at once if torch can do that, else time by time.
+        """
+        field = self.field(context)
+        try:
+            return torch.func.vmap(field, in_dims=(0, *(-2,) * len(states)), out_dims=-2)(times, *states)
+        except Exception:  # the field reads its time as a number, say; an error of its own comes up again here
+            each = zip(times, *(x.unbind(-2) for x in states), strict=True)
+            return torch.stack([field(*now) for now in each], dim=-2)
 
     @validated
     def using(self, solver: Solver) -> Self:
@@ -369,19 +384,6 @@ class System(abc.ABC):
 
     def _initial_parts(self, contexts: Tensor, rng: np.random.Generator | None) -> Parts:
         return (self.initial_state(contexts, rng),)
-
-    def _simulate(
-        self, parts: Parts, context: Tensor | ContextFunction, times: Tensor, engine: str, label: str
-    ) -> Motion:
-        """Integrate in float64, with contexts that have the leading axes of the parts; a simulator overrides this."""
-        field = self.field(context)
-        first_order = field if self.order == 1 else System.field(self, context)
-        with one_thread():
-            solver = self.solver or self.make_solver(context)
-            solution = solver(first_order, torch.cat(parts, dim=-1), times, engine=engine, label=label)
-        states = solution.states.chunk(self.order, dim=-1)
-        rates = (*states[1:], along(field, times, *states), None)[:2]
-        return Motion(states[0], *rates, solution.status, solution.cost)
 
     def _contexts(
         self, split: str | None, seed: int, named: Mapping[str, object]

@@ -10,12 +10,12 @@ import torch
 from annotated_types import Ge
 from torch import Tensor
 
-from romkit.core import errors, runtime
+from romkit.core import errors
 from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.types import Field
 from romkit.data import ContextParameter
-from romkit.solvers.base import Run, Solver, inside
-from romkit.solvers.fixed import Grid
+from romkit.solvers.base import Run, Solver
+from romkit.solvers.fixed import march
 from romkit.systems.base import System
 from romkit.systems.terms import Term
 
@@ -72,11 +72,6 @@ class KuramotoSivashinsky(System):
         """u0, ..., u{n-1}, along the ring."""
         return [f"u{k}" for k in range(self.n)]
 
-    @property
-    def state_units(self) -> list[str]:
-        """The equation is dimensionless."""
-        return ["1"] * self.n
-
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         first, second, fourth = (matrix.to(x) for matrix in _derivatives(self.n))
         q = 2 * torch.pi / c
@@ -125,15 +120,15 @@ class ETDRK4(Solver):
         def nonlinear(v: Tensor) -> Tensor:
             return slope * torch.fft.rfft(torch.fft.irfft(v, n).square())
 
-        states, v, intervals = [y], torch.fft.rfft(y), Grid.between(times, self.dt).intervals()
-        coefficients = functools.lru_cache(maxsize=1)(functools.partial(_coefficients, linear))
-        for index in runtime.track(range(len(intervals)), label):
-            h, steps = intervals[index]
-            for _ in range(steps):
+        v, coefficients = torch.fft.rfft(y), functools.lru_cache(maxsize=1)(functools.partial(_coefficients, linear))
+
+        def steps(t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
+            nonlocal v  # waves go on without a transform in between
+            for _ in range(number):
                 v = _step(nonlinear, v, coefficients(h))
-            states.append(torch.fft.irfft(v, n))
-            v = torch.where(inside(states[-1], self.divergence_threshold), v, 0.0)
-        return torch.stack(states)
+            return torch.fft.irfft(v, n)
+
+        return march(self, steps, y, times, label)
 
 
 def _step(nonlinear: Callable[[Tensor], Tensor], v: Tensor, coefficients: tuple[Tensor, ...]) -> Tensor:

@@ -57,11 +57,6 @@ class Lorenz96(System):
         """x0, ..., x{n-1}, in the order of the ring."""
         return [f"x{k}" for k in range(self.n)]
 
-    @property
-    def state_units(self) -> list[str]:
-        """Lorenz96 is dimensionless."""
-        return ["1"] * self.n
-
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         ring = torch.cat([x[..., -2:], x, x[..., :1]], dim=-1)  # one copy is cheaper than three rolls
         return (ring[..., 3:] - ring[..., :-3]) * ring[..., 1:-2] - x + c

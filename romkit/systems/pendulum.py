@@ -5,7 +5,6 @@ the coupling of Friedl et al. (2025). The power q^(2·2l) is not real for q < 0 
 """
 
 import itertools
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,14 +13,14 @@ import torch
 from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
+from romkit.core.errors import InputError
 from romkit.core.tensors import align
 from romkit.core.types import Jet
 from romkit.data import ContextParameter
-from romkit.solvers.base import Status, cost_of
-from romkit.systems.base import MechanicalSystem, Motion
+from romkit.solvers import Solver
+from romkit.systems.base import MechanicalSystem
 from romkit.systems.mujoco import chain
-from romkit.systems.mujoco.engine import simulate_chains
-from romkit.systems.problem import Parts
+from romkit.systems.mujoco.engine import Simulator, compile_chain
 
 DRIVING = 4
 """Number of angles that drive the others."""
@@ -172,18 +171,21 @@ class Pendulum(MechanicalSystem):
         """All 256 combinations of four lengths per link."""
         return np.array(list(itertools.product([0.35, 0.45, 0.55, 0.65], repeat=DRIVING)))
 
-    def _simulate(self, parts: Parts, context: Tensor, times: Tensor, engine: str, label: str) -> Motion:
-        q0, v0 = parts
-        inputs = [x[..., :DRIVING].double().cpu() for x in (q0, v0, align(context, q0))]
-        lead = torch.broadcast_shapes(*(x.shape[:-1] for x in inputs))
-        rows = [x.expand(*lead, DRIVING).reshape(-1, DRIVING) for x in inputs]
-        started = time.perf_counter()
-        settings = {"threads": torch.get_num_threads(), "label": label}
-        found = simulate_chains(*(x.numpy() for x in rows), times.double().cpu().numpy(), self.dt, **settings)
-        q, v, alive = map(torch.from_numpy, found)
-        cost = cost_of(f"MuJoCo RK4(dt={self.dt:g})", "MuJoCo", 0.0, time.perf_counter() - started)
-        lengths = align(rows[-1], q)
-        motion = couple(q, v, chain.acceleration(q, v, lengths), lengths)
-        status = Status.of(alive[:, -1])
-        recorded = [torch.where(alive.unsqueeze(-1), x, torch.nan).reshape(*lead, *x.shape[1:]).to(q0) for x in motion]
-        return Motion(*recorded, status.reshape(lead).to(q0.device), cost)
+    def make_solver(self, context: Tensor) -> Solver:
+        if not bool((context > 0).all()):
+            got = f"{context.min().item():g}"
+            raise InputError("context", expected="positive link lengths in m", got=got, fix="check the lengths")
+        lengths = context.reshape(-1, DRIVING)
+
+        def models(step: float) -> list:
+            return [compile_chain(row, step) for row in lengths.tolist()]
+
+        def driving(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            q, v = np.split(y, 2, axis=-1)
+            return q[:, :DRIVING], v[:, :DRIVING]
+
+        def states(q: np.ndarray, v: np.ndarray) -> np.ndarray:
+            q, v = torch.from_numpy(q), torch.from_numpy(v)
+            return torch.cat(couple(q, v, torch.zeros_like(v), align(lengths, q))[:2], dim=-1).numpy()
+
+        return Simulator("MuJoCo RK4", self.dt, models, driving, states)

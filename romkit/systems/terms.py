@@ -62,17 +62,14 @@ class Projected:
     def __init__(self, terms: Sequence[Term], basis: Basis, device: torch.device, tests: Tensor | None = None):
         columns = torch.cat([basis.mean.unsqueeze(0), basis.modes.mT])  # ŷ = (1, y) are the coordinates in these
         there = (columns.to(device), (basis.dual if tests is None else tests).to(device))
-        images = [[None if part is None else part.cpu() for part in _image(term, *there)] for term in terms]
+        self.images = [_image(term, *there) for term in terms]
         self.coefficients = [term.coefficient for term in terms]
-        self.constant = [image[0] for image in images]
-        self.linear = [image[1] for image in images]
-        self.quadratic = [image[2] for image in images]
         r, k = basis.rank, there[1].shape[-1]
         self.zero = [basis.mean.new_zeros(shape) for shape in ((k,), (r, k), (r * (r + 1) // 2, k))]
 
     def at(self, c: Tensor) -> Quadratic:
         """The field at contexts (..., p), in their precision."""
-        parts = zip((self.constant, self.linear, self.quadratic), self.zero, strict=True)
+        parts = zip(zip(*self.images, strict=True), self.zero, strict=True)
         return Quadratic(*(self._sum(tensors, zero.to(c), c) for tensors, zero in parts))
 
     def rate(self, t: Tensor, y: Tensor, c: Tensor) -> Tensor:
@@ -123,9 +120,10 @@ def _rows(y: Tensor, matrix: Tensor) -> Tensor:
 def _image(term: Term, columns: Tensor, dual: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     """Constant (r,), linear (r, r) and quadratic (r (r + 1) / 2, r) part of a term in coordinates; None where zero."""
     if term.degree == 0:
-        return term.form().to(dual) @ dual, None, None
+        return (term.form().to(dual) @ dual).cpu(), None, None
     if term.degree == 1:
-        image = term.form(columns) @ dual
+        image = (term.form(columns) @ dual).cpu()
         return image[0], image[1:], None
-    pairs = torch.stack([term.form(column.unsqueeze(0), columns) @ dual for column in columns])  # (r + 1, r + 1, r)
-    return pairs[0, 0], pairs[0, 1:] + pairs[1:, 0], packed(pairs[1:, 1:])
+    each = [(term.form(column.unsqueeze(0), columns) @ dual).cpu() for column in columns]
+    image = torch.stack(each)  # (r + 1, r + 1, r)
+    return image[0, 0], image[0, 1:] + image[1:, 0], packed(image[1:, 1:])

@@ -140,18 +140,11 @@ class Rows(Display):
     weights: Tensor
 
     def __post_init__(self):
-        stencil, n = self.system.stencil(self.rows), self.basis.size
-        whole = (
-            isinstance(stencil, Tensor) and not stencil.is_floating_point() and stencil.shape[:-1] == self.rows.shape
-        )
-        if not whole or (stencil.numel() and not 0 <= int(stencil.min()) <= int(stencil.max()) < n):
-            got = f"{stencil.dtype} {tuple(stencil.shape)}" if isinstance(stencil, Tensor) else type(stencil).__name__
-            expected = f"a stencil of whole numbers ({len(self.rows)}, k) from 0 to {n - 1}"
-            raise InputError("system", expected=expected, got=got, fix="see System.stencil")
-        others = stencil.long().flatten().unique()
+        stencil = self.system.stencil(self.rows).long()
+        others = stencil.flatten().unique()
         points = torch.cat([self.rows, others[~torch.isin(others, self.rows)]])
-        place = torch.full((n,), -1).index_put((points,), torch.arange(len(points)))
-        parts = {"rows": self.rows, "stencil": place[stencil.long()], "weights": self.weights}
+        place = torch.full((self.basis.size,), -1).index_put((points,), torch.arange(len(points)))
+        parts = {"rows": self.rows, "stencil": place[stencil], "weights": self.weights}
         there = {"mean": self.basis.mean[points], "modes": self.basis.modes[points].mT.contiguous()}
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "constants", Constants(**parts, **there, **self._more()))

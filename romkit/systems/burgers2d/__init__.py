@@ -2,7 +2,6 @@
 
 import ctypes
 import functools
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from typing import Annotated
@@ -14,12 +13,11 @@ from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
-from romkit.core.runtime import track
 from romkit.core.types import Field
 from romkit.data import ContextParameter
 from romkit.engine.build import Unavailable, library
-from romkit.solvers.base import Run, Solver, inside
-from romkit.solvers.fixed import Grid
+from romkit.solvers.base import Run, Solver
+from romkit.solvers.fixed import march
 from romkit.systems.base import System
 from romkit.systems.terms import Term
 
@@ -82,11 +80,6 @@ class Burgers2D(System):
         """u0_0, u0_1, ...: velocity, row, column."""
         side = range(self.cells)
         return [f"{velocity}{j}_{i}" for velocity in "uv" for j in side for i in side]
-
-    @property
-    def state_units(self) -> list[str]:
-        """The equation is dimensionless."""
-        return ["1"] * self.state_size
 
     @property
     def state_size(self) -> int:
@@ -208,36 +201,28 @@ class Trapezoidal(Solver):
         return f"Trapezoidal(dt={self.dt})"
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        in_torch = lambda y, t: march(self, self._swept, y, t, label, rest=1.0)  # noqa: E731
         if engine == "torch":
-            return lambda y, t: self._integrate(self._swept, y, t, label), "torch"
+            return in_torch, "torch"
         try:
-            march = library(resources.files(__package__).joinpath("march.cpp").read_text(encoding="utf-8")).evaluate
+            code = library(resources.files(__package__).joinpath("march.cpp").read_text(encoding="utf-8")).evaluate
         except Unavailable as verdict:
             if engine == "compiled":
                 raise InputError("engine", expected="a compiler", got=str(verdict), fix="take 'auto'") from verdict
-            return lambda y, t: self._integrate(self._swept, y, t, label), f"torch ({verdict})"
-        march.restype, pointer, number, count = None, ctypes.c_void_p, ctypes.c_double, ctypes.c_long
-        march.argtypes = (pointer, pointer, number, count, number, number, count)
+            return in_torch, f"torch ({verdict})"
+        code.restype, pointer, number, count = None, ctypes.c_void_p, ctypes.c_double, ctypes.c_long
+        code.argtypes = (pointer, pointer, number, count, number, number, count)
 
-        def steps(y: Tensor, h: float, number: int) -> Tensor:
-            y = y.clone()
+        def steps(t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
+            y = y.clone(memory_format=torch.contiguous_format)
             rows = y.view(-1, y.shape[-1]), self.sources.reshape(-1, self.sources.shape[-1]), self.inflow.flatten()
             for state, source, flux in zip(*rows, strict=True):
-                march(state.data_ptr(), source.data_ptr(), flux.item(), len(source), self.spacing, h, number)
+                code(state.data_ptr(), source.data_ptr(), flux.item(), len(source), self.spacing, h, number)
             return y
 
-        return lambda y, t: self._integrate(steps, y, t, label), "compiled"
+        return lambda y, t: march(self, steps, y, t, label, rest=1.0), "compiled"
 
-    def _integrate(self, steps: Callable[[Tensor, float, int], Tensor], y: Tensor, times: Tensor, label: str) -> Tensor:
-        states, intervals = [y], Grid.between(times, self.dt).intervals()
-        y = y.contiguous()
-        for k in track(range(len(intervals)), label):
-            y = steps(y, *intervals[k])
-            states.append(y)
-            y = torch.where(inside(y, self.divergence_threshold), y, 1.0)
-        return torch.stack(states)
-
-    def _swept(self, y: Tensor, h: float, number: int) -> Tensor:
+    def _swept(self, t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
         for _ in range(number):
             y = self._sweep(y, h)
         return y

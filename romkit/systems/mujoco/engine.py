@@ -2,19 +2,33 @@
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 
 import mujoco
 import numpy as np
+import torch
 from mujoco.rollout import Rollout
+from torch import Tensor
 
 from romkit.core.errors import InputError
 from romkit.core.runtime import track
+from romkit.core.types import Field
 from romkit.solvers import Solver
+from romkit.solvers.base import Run
 from romkit.systems.mujoco.chain import GRAVITY, MASS, RADIUS
 
 STEPS_PER_CALL = 50_000
 """Steps between two updates of the progress bar, over all members: about a third of a second on one core."""
+
+
+LINK = """<body pos="0 0 {above}"><joint axis="0 1 0"/>
+<geom type="capsule" {shape} fromto="0 0 0 0 0 {end}"/>{next}</body>"""
+"""A link that swings about the end of the one above it."""
+
+# Links overlap at the hinges, hence no contacts. No reset: a diverged state must not turn into a valid one.
+CHAIN = """<mujoco><option integrator="RK4" timestep="{step}" gravity="0 0 {gravity}">
+<flag contact="disable" autoreset="disable"/></option><worldbody>{links}</worldbody></mujoco>"""
 
 
 def compile_chain(lengths: Sequence[float], timestep: float) -> mujoco.MjModel:
@@ -24,93 +38,73 @@ def compile_chain(lengths: Sequence[float], timestep: float) -> mujoco.MjModel:
         lengths: of the cylindrical part of each capsule, in m; the next hinge is at its end.
         timestep: step of the RK4 integrator, in s.
     """
-    spec = mujoco.MjSpec()
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
-    spec.option.timestep = timestep
-    spec.option.gravity = [0, 0, -GRAVITY]
-    # Links overlap at the hinges, hence no contacts. No reset: a diverged state must not turn into a valid one.
-    spec.option.disableflags = int(mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_AUTORESET)
-    body, end = spec.worldbody, 0.0
-    for k, length in enumerate(map(float, lengths), start=1):
-        body = body.add_body(name=f"link{k}", pos=[0, 0, -end])
-        body.add_joint(name=f"q{k}", type=mujoco.mjtJoint.mjJNT_HINGE, axis=[0, 1, 0])
-        shape = {"fromto": [0, 0, 0, 0, 0, -length], "size": [RADIUS, 0, 0]}
-        body.add_geom(type=mujoco.mjtGeom.mjGEOM_CAPSULE, mass=MASS, **shape)
-        end = length
-    return spec.compile()
+    links, shape = "", f'size="{RADIUS}" mass="{MASS}"'
+    for above, length in reversed([*pairwise([0.0, *lengths])]):
+        links = LINK.format(above=-above, shape=shape, end=-length, next=links)
+    return mujoco.MjModel.from_xml_string(CHAIN.format(step=timestep, gravity=-GRAVITY, links=links))
 
 
-def simulate_chains(
-    q0: np.ndarray, v0: np.ndarray, lengths: np.ndarray, times: np.ndarray, dt: float, *, threads: int, label: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Simulate one chain per row, each with lengths of its own.
+class Simulator(Solver):
+    """MuJoCo's batched rollout of one model for each member, in equal steps.
+
+    Between two outputs, which are equally spaced, it takes the fewest steps that are no longer than `step`. Times are
+    in s. A member is lost where MuJoCo stops its clock, or where a joint leaves the threshold.
 
     Args:
-        q0: (N, n) joint angles in rad at times[0].
-        v0: (N, n) joint velocities in rad/s at times[0].
-        lengths: (N, n) link lengths in m.
-        times: (T,) equally spaced output times in s.
-        dt: largest step; between two outputs it takes the fewest equal steps that are no longer.
-        threads: how many chains to simulate at the same time.
-        label: what the progress bar says.
-
-    Returns:
-        Angles (N, T, n), velocities (N, T, n), and a mask (N, T) that is false from a member's divergence on.
-
-    Raises:
-        InputError: times that are not increasing and equally spaced, or a length that is not positive.
+        name: of the integrator.
+        step: largest step.
+        models: one for each member with a timestep; all have the same joints.
+        joints: positions (N, nq) and velocities (N, nv) of the joints at states (N, d).
+        states: (N, T, d) at positions and velocities.
+        control: of the actuators, constant.
     """
-    if not (np.isfinite(lengths).all() and (lengths > 0).all()):
-        worst = lengths.min() if np.isfinite(lengths).all() else "NaN or infinity"
-        raise InputError("context", expected="positive link lengths in m", got=str(worst), fix="check the lengths")
-    substeps, step = substeps_of(times, dt)
-    models = [compile_chain(row, step) for row in lengths]
-    return roll(models, q0, v0, len(times), substeps, threads=threads, label=label)
 
+    divergence_threshold = math.inf  # that of joints is enough
 
-def roll(
-    models: Sequence[mujoco.MjModel],
-    q0: np.ndarray,
-    v0: np.ndarray,
-    outputs: int,
-    substeps: int,
-    *,
-    threads: int,
-    label: str,
-    control: Sequence[float] = (),
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Simulate one model per row; all have the same joints.
+    def __init__(
+        self,
+        name: str,
+        step: float,
+        models: Callable[[float], list[mujoco.MjModel]],
+        joints: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+        states: Callable[[np.ndarray, np.ndarray], np.ndarray],
+        control: Sequence[float] = (),
+    ):
+        self.name, self.step, self.models, self.joints, self.states = name, step, models, joints, states
+        self.control = control
+        self.threads = torch.get_num_threads()  # that many members at a time; torch itself has one while it solves
 
-    Args:
-        models: with the timestep between two steps.
-        q0: (N, nq) positions.
-        v0: (N, nv) velocities.
-        outputs: T, with that of the start.
-        substeps: steps between two outputs.
-        threads: how many models to simulate at the same time.
-        label: what the progress bar says.
-        control: of the actuators, constant; zero by default.
+    def __str__(self) -> str:
+        return f"{self.name}(dt={self.step:g})"
 
-    Returns:
-        Positions (N, T, nq), velocities (N, T, nv), and a mask (N, T) that is false from a member's divergence on.
-    """
-    n, step = q0.shape[-1] + v0.shape[-1], models[0].opt.timestep
-    states = np.zeros((len(q0), outputs, mujoco.mj_stateSize(models[0], mujoco.mjtState.mjSTATE_FULLPHYSICS)))
-    states[:, 0, 1 : 1 + n] = np.concatenate([q0, v0], axis=-1)  # columns: time, positions, velocities, activations
-    drive = np.broadcast_to(np.asarray(control, dtype=np.float64), (len(models), 1, len(control)))
-    outputs_per_call = max(1, STEPS_PER_CALL // (substeps * len(models)))
-    datas = [mujoco.MjData(models[0]) for _ in range(max(1, min(threads, len(models))))]
-    with Rollout(nthread=len(datas) if len(datas) > 1 else 0) as pool, _quiet():
-        for first in track(range(1, outputs, outputs_per_call), label):
-            count = min(outputs_per_call, outputs - first)
-            driven = {"control": np.repeat(drive, count * substeps, axis=1)} if len(control) else {}
-            run, _ = pool.rollout(models, datas, states[:, first - 1], nstep=count * substeps, **driven)
-            states[:, first : first + count] = run[:, substeps - 1 :: substeps]
-    expected = np.arange(outputs) * substeps * step
-    on_time = np.abs(states[..., 0] - expected) < step / 2  # MuJoCo stops the clock of a member that diverges
-    q, v = np.split(states[..., 1 : 1 + n], [q0.shape[-1]], axis=-1)
-    inside = (np.abs(states[..., 1 : 1 + n]) <= Solver.divergence_threshold).all(-1)
-    return q, v, np.logical_and.accumulate(on_time & inside, axis=-1)
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        substeps, step = substeps_of(times.cpu().numpy(), self.step)
+        models, nu = self.models(step), len(self.control)
+        threads = min(self.threads, len(models))
+        datas = [mujoco.MjData(models[0]) for _ in range(threads)]
+        outputs_per_call = max(1, STEPS_PER_CALL // (substeps * len(models)))
+
+        def run(y: Tensor, times: Tensor) -> Tensor:
+            q, v = self.joints(y.reshape(-1, y.shape[-1]).cpu().double().numpy())
+            outputs, place = len(times), slice(1, 1 + q.shape[-1] + v.shape[-1])
+            full = np.zeros((len(models), outputs, mujoco.mj_stateSize(models[0], mujoco.mjtState.mjSTATE_FULLPHYSICS)))
+            full[:, 0, place] = np.concatenate([q, v], axis=-1)  # columns: time, positions, velocities, activations
+            with Rollout(nthread=threads if threads > 1 else 0) as pool, _quiet():
+                for first in track(range(1, outputs, outputs_per_call), label):
+                    count = min(outputs_per_call, outputs - first)
+                    drive = np.tile(self.control, (len(models), count * substeps, 1)) if nu else None
+                    found, _ = pool.rollout(models, datas, full[:, first - 1], drive, nstep=count * substeps)
+                    full[:, first : first + count] = found[:, substeps - 1 :: substeps]
+            on_time = (
+                np.abs(full[..., 0] - np.arange(outputs) * substeps * step) < step / 2
+            )  # it stops where one diverges
+            inside = (np.abs(full[..., place]) <= Solver.divergence_threshold).all(-1)
+            alive = np.logical_and.accumulate(on_time & inside, axis=-1)
+            states = self.states(*np.split(full[..., place], [q.shape[-1]], axis=-1))
+            states = torch.from_numpy(np.where(alive[..., None], states, np.nan)).to(y)
+            return states.movedim(1, 0).reshape(outputs, *y.shape)
+
+        return run, "MuJoCo"
 
 
 def accelerations(
@@ -153,10 +147,10 @@ def substeps_of(times: np.ndarray, dt: float) -> tuple[int, float]:
         return 1, dt
     spacing = (times[-1] - times[0]) / (len(times) - 1)
     # The tolerance admits times that were computed in float32.
-    if spacing <= 0 or not np.allclose(np.diff(times), spacing, rtol=1e-3, atol=0):
+    if not np.allclose(np.diff(times), spacing, rtol=1e-3, atol=0):
         got = f"steps from {np.diff(times).min():g} to {np.diff(times).max():g} s"
         fix = "simulate on a uniform grid and select from it"
-        raise InputError("times", expected="increasing, equally spaced times", got=got, fix=fix)
+        raise InputError("times", expected="equally spaced times", got=got, fix=fix)
     substeps = max(1, math.ceil(spacing / dt - 1e-6))
     return substeps, spacing / substeps
 

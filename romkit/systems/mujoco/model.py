@@ -74,15 +74,20 @@ class Joints(NamedTuple):
             found[..., p : p + 4] = _turned(q[..., p : p + 4], v[..., w : w + 3]) / 2
         return found
 
-    def velocities(self, q: np.ndarray, rates: np.ndarray) -> np.ndarray:
-        """v (..., nv) from q̇ (..., nq) at q with quaternions of length one."""
-        found = np.zeros((*q.shape[:-1], len(self.plain[1]) + 3 * len(self.turns)))
-        found[..., self.plain[1]] = rates[..., self.plain[0]]
+    def states(self, q: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """y = (q, q̇), (..., 2 nq)."""
+        return np.concatenate([q, self.rates(q, v)], axis=-1)
+
+    def of_states(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """q (..., nq), with quaternions of length one, and v (..., nv) of y = (q, q̇)."""
+        q, rates = np.split(y, 2, axis=-1)
+        q, v = self.normalised(q), np.zeros((*q.shape[:-1], len(self.plain[1]) + 3 * len(self.turns)))
+        v[..., self.plain[1]] = rates[..., self.plain[0]]
         for p, w in self.turns:
             back = q[..., p : p + 4] * [1, -1, -1, -1]
             scalar, vector = rates[..., p : p + 1], rates[..., p + 1 : p + 4]
-            found[..., w : w + 3] = 2 * (_turned(back, vector)[..., 1:] + scalar * back[..., 1:])
-        return found
+            v[..., w : w + 3] = 2 * (_turned(back, vector)[..., 1:] + scalar * back[..., 1:])
+        return q, v
 
     def second(self, q: np.ndarray, v: np.ndarray, a: np.ndarray) -> np.ndarray:
         """q̈ (..., nq) from velocities and accelerations (..., nv): ü = ½ u (0, ω̇) + ½ u̇ (0, ω)."""
@@ -188,19 +193,15 @@ def _set(spec: "mujoco.MjSpec", target: str, value: float) -> None:
         expected, fix = "kind/name.attribute or kind/name.attribute[index]", "write 'geom/upper.size[0]', say"
         raise InputError("sets", expected=expected, got=repr(target), fix=fix)
     kind, name, attribute, index = match.groups()
-    place, unusable = int(index or 0), (AttributeError, TypeError, ValueError)
-    expected, fix = "an element and a number or numbers of it", "compare with the names in the file"
     try:
         element = getattr(spec, kind)(name)
         entries = np.array(getattr(element, attribute), dtype=float)
-    except unusable as error:
-        raise InputError("sets", expected=expected, got=repr(target), fix=fix) from error
-    if place >= entries.size:
-        raise InputError("sets", expected=f"an index below {entries.size}", got=repr(target), fix="lower it")
-    entries.flat[place] = value
-    try:
+        entries.flat[int(index or 0)] = value
         setattr(element, attribute, entries if entries.ndim else value)
-    except unusable as error:
+    except IndexError as error:
+        raise InputError("sets", expected=f"an index below {entries.size}", got=repr(target), fix="lower it") from error
+    except (AttributeError, TypeError, ValueError) as error:
+        expected, fix = "an element and a number or numbers of it", "compare with the names in the file"
         raise InputError("sets", expected=expected, got=repr(target), fix=fix) from error
 
 

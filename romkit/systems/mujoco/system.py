@@ -1,25 +1,24 @@
 """MuJoCo models of the user's own as systems: `romkit.systems.MuJoCo("model.xml", context={...})`."""
 
+import functools
 import json
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from romkit.core import tensors
 from romkit.core.boundary import FilePath, Finite, NotNegative, Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.types import Metric, SecondOrderField
 from romkit.data import ContextParameter
-from romkit.solvers.base import Status, cost_of
-from romkit.systems.base import MechanicalSystem, Motion
+from romkit.solvers import Solver
+from romkit.systems.base import MechanicalSystem
 from romkit.systems.mujoco import engine, multibody
 from romkit.systems.mujoco.model import SLIDE, Joints, ModelFile, ModelParameter, unsmooth
-from romkit.systems.problem import Parts
 
 
 @validated
@@ -120,18 +119,16 @@ class MuJoCo(MechanicalSystem):
         return multibody.acceleration(_like(self._tree(c), q), q, v)
 
     def field(self, context: Tensor | float | None = None, **named: object) -> SecondOrderField:
-        c = self._context_tensor(context, named)
-        tree, lead = self._tree(c), c.ndim - 1
-        return lambda t, q, v: multibody.acceleration(_like(tree, q, lead), q, v)
+        tree = self._tree(self._context_tensor(context, named))
+        return lambda t, q, v: multibody.acceleration(_like(tree, q), q, v)
 
     def weigh(self, q: Tensor, u: Tensor, c: Tensor) -> Tensor:
         """M(q; c) u."""
         return multibody.mass_matrix(_like(self._tree(c), q), q) @ u
 
     def metric(self, context: Tensor) -> Metric:
-        context = self._context_tensor(context, {})
-        tree, lead = self._tree(context), context.ndim - 1
-        return lambda q, u: multibody.mass_matrix(_like(tree, q, lead), q) @ u
+        tree = self._tree(self._context_tensor(context, {}))
+        return lambda q, u: multibody.mass_matrix(_like(tree, q), q) @ u
 
     def initial_state(self, contexts: Tensor, rng: np.random.Generator | None) -> Tensor:
         shape = (*contexts.shape[:-1], len(self.first))
@@ -147,23 +144,22 @@ class MuJoCo(MechanicalSystem):
         """MuJoCo, with its integrator."""
         return "MuJoCo, the integrator of the file" if self.file.contacts else "MuJoCo, RK4"
 
-    def _simulate(self, parts: Parts, context: Tensor, times: Tensor, _: str, label: str) -> Motion:
-        q0, v0 = (part.double().cpu() for part in parts)
-        lead, n = q0.shape[:-1], self.state_size
-        rows = context.double().cpu().expand(*lead, -1).reshape(lead.numel(), len(self.context)).numpy()
-        substeps, step = engine.substeps_of(times.numpy(), self.step)
-        started = time.perf_counter()
-        models = [self.file.compiled(row, step) for row in rows]
-        q0 = self.joints.normalised(q0.reshape(-1, n).numpy())
-        v0 = self.joints.velocities(q0, v0.reshape(-1, n).numpy())
-        settings = {"threads": torch.get_num_threads(), "label": label, "control": self.control}
-        q, v, alive = engine.roll(models, q0, v0, len(times), substeps, **settings)
-        q, v = (np.where(alive[..., None], x, np.nan) for x in (q, v))
-        second = self.joints.second(q, v, engine.accelerations(models, q, v, self.control))
-        motion = [torch.from_numpy(x) for x in (q, self.joints.rates(q, v), second)]
-        cost = cost_of(f"{self.simulator}(dt={step:g})", "MuJoCo", 0.0, time.perf_counter() - started)
-        status = Status.of(torch.from_numpy(alive[:, -1]))
-        return Motion(*(x.reshape(*lead, *x.shape[1:]) for x in motion), status.reshape(lead), cost)
+    def make_solver(self, context: Tensor) -> Solver:
+        models = functools.partial(self._compiled, context)
+        return engine.Simulator(
+            self.simulator, self.step, models, self.joints.of_states, self.joints.states, self.control
+        )
+
+    def rate_along(self, context: Tensor, times: Tensor, q: Tensor, v: Tensor) -> Tensor:
+        """MuJoCo's own accelerations, with contacts and all."""
+        motion = torch.cat([q, v], dim=-1)
+        places, speeds = self.joints.of_states(motion.reshape(-1, *motion.shape[-2:]).cpu().numpy())
+        found = engine.accelerations(self._compiled(context), places, speeds, self.control)
+        return torch.from_numpy(self.joints.second(places, speeds, found)).to(q).reshape(q.shape)
+
+    def _compiled(self, context: Tensor, step: float | None = None) -> list:
+        rows = context.detach().cpu().double().reshape(context.shape[:-1].numel(), len(self.context))
+        return [self.file.compiled(row, step) for row in rows.numpy()]
 
     def _tree(self, c: Tensor) -> multibody.Tree:
         """The bodies at contexts (..., p), constants with the same leading axes."""
@@ -171,8 +167,8 @@ class MuJoCo(MechanicalSystem):
             fix = "take them out of the model; or fit laws to its data, which need no field"
             raise InputError("system", expected="a smooth model", got=f"one with {', '.join(self._unsmooth)}", fix=fix)
         with torch._C._DisableFuncTorch():  # inside torch.func, tensors have no numbers, not even those from outside
-            rows = c.detach().cpu().double().reshape(c.shape[:-1].numel(), len(self.context)).numpy()
-        return tree_of([self.file.compiled(row) for row in rows], c.shape[:-1], self.control)
+            models = self._compiled(c)
+        return tree_of(models, c.shape[:-1], self.control)
 
 
 def tree_of(models: Sequence[object], lead: Sequence[int], control: Sequence[float]) -> multibody.Tree:
@@ -207,21 +203,12 @@ def _matrices(quaternion: Tensor) -> Tensor:
     return multibody.rotation(unit, 2 * torch.atan2(norm, w))
 
 
-def _like(tree: multibody.Tree, q: Tensor, lead: int | None = None) -> multibody.Tree:
-    """The constants in the precision of q, with axes put in behind the first `lead` where q has more."""
+def _like(tree: multibody.Tree, q: Tensor) -> multibody.Tree:
+    """The constants in the precision of q, with axes put in behind those of the context where q has more."""
+    lead = tree.gravity.ndim - 1
+    missing = (1,) * (q.ndim - 1 - lead)
 
-    def lifted(x: Tensor, event: int) -> Tensor:
-        x = x.to(q)
-        own = x.ndim - event
-        missing = 0 if lead is None else q.ndim - 1 - own
-        return x.reshape(*x.shape[:own], *(1,) * missing, *x.shape[own:]) if missing > 0 else x
+    def lifted(x: object) -> object:
+        return x.to(q).reshape((*x.shape[:lead], *missing, *x.shape[lead:])) if isinstance(x, Tensor) else x
 
-    def all_lifted(part: NamedTuple, **axes: int) -> NamedTuple:
-        return part._replace(**{name: lifted(getattr(part, name), count) for name, count in axes.items()})
-
-    bodies = []
-    for body in tree.bodies:
-        joints = tuple(all_lifted(joint, axis=1, anchor=1, reference=0) for joint in body.joints)
-        lifted_body = all_lifted(body, position=1, rotation=2, mass=0, centre=1, inertia=2)
-        bodies.append(lifted_body._replace(joints=joints))
-    return multibody.Tree(tuple(bodies), *(lifted(part, 1) for part in tree[1:]))
+    return tree_map(lifted, tree)

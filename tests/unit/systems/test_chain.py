@@ -11,7 +11,7 @@ LINKS = 4
 
 
 def mjcf(lengths, timestep=1e-3):
-    """The chain as MJCF, independent of `mujoco_engine.compile_chain`."""
+    """The chain as MJCF, independent of the package."""
     bodies = ""
     for length, above in reversed(list(zip(lengths, (0.0, *lengths[:-1]), strict=True))):
         bodies = f"""<body pos="0 0 {-above!r}"><joint type="hinge" axis="0 1 0" damping="0"/>

@@ -1,36 +1,32 @@
 """The MuJoCo simulation of many chains: the model, output times, divergence, threads."""
 
-import functools
-
-import mujoco
 import numpy as np
 import pytest
 import torch
 
 from romkit.solvers import RK4
-from romkit.systems.mujoco import chain
-from romkit.systems.mujoco.engine import compile_chain, simulate_chains
+from romkit.systems import Pendulum
+from romkit.systems.mujoco import chain, engine
 from tests.refusals import refused
-from tests.unit.systems.test_chain import mjcf
 
 DT = 1e-3
-simulate = functools.partial(simulate_chains, dt=DT, threads=1, label="test")
+
+
+def simulate(q0, v0, lengths, times, threads=1):
+    """Angles and velocities (N, T, 4) and where they are finite, of chains that start at q0 and v0 (N, 4)."""
+    models = lambda step: [engine.compile_chain(row, step) for row in lengths.tolist()]  # noqa: E731
+    parts = lambda y: np.split(y, 2, -1)  # noqa: E731
+    solver = engine.Simulator("MuJoCo RK4", DT, models, parts, lambda q, v: np.concatenate([q, v], -1))
+    solver.threads = threads
+    start = torch.from_numpy(np.concatenate([q0, v0], -1))
+    states = solver(lambda t, y: y, start, torch.from_numpy(times)).states.numpy()
+    return *np.split(states, 2, -1), np.isfinite(states).all(-1)
 
 
 def members(count, seed=0):
     rng = np.random.default_rng(seed)
     q0, v0 = rng.uniform(-1, 1, (count, 4)), rng.normal(size=(count, 4))
     return q0, v0, rng.uniform(0.35, 0.65, (count, 4))
-
-
-def test_model_equals_the_same_chain_in_mjcf():
-    lengths = [0.35, 0.4, 0.65, 0.5]
-    model, expected = compile_chain(lengths, DT), mujoco.MjModel.from_xml_string(mjcf(lengths, DT))
-    for name in ("body_mass", "body_inertia", "body_pos", "body_ipos", "geom_size", "jnt_axis", "dof_damping"):
-        np.testing.assert_allclose(getattr(model, name), getattr(expected, name), atol=1e-15, err_msg=name)
-    for name in ("integrator", "timestep", "gravity"):
-        np.testing.assert_array_equal(getattr(model.opt, name), getattr(expected.opt, name), err_msg=name)
-    assert (model.nq, model.nv, model.njnt) == (4, 4, 4)
 
 
 def test_follows_the_closed_form_under_another_integrator():
@@ -54,10 +50,8 @@ def test_output_is_at_any_times_and_takes_the_fewest_equal_steps(monkeypatch):
     fine, coarse, single = (simulate(*state, np.arange(n) * dt)[0] for n, dt in ((101, DT), (21, 5 * DT), (1, DT)))
     np.testing.assert_allclose(coarse, fine[:, ::5], rtol=0, atol=1e-12)
     np.testing.assert_array_equal(single[:, 0], state[0])
-    steps = []
-    monkeypatch.setattr(
-        "romkit.systems.mujoco.engine.compile_chain", lambda c, step: steps.append(step) or compile_chain(c, step)
-    )
+    steps, compiled = [], engine.compile_chain
+    monkeypatch.setattr(engine, "compile_chain", lambda row, step: steps.append(step) or compiled(row, step))
     simulate(*members(1), np.arange(4) * 2.5e-3)
     simulate(*members(1), np.arange(4) * 0.4e-3)
     simulate(*members(1), np.arange(3000, dtype=np.float32)[:50] * np.float32(DT))
@@ -92,8 +86,7 @@ def test_divergence_is_marked_and_stays_with_its_member(threads, steps_per_call,
 
 
 def test_times_that_are_not_equally_spaced_and_lengths_that_are_not_positive_are_refused():
-    for times in ([0.0, 1e-3, 3e-3], [1e-3, 0.0], [0.0, 0.0]):
-        refused("times: expected increasing, equally spaced", simulate, *members(1), np.array(times))
-    q0, v0, lengths = members(2)
-    for lengths[1, 2] in (0.0, -0.4, np.nan):
-        refused("context: expected positive link lengths", simulate, q0, v0, lengths, np.arange(3) * DT)
+    refused("times: expected equally spaced times", simulate, *members(1), np.array([0.0, 1e-3, 3e-3]))
+    for length in (0.0, -0.4, np.nan):
+        lengths = torch.tensor([[0.4] * 4, [0.4, 0.4, length, 0.4]])
+        refused("context: expected positive link lengths", Pendulum().make_solver, lengths)

@@ -195,10 +195,6 @@ def test_more_rows_read_coordinates_off_more_safely():
 def test_bad_input(rod, data, monkeypatch):
     basis, lorenz = romkit.basis(data, rank=4), Lorenz96(n=40)
 
-    class Outside(Rod):
-        def stencil(self, rows):
-            return rows.unsqueeze(-1) + torch.tensor([-100, 0, 1])
-
     @dataclass(frozen=True)
     class Fed(Rod):
         rate: float = 1.0
@@ -213,7 +209,6 @@ def test_bad_input(rod, data, monkeypatch):
         (rod, (basis, data.isel(component=slice(9))), "data: expected the 40 components of the basis"),
         (Fed(rate=1.0), (basis, data), "data: expected snapshots at which the right-hand side differs"),
         (Fed(rate=torch.nan), (basis, data), "data: expected snapshots at which the right-hand side is"),
-        (Outside(), (basis, data), "system: expected a stencil of whole numbers ("),
     ):
         refused(message, system.through, *given)
     refused("tolerance: expected a positive number", rod.through, basis, data, tolerance=0)
