@@ -104,13 +104,6 @@ def broadcast(**tensors: Tensor) -> None:
         raise InputError([*tensors][-1], expected=expected, got=got, fix=fix) from error
 
 
-def fits(argument: str, lead: torch.Size, other: torch.Size, what: str) -> None:
-    """Leading axes must match those of something else from the left (`romkit.broadcast`)."""
-    if any(a != b and 1 not in (a, b) for a, b in zip(lead, other, strict=False)):
-        expected, fix = f"leading axes {tuple(other)}, as {what}", "give each as many rows, or one"
-        raise InputError(argument, expected=expected, got=str(tuple(lead)), fix=fix)
-
-
 def same_shape(**tensors: Tensor) -> None:
     """Shapes must be equal."""
     (first, shape), *others = ((name, tuple(each.shape)) for name, each in tensors.items())

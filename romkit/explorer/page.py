@@ -17,6 +17,7 @@ from romkit.data import describe, split
 from romkit.explorer.exploration import Exploration, Orbit, View, stride
 from romkit.integrators import LAWS
 from romkit.plotting import plot_rollout
+from romkit.plotting.style import BLUE, NEUTRAL, ORANGE
 from romkit.projections import METHODS, Projection
 from romkit.systems import System
 from romkit.verbs.fit import fit
@@ -25,7 +26,6 @@ from romkit.verbs.runs import rollout
 ADDRESS = "127.0.0.1"
 """Address of the server: this machine alone, so that nothing that is shown or uploaded leaves it."""
 
-TRUTH, REDUCED, FLOOR = "#777777", "#D55E00", "#0072B2"
 PROMPT = 0.1
 """Longest time of a view [s] that a moving slider waits for; slower models show the reduced model alone meanwhile."""
 
@@ -165,27 +165,27 @@ class Page:
 
     def _figures(self) -> list[figure]:
         portrait = _figure("orbit and manifold in two leading directions", "direction 1", "direction 2")
-        portrait.multi_line("xs", "ys", source=self.manifold, color=FLOOR, line_alpha=0.3, legend_label="manifold")
-        portrait.line("x", "y", source=self.compared, color=TRUTH, legend_label="full model")
-        portrait.line("x", "y", source=self.reduced, color=REDUCED, legend_label="reduced model")
+        portrait.multi_line("xs", "ys", source=self.manifold, color=BLUE, line_alpha=0.3, legend_label="manifold")
+        portrait.line("x", "y", source=self.compared, color=NEUTRAL, legend_label="full model")
+        portrait.line("x", "y", source=self.reduced, color=ORANGE, legend_label="reduced model")
         latent = _figure("latent orbit", "latent coordinate 0", "latent coordinate 1")
-        latent.line("z0", "z1", source=self.reduced, color=REDUCED)
+        latent.line("z0", "z1", source=self.reduced, color=ORANGE)
         fields = {name: _figure(name, "time", "component") for name in self.fields}
         mapper = LinearColorMapper("Viridis256", low=-LIMIT, high=LIMIT)
         for name, plot in fields.items():
             plot.image("image", "x", "y", "width", "height", source=self.fields[name], color_mapper=mapper)
         error = _figure("NRMSE", "time", "NRMSE", y_axis_type="log")
-        error.line("time", "error", source=self.compared, color=REDUCED, legend_label="reduced model")
-        error.line("time", "projected", source=self.compared, color=FLOOR, legend_label="projection alone")
+        error.line("time", "error", source=self.compared, color=ORANGE, legend_label="reduced model")
+        error.line("time", "projected", source=self.compared, color=BLUE, legend_label="projection alone")
         lag = _figure("lag, time units", "time", "lag, time units")
-        lag.line("time", "lag", source=self.compared, color=REDUCED, legend_label="reduced model")
+        lag.line("time", "lag", source=self.compared, color=ORANGE, legend_label="reduced model")
         for plot in (portrait, error, lag):
             (legend,) = plot.legend
             legend.orientation, legend.border_line_alpha = "horizontal", 0.0
             plot.add_layout(legend, "above")  # where it hides no curve
         diagram = _figure("maxima of the orbit", next(iter(self.sliders)), "maximum of one component")
-        diagram.scatter("value", "extreme", source=self.branch, size=3, color=REDUCED)
-        diagram.vspan("value", source=self.here, color=FLOOR)
+        diagram.scatter("value", "extreme", source=self.branch, size=3, color=ORANGE)
+        diagram.vspan("value", source=self.here, color=BLUE)
         return [portrait, latent, *fields.values(), error, lag, diagram]
 
 

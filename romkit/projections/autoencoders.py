@@ -1,8 +1,5 @@
 """Plain autoencoders: AE, Context-AE (context concatenated to the input) and FiLM+AE (context scales and shifts)."""
 
-import math
-from collections.abc import Sequence
-from itertools import pairwise
 from typing import ClassVar
 
 import torch
@@ -12,7 +9,7 @@ from romkit.core.boundary import Sizes, validated
 from romkit.core.errors import InputError
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
-from romkit.projections.layers import FilmHead, Joint, Linear, Networks, relu, silu, steps
+from romkit.projections.layers import FilmHead, Joint, Networks, linears, relu, silu, steps
 
 
 @validated
@@ -49,8 +46,8 @@ class AE(Projection):
             raise InputError("decoder", expected=expected, got=got, fix="leave both out, and give layers")
         super().__init__(frame, {"encoder": list(encoder), "decoder": list(decoder)})
         self.latent_dim, p = int(decoder[0]), len(frame.context_names)
-        self.encoder = _linears([encoder[0] + p, *encoder[1:]] if self.joint else encoder, generator)
-        self.decoder = _linears(decoder, generator)
+        self.encoder = linears([encoder[0] + p, *encoder[1:]] if self.joint else encoder, generator)
+        self.decoder = linears(decoder, generator)
 
     def at(self, c: Tensor) -> Networks:
         return Networks(steps(self.encoder, relu), steps(self.decoder, relu))
@@ -109,7 +106,3 @@ class FilmAE(AE):
             steps(self.encoder, silu, [head(c) for head in self.encoder_film]),
             steps(self.decoder, silu, [head(c) for head in self.decoder_film]),
         )
-
-
-def _linears(sizes: Sequence[int], generator: torch.Generator) -> nn.ModuleList:
-    return nn.ModuleList(Linear(n, r, generator, scale=math.sqrt(3)) for n, r in pairwise(sizes))

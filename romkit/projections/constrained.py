@@ -86,7 +86,7 @@ class CAE(Constrained):
         self.embedding = nn.Identity()
 
     def slope(self, signal: int, size: int, generator: torch.Generator) -> parts.FixedSlope:
-        """The same slope of every unit."""
+        """Slope of the settings, for every unit."""
         return parts.FixedSlope(signal, size, generator, alpha=self.config["slope"])
 
 

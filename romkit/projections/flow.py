@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from functools import partial
-from itertools import cycle, pairwise
+from itertools import cycle
 from typing import NamedTuple
 
 import torch
@@ -115,7 +115,7 @@ class Conditioner(nn.Module):
         self.inner = parts.Linear(inputs, units[0], generator)
         self.signal = nn.Parameter(parts.uniform((signal, units[0]), 1 / math.sqrt(signal), generator))
         self.films = nn.ModuleList(parts.FilmHead(signal, width, generator) for width in units[:-1])
-        self.hidden = nn.ModuleList(parts.Linear(*pair, generator, scale=math.sqrt(3)) for pair in pairwise(units))
+        self.hidden = parts.linears(units, generator)
         self.outer = parts.Linear(units[-1], outputs, generator, scale=0.0)
 
     def forward(self, signal: Tensor) -> list[parts.Step]:

@@ -158,19 +158,21 @@ class Linear(nn.Module):
         return y + align(self.bias, y)
 
 
+def linears(sizes: Sequence[int], generator: torch.Generator) -> nn.ModuleList:
+    """Layers between these sizes."""
+    return nn.ModuleList(Linear(n, r, generator, scale=math.sqrt(3)) for n, r in pairwise(sizes))
+
+
 class Embedding(nn.Module):
     """s = f(bandwidth · c): a fully connected network with SiLU between its layers, `sizes` = (p, ..., d)."""
 
     def __init__(self, sizes: Sequence[int], generator: torch.Generator, *, bandwidth: float = 1.0):
         super().__init__()
         self.bandwidth = bandwidth
-        self.layers = nn.ModuleList(Linear(n, r, generator, scale=math.sqrt(3)) for n, r in pairwise(sizes))
+        self.layers = linears(sizes, generator)
 
     def forward(self, c: Tensor) -> Tensor:
-        c = self.bandwidth * c
-        for layer in self.layers[:-1]:
-            c = torch.nn.functional.silu(layer(c))
-        return self.layers[-1](c)
+        return run(steps(self.layers, silu), (self.bandwidth * c,))[0]
 
 
 class FixedSlope(nn.Module):

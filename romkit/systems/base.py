@@ -84,11 +84,11 @@ def starting(
     if callable(context):
         return parts, context
     found = one_context(context, names).double()
-    for part in parts:
-        tensors.fits("parts", part.shape[:-1], found.shape[:-1], "the contexts")
     rows = [*parts, found]
     axes = max(each.ndim for each in rows)
     rows = [align(each, each.new_empty((1,) * axes)) for each in rows]
+    for part in rows[:-1]:
+        tensors.broadcast(contexts=rows[-1][..., 0], parts=part[..., 0])
     lead = torch.broadcast_shapes(*(each.shape[:-1] for each in rows))
     *parts, found = (each.expand(*lead, -1) for each in rows)
     return tuple(parts), found
