@@ -345,23 +345,21 @@ def from_arrays(
         missing       20.0% of the snapshots, in 1 trajectories (1); left out, never filled
     """
     times = tensors.times("times", times).double().numpy()
-    state = _padded("states", states, len(times))
-    count, variables = len(state), {"state": (DIMS, state)}
-    if velocity is not None:
-        variables["velocity"] = (DIMS, _padded("velocity", velocity, len(times)))
-    if control is not None:
-        variables["control"] = ((*DIMS[:2], "input"), _padded("control", control, len(times)))
-    for name, (dims, values) in variables.items():
-        like = state.shape if dims == DIMS else state.shape[:2]
-        if values.shape[: len(like)] != like:
+    given = {"state": states, "velocity": velocity, "control": control}
+    arrays = {name: _padded(name, each, len(times)) for name, each in given.items() if each is not None}
+    like = arrays["state"].shape
+    for name, values in arrays.items():
+        shape = like[:2] if name == "control" else like
+        if values.shape[: len(shape)] != shape:
             fix = "give one for each state"
-            raise InputError(name, expected=f"shape {like}, as the states", got=f"shape {values.shape}", fix=fix)
+            raise InputError(name, expected=f"shape {shape}, as the states", got=f"shape {values.shape}", fix=fix)
+    variables = {name: (DIMS if name != "control" else (*LEAD, "input"), values) for name, values in arrays.items()}
     coords: dict[str, object] = {"time": times}
     check_own_names("context", context or ())
     for name, values in (context or {}).items():
         values = np.asarray(values)
-        if values.shape != (count,):
-            got, fix = f"shape {values.shape}", f"give {count} of them"
+        if values.shape != like[:1]:
+            got, fix = f"shape {values.shape}", f"give {like[0]} of them"
             raise InputError(name, expected="one number for each trajectory", got=got, fix=fix)
         coords[name] = ("trajectory", values)
     return describe(xr.Dataset(variables, coords), context=tuple(context or ()))
@@ -369,6 +367,7 @@ def from_arrays(
 
 def _padded(name: str, given: object, length: int) -> np.ndarray:
     """(C, T, k) with NaN behind the end of shorter ones."""
+    name = "states" if name == "state" else name
     single = isinstance(given, np.ndarray) and given.ndim == 0
     each = [] if single else [np.asarray(array) for array in given]
     sizes = {array.shape[1:] for array in each}

@@ -9,6 +9,7 @@ import xarray as xr
 from romkit.core import checks, tensors
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
+from romkit.core.files import plain
 from romkit.data.context import ContextParameter, context_names, times_of
 
 DIMS = ("trajectory", "time", "component")
@@ -72,30 +73,32 @@ def make_dataset(
         >>> data.state.dims, data.mass.attrs["units"]
         (('trajectory', 'time', 'component'), 'kg')
     """
-    _check_parts(variables, times, state_names, state_units, contexts, context)
+    tensors.times("times", times)
+    for name, values in variables.items():
+        checks.one_of("variables", name, _MEANING)
+        if values.ndim != 3 or values.shape[1:] != (len(times), len(state_names)) or len(values) == 0:
+            expected = f"shape (trajectories, {len(times)}, {len(state_names)})"
+            raise InputError("variables", expected=expected, got=f"{name} {values.shape}", fix="match times and names")
+    number = next((len(values) for values in variables.values()), 0)
+    if contexts.shape[-1:] != (len(context),) or contexts.shape[:-1] not in ((number,), (number, len(times))):
+        expected, fix = f"shape ({number}, {len(context)}), or with times", "give one row for each trajectory"
+        raise InputError("contexts", expected=expected, got=f"shape {contexts.shape}", fix=fix)
+    if len(state_units) != len(state_names):
+        expected, fix = f"{len(state_names)} units, one for each component", "name the unit of each"
+        raise InputError("state_units", expected=expected, got=f"{len(state_units)}", fix=fix)
     common = state_units[0] if len(set(state_units)) == 1 else "mixed, see component_units"
-    data = xr.Dataset(
-        {name: (DIMS, values, _describe(name, common, time_units)) for name, values in variables.items()},
-        coords={
-            "time": ("time", times, {"units": time_units, "long_name": "time"}),
-            "component": ("component", list(state_names), {"long_name": "state component"}),
-            "component_units": ("component", list(state_units), {"long_name": "unit of each state component"}),
-        },
-        attrs={
-            key: value if isinstance(value, str | int | float) else _json(key, value) for key, value in attrs.items()
-        },
-    )
+    coords = {
+        "time": ("time", times, {"units": time_units, "long_name": "time"}),
+        "component": ("component", list(state_names), {"long_name": "state component"}),
+        "component_units": ("component", list(state_units), {"long_name": "unit of each state component"}),
+    }
     for column, parameter in zip(np.moveaxis(contexts, -1, 0), context, strict=True):
-        data.coords[parameter.name] = (
-            DIMS[: column.ndim],
-            column,
-            {
-                "units": parameter.units,
-                "long_name": parameter.long_name,
-                "training_range": [parameter.low, parameter.high],
-            },
-        )
-    return data
+        about = {"units": parameter.units, "long_name": parameter.long_name}
+        about |= {"training_range": [parameter.low, parameter.high]}
+        coords[parameter.name] = (DIMS[: column.ndim], column, about)
+    known = {name: (DIMS, values, _describe(name, common, time_units)) for name, values in variables.items()}
+    facts = {key: x if isinstance(x, str | int | float) else json.dumps(x) for key, x in plain("attrs", attrs).items()}
+    return xr.Dataset(known, coords, facts)
 
 
 def check_dataset(data: xr.Dataset) -> xr.Dataset:
@@ -205,38 +208,6 @@ def check_own_names(argument: str, names: Iterable[str]) -> None:
     """Raise where a parameter of the context has a name that romkit uses."""
     for name in RESERVED.intersection(names):
         raise InputError(argument, expected="names of its own", got=repr(name), fix="rename it")
-
-
-def _check_parts(
-    variables: Mapping[str, np.ndarray],
-    times: np.ndarray,
-    names: Sequence[str],
-    units: Sequence[str],
-    contexts: np.ndarray,
-    context: Sequence[ContextParameter],
-) -> None:
-    """Raise unless the parts of a dataset go together."""
-    tensors.times("times", times)
-    for name, values in variables.items():
-        checks.one_of("variables", name, _MEANING)
-        if values.ndim != 3 or values.shape[1:] != (len(times), len(names)) or len(values) == 0:
-            expected = f"shape (trajectories, {len(times)}, {len(names)})"
-            raise InputError("variables", expected=expected, got=f"{name} {values.shape}", fix="match times and names")
-    number = next((len(values) for values in variables.values()), 0)
-    if contexts.shape[-1:] != (len(context),) or contexts.shape[:-1] not in ((number,), (number, len(times))):
-        expected, fix = f"shape ({number}, {len(context)}), or with times", "give one row for each trajectory"
-        raise InputError("contexts", expected=expected, got=f"shape {contexts.shape}", fix=fix)
-    if len(units) != len(names):
-        expected, fix = f"{len(names)} units, one for each component", "name the unit of each"
-        raise InputError("state_units", expected=expected, got=f"{len(units)}", fix=fix)
-
-
-def _json(key: str, value: object) -> str:
-    try:
-        return json.dumps(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        fix = "give text, numbers, lists or dicts"
-        raise InputError("attrs", expected="plain values", got=f"{key}: {type(value).__name__}", fix=fix) from error
 
 
 def _check_variable(data: xr.Dataset, name: str, *, fix: str) -> None:

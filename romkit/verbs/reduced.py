@@ -318,17 +318,16 @@ def check_match(system: System, projection: Projection) -> None:
             got, fix = f"one behind {projection.basis}", "fit it with basis=system.basis"
             raise InputError("projection", expected=f"one behind the {system.basis} of the system", got=got, fix=fix)
         frame = frame.of_coordinates()
-    for what, own, given in (
-        ("state components", frame.state_names, tuple(system.state_names)),
-        ("context parameters", frame.context_names, system.context_names),
-    ):
+    pairs = {
+        "state components": (frame.state_names, tuple(system.state_names)),
+        "context parameters": (frame.context_names, system.context_names),
+    }
+    for what, (own, given) in pairs.items():
         if own != given:
-            raise InputError(
-                "projection",
-                expected=f"one of {system.name!r}, with {what} {_short(given)}",
-                got=f"one of {frame.system or 'other data'!r}, with {_short(own)}",
-                fix="load or fit a projection of this system",
-            )
+            expected = f"one of {system.name!r}, with {what} {_short(given)}"
+            got = f"one of {frame.system or 'other data'!r}, with {_short(own)}"
+            fix = "load or fit a projection of this system"
+            raise InputError("projection", expected=expected, got=got, fix=fix)
 
 
 def _short(names: tuple[str, ...]) -> str:
