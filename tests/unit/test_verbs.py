@@ -118,8 +118,13 @@ def test_parameters_may_stand_in_another_order_than_in_training():
     law = romkit.integrators.SINDy(degree=1, threshold=0.0).fit(ncae, data)
     expected = romkit.follow(ncae, data, dynamics=law)
     assert np.array_equal(romkit.follow(ncae, other, dynamics=law).latent, expected.latent)
+    same = romkit.integrators.SINDy(degree=1, threshold=0.0).fit(ncae, other)
+    assert same.context_names == ("a", "b")
+    assert np.array_equal(romkit.follow(ncae, data, dynamics=same).latent, expected.latent)
+    z, c = torch.linspace(-1, 1, 40, dtype=torch.float64).reshape(2, 20, 1).expand(2, 20, 2)
+    turned = romkit.integrators.SINDy(degree=1).fit_samples(z, z, c, parameters=["b", "a"])
     with pytest.raises(InputError, match="dynamics: expected a law with the context a, b, got one with b, a"):
-        romkit.follow(ncae, data, dynamics=romkit.integrators.SINDy(degree=1, threshold=0.0).fit(ncae, other))
+        romkit.follow(ncae, data, dynamics=turned)
     with pytest.raises(InputError, match=r"data: expected components in the order x0 \.\.\. x2"):
         romkit.integrators.SINDy(degree=1).fit(ncae, data.isel(component=[1, 0, 2]))
     with pytest.raises(InputError, match="validation: expected 3 components, got 2"):

@@ -4,7 +4,7 @@ import copy
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ import romkit.data as datasets
 from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Mask, NotNegative, Order, Seed, Times, validated
 from romkit.core.errors import InputError
-from romkit.data.trajectories import check_components, check_grid
+from romkit.data.trajectories import check_grid, matched
 from romkit.data.velocity import Smoothing, differentiated, stretches
 from romkit.integrators.base import LatentField
 from romkit.integrators.galerkin import Galerkin
@@ -385,14 +385,14 @@ def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSam
         (100, ('z0', 'z1'), ('F',))
     """
     datasets.check_dataset(data)
-    P = _operator(projection, data)
-    x, v = _variable(data, "state", P), _variable(data, "velocity", P)
+    encoder = Encoder.of(projection, data)
+    P, data, x, v = encoder.P, encoder.data, encoder.variable("state"), encoder.variable("velocity")
     with torch.no_grad():
-        (z, dz), drift = P.encode_jvp(x, v), _drift(projection, data, x)
+        (z, dz), drift = P.encode_jvp(x, v), encoder.drift(x)
         if "acceleration" not in data:
             return _samples(data, z, dz, source="encoded data, rate Dρ(x) ẋ", drift=drift)
         curvature = torch.func.jvp(lambda q: P.encode_jvp(q, v).tangent, (x,), (v,))[1]
-        ddz = P.encode_jvp(x, _variable(data, "acceleration", P)).tangent + curvature
+        ddz = P.encode_jvp(x, encoder.variable("acceleration")).tangent + curvature
         return _samples(data, z, dz, ddz, source="encoded data, rate Dρ(q) q̈ + D²ρ(q)(q̇, q̇)", drift=drift)
 
 
@@ -433,10 +433,10 @@ def differentiated_samples(
         (torch.Size([100, 2]), 1)
     """
     datasets.check_states(data)
-    P, times = _operator(projection, data), datasets.times_of(data)
-    x = _variable(data, "state", P)
+    encoder = Encoder.of(projection, data)
+    data, times, x = encoder.data, datasets.times_of(data), encoder.variable("state")
     with torch.no_grad():
-        z, drift = P.encode(x), _drift(projection, data, x)
+        z, drift = encoder.P.encode(x), encoder.drift(x)
     paths = z.reshape(-1, *z.shape[-3:]).movedim(0, -2).flatten(-2).cpu().numpy()  # of all problems, side by side
     whole = np.isfinite(paths).all(-1)
     best = datasets.smoothest(paths, whole)
@@ -514,10 +514,11 @@ def galerkin_samples(
     dynamics, draw = dynamics or Galerkin(), torch.Generator().manual_seed(seed)
     several = data.isel(time=[k for k in range(data.sizes["time"]) for _ in range(copies)])
     source = f"{type(dynamics).__name__} field around the encoded data (spread {spread:g})"
-    P = _operator(projection, several)
+    encoder = Encoder.of(projection, several)
+    P, several = encoder.P, encoder.data
     task = problem(Path.constant(P), P.context)
     with torch.no_grad():
-        parts = tuple(_variable(several, name, P) for name in ("state", "velocity")[: task.order])
+        parts = tuple(encoder.variable(name) for name in ("state", "velocity")[: task.order])
         scattered = [_scattered(part, spread, draw) for part in task.split(task.encode(P, parts))]
         times = torch.from_numpy(several["time"].values.astype(np.float64)).unsqueeze(-1)  # beside states (C, T, n)
         rate = dynamics.latent_rate(task)(times, task.join(*scattered))
@@ -527,33 +528,46 @@ def galerkin_samples(
     return samples.only(exists.flatten(-2).reshape(-1, len(samples)).all(0) & samples.observed)
 
 
-def _operator(projection: ProjectionFamily, data: xr.Dataset) -> Operator:
-    if frame := getattr(projection, "frame", None):  # a user's may have none
-        check_components("data", data, frame.state_names)
-        check_grid(data, frame.fields)
-    return copy.deepcopy(projection).double()(data)
+class Encoder(NamedTuple):
+    """A projection in float64 and a dataset with the context and components that it was trained on, in its order."""
 
+    projection: ProjectionFamily
+    data: xr.Dataset
+    P: Operator
 
-def _variable(data: xr.Dataset, name: str, P: Operator) -> Tensor:
-    """Variable (C, T, n), with a leading axis of size 1 where the operator has seeds."""
-    fix = "differentiated_samples works from states alone" if name == "velocity" else "add it"
-    x = datasets.trajectories(data, name, fix=fix).to(P.context)
-    return x if P.context.ndim == datasets.context_matrix(data).ndim else x.unsqueeze(0)
+    @classmethod
+    def of(cls, projection: ProjectionFamily, data: xr.Dataset) -> "Encoder":
+        """Match projection and data.
 
+        Raises:
+            InputError: data of another context, components or layout.
+        """
+        if frame := getattr(projection, "frame", None):  # a user's may have none
+            data = matched("data", data, frame.context_names, frame.state_names)
+            check_grid(data, frame.fields)
+        projection = copy.deepcopy(projection).double()
+        return cls(projection, data, projection(data))
 
-def _drift(projection: ProjectionFamily, data: xr.Dataset, x: Tensor) -> Tensor | None:
-    """D_cρ ċ (..., C, T, m) at states x (..., C, T, n), by differences; None where no context moves."""
-    names = [name for name in datasets.context_names(data) if "time" in data[name].dims]
-    if not names or data.sizes["time"] < 2:
-        return None
-    step, order = NUDGE * float(data["time"].diff("time").min()), 1 + (data.sizes["time"] > 2)
-    change = {name: step * data[name].differentiate("time", edge_order=order) for name in names}
+    def variable(self, name: str) -> Tensor:
+        """Variable (C, T, n), with a leading axis of size 1 where the operator has seeds."""
+        fix = "differentiated_samples works from states alone" if name == "velocity" else "add it"
+        x = datasets.trajectories(self.data, name, fix=fix).to(self.P.context)
+        return x if self.P.context.ndim == datasets.context_matrix(self.data).ndim else x.unsqueeze(0)
 
-    def encoded(sign: int) -> Tensor:
-        moved = {name: data[name].copy(data=data[name] + sign * each) for name, each in change.items()}
-        return _operator(projection, data.assign_coords(moved)).encode(x)
+    def drift(self, x: Tensor) -> Tensor | None:
+        """D_cρ ċ (..., C, T, m) at states x (..., C, T, n), by differences; None where no context moves."""
+        data = self.data
+        names = [name for name in datasets.context_names(data) if "time" in data[name].dims]
+        if not names or data.sizes["time"] < 2:
+            return None
+        step, order = NUDGE * float(data["time"].diff("time").min()), 1 + (data.sizes["time"] > 2)
+        change = {name: step * data[name].differentiate("time", edge_order=order) for name in names}
 
-    return (encoded(1) - encoded(-1)) / (2 * step)
+        def encoded(sign: int) -> Tensor:
+            moved = {name: data[name].copy(data=data[name] + sign * each) for name, each in change.items()}
+            return self.projection(data.assign_coords(moved)).encode(x)
+
+        return (encoded(1) - encoded(-1)) / (2 * step)
 
 
 def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
