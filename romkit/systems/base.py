@@ -88,7 +88,7 @@ def starting(
     axes = max(each.ndim for each in rows)
     rows = [align(each, each.new_empty((1,) * axes)) for each in rows]
     for part in rows[:-1]:
-        tensors.broadcast(contexts=rows[-1][..., 0], parts=part[..., 0])
+        tensors.broadcast(contexts=rows[-1].sum(-1), parts=part.sum(-1))  # there may be no parameters
     lead = torch.broadcast_shapes(*(each.shape[:-1] for each in rows))
     *parts, found = (each.expand(*lead, -1) for each in rows)
     return tuple(parts), found

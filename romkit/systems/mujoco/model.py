@@ -1,16 +1,14 @@
 """MuJoCo models of the user: what a context parameter sets in a model file, and the joints of a compiled model."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from romkit.core.boundary import Finite, validated
-from romkit.core.errors import FileError, InputError
-from romkit.core.files import existing, reason
+from romkit.core.errors import InputError
 from romkit.systems.mujoco.engine import mujoco
 
 HINGE, SLIDE, BALL, FREE = (int(getattr(mujoco.mjtJoint, f"mjJNT_{k}")) for k in ("HINGE", "SLIDE", "BALL", "FREE"))
@@ -146,45 +144,6 @@ class ModelParameter:
             return
         for target, factor in self.sets.items():
             _set(spec, target, factor * value)
-
-
-class ModelFile:
-    """An MJCF file whose parameters have no value yet.
-
-    Raises:
-        FileError: no such file, or one that MuJoCo cannot read.
-    """
-
-    def __init__(self, path: str | Path, parameters: Mapping[str, ModelParameter], *, contacts: bool):
-        self.path, self.parameters, self.contacts = existing(path), dict(parameters), contacts
-        try:
-            self.spec = mujoco.MjSpec.from_file(str(self.path))
-        except ValueError as error:
-            problem, fix = f"is no MJCF ({reason(error)})", "check it with MuJoCo's viewer"
-            raise FileError(path, problem=problem, fix=fix) from error
-
-    def compiled(self, values: Sequence[float], step: float | None = None) -> "mujoco.MjModel":
-        """The model with these values, without resets; frictionless steps are those of RK4.
-
-        Raises:
-            InputError: a target that is not there, or values that make no model.
-        """
-        spec = self.spec.copy()
-        flags = mujoco.mjtDisableBit.mjDSBL_AUTORESET  # a diverged state must not turn into a valid one
-        if not self.contacts:
-            flags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
-            spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
-        spec.option.disableflags |= int(flags)
-        if step is not None:
-            spec.option.timestep = step
-        for parameter, value in zip(self.parameters.values(), values, strict=True):
-            parameter.apply(spec, float(value))
-        try:
-            return spec.compile()
-        except ValueError as error:
-            got = ", ".join(f"{name}={value:g}" for name, value in zip(self.parameters, values, strict=True))
-            fix = f"check what they set ({reason(error)})"
-            raise InputError("context", expected="values that make a model", got=got, fix=fix) from error
 
 
 def _set(spec: "mujoco.MjSpec", target: str, value: float) -> None:

@@ -10,15 +10,17 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
 
-from romkit.core import tensors
+from romkit.core import checks, tensors
 from romkit.core.boundary import FilePath, Finite, NotNegative, Positive, validated
-from romkit.core.errors import InputError
+from romkit.core.errors import FileError, InputError
+from romkit.core.files import existing, reason
 from romkit.core.types import Metric, SecondOrderField
 from romkit.data import ContextParameter
 from romkit.solvers import Solver
 from romkit.systems.base import MechanicalSystem
 from romkit.systems.mujoco import engine, multibody
-from romkit.systems.mujoco.model import SLIDE, Joints, ModelFile, ModelParameter, unsmooth
+from romkit.systems.mujoco.engine import mujoco
+from romkit.systems.mujoco.model import SLIDE, Joints, ModelParameter, unsmooth
 
 
 @validated
@@ -81,8 +83,13 @@ class MuJoCo(MechanicalSystem):
         control: Sequence[Finite] = (),
         name: str | None = None,
     ):
-        self.file = ModelFile(path, context, contacts=contacts)
-        middle = self.file.compiled([(p.low + p.high) / 2 for p in context.values()])
+        self.path, self.parameters, self.contacts = existing(path), context, contacts
+        try:
+            self.spec = mujoco.MjSpec.from_file(str(self.path))
+        except ValueError as error:
+            problem, fix = f"is no MJCF ({reason(error)})", "check it with MuJoCo's viewer"
+            raise FileError(path, problem=problem, fix=fix) from error
+        middle = self.compiled([(p.low + p.high) / 2 for p in context.values()])
         self.name = Path(path).stem if name is None else name
         parameters = ((key, p.units, p.low, p.high, p.long_name or key) for key, p in context.items())
         self.context = tuple(ContextParameter(*parameter) for parameter in parameters)
@@ -98,17 +105,38 @@ class MuJoCo(MechanicalSystem):
             fix = "give 1, 0, 0, 0 for one that is not turned"
             raise InputError("start", expected="quaternions", got="one of zeros", fix=fix)
         self.spread = torch.tensor(spread, dtype=torch.float64)
-        if self.spread.shape not in ((), self.first.shape):
-            fix = "give one number, or one for each joint"
-            raise InputError("spread", expected=f"{len(self.first)} numbers", got=f"{len(self.spread)}", fix=fix)
-        if len(control) not in (0, middle.nu):
-            fix = "give one number for each actuator"
-            raise InputError("control", expected=f"{middle.nu} numbers", got=f"{len(control)}", fix=fix)
+        if self.spread.ndim:
+            checks.last_axis("spread", self.spread.shape, len(self.first), "the joints")
+        if control:
+            checks.last_axis("control", (len(control),), middle.nu, "the actuators")
         if middle.na:
             fix = "leave out their activation (dyntype, timeconst): it is a state that data do not have"
             raise InputError("model", expected="actuators without a state of their own", got="others", fix=fix)
         self.control = tuple(float(u) for u in control) or (0.0,) * middle.nu
         self._unsmooth = unsmooth(middle)
+
+    def compiled(self, values: Sequence[float], step: float | None = None) -> "mujoco.MjModel":
+        """The model with these values of the parameters, without resets; frictionless steps are those of RK4.
+
+        Raises:
+            InputError: a target that is not there, or values that make no model.
+        """
+        spec = self.spec.copy()
+        flags = mujoco.mjtDisableBit.mjDSBL_AUTORESET  # a diverged state must not turn into a valid one
+        if not self.contacts:
+            flags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+            spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
+        spec.option.disableflags |= int(flags)
+        if step is not None:
+            spec.option.timestep = step
+        for parameter, value in zip(self.parameters.values(), values, strict=True):
+            parameter.apply(spec, float(value))
+        try:
+            return spec.compile()
+        except ValueError as error:
+            got = ", ".join(f"{name}={value:g}" for name, value in zip(self.parameters, values, strict=True))
+            fix = f"check what they set ({reason(error)})"
+            raise InputError("context", expected="values that make a model", got=got, fix=fix) from error
 
     def acceleration(self, t: Tensor, q: Tensor, v: Tensor, c: Tensor) -> Tensor:
         """q̈ in closed form.
@@ -136,13 +164,13 @@ class MuJoCo(MechanicalSystem):
         return torch.from_numpy(self.joints.normalised((self.first + apart).expand(shape).numpy()))
 
     def provenance(self) -> dict[str, object]:
-        parameters = {"path": str(self.file.path), "control": self.control, "contacts": self.file.contacts}
+        parameters = {"path": str(self.path), "control": self.control, "contacts": self.contacts}
         return super().provenance() | {"parameters": json.dumps(parameters), "step": self.step}
 
     @property
     def simulator(self) -> str:
         """MuJoCo, with its integrator."""
-        return "MuJoCo, the integrator of the file" if self.file.contacts else "MuJoCo, RK4"
+        return "MuJoCo, the integrator of the file" if self.contacts else "MuJoCo, RK4"
 
     def make_solver(self, context: Tensor) -> Solver:
         models = functools.partial(self._compiled, context)
@@ -159,7 +187,7 @@ class MuJoCo(MechanicalSystem):
 
     def _compiled(self, context: Tensor, step: float | None = None) -> list:
         rows = context.detach().cpu().double().reshape(context.shape[:-1].numel(), len(self.context))
-        return [self.file.compiled(row, step) for row in rows.numpy()]
+        return [self.compiled(row, step) for row in rows.numpy()]
 
     def _tree(self, c: Tensor) -> multibody.Tree:
         """The bodies at contexts (..., p), constants with the same leading axes."""

@@ -78,7 +78,7 @@ def test_the_field_is_qacc(crane):
     q, v = rng.normal(size=(2, 3, 7, 5))
     ours = crane.field(torch.from_numpy(c))(0.0, torch.from_numpy(q), torch.from_numpy(v)).numpy()
     for k in range(3):
-        model = crane.file.compiled(c[k])
+        model = crane.compiled(c[k])
         data = mujoco.MjData(model)
         for i in range(7):
             data.qpos[:], data.qvel[:], data.ctrl[:] = q[k, i], v[k, i], crane.control
@@ -109,7 +109,7 @@ def test_the_field_knows_what_a_file_switches_off_and_adds(tmp_path, old, new):
 
 
 def test_twenty_trajectories_take_less_than_a_second_and_a_projection_reduces_them(crane):
-    system, started = MuJoCo(crane.file.path, context={}, dt=0.004, duration=1.6, spread=0.3), time.process_time()
+    system, started = MuJoCo(crane.path, context={}, dt=0.004, duration=1.6, spread=0.3), time.process_time()
     data = system.dataset("train", seed=0)
     assert time.process_time() - started < 1.0
     assert dict(data.sizes) == {"trajectory": 20, "time": 400, "component": 5}
@@ -131,7 +131,7 @@ def test_contacts_give_data_only(tmp_path):
     assert data.state.values.min() < -0.19
     assert np.isfinite(data.acceleration.values).all()
     refused("system: expected a smooth model, got one with contacts", bouncing.field, radius=0.1)
-    falling = MuJoCo(bouncing.file.path, context=radius, duration=1.0, dt=0.01).dataset(radius=[0.05, 0.1])
+    falling = MuJoCo(bouncing.path, context=radius, duration=1.0, dt=0.01).dataset(radius=[0.05, 0.1])
     assert falling.state.values.min() < -4
 
 
