@@ -2,8 +2,10 @@
 
 import difflib
 import functools
+import importlib
 import os
 from collections.abc import Callable, Collection, Iterable
+from types import ModuleType
 
 from romkit.core.errors import InputError
 
@@ -71,6 +73,15 @@ def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) ->
     if len(shape) == 0 or shape[-1] != size:
         fix = f"give its last axis {size} entr{'y' if size == 1 else 'ies'}"
         raise InputError(argument, expected=f"shape (..., {size}), {meaning}", got=f"shape {tuple(shape)}", fix=fix)
+
+
+def extra(argument: str, module: str, group: str) -> ModuleType:
+    """The module of an optional dependency, which `pip install "romkit[group]"` installs."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        fix = f'pip install "romkit[{group}]"'
+        raise InputError(argument, expected=f"{module} to be installed", got="none", fix=fix) from error
 
 
 def shown(value: object) -> str:

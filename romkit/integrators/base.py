@@ -85,7 +85,9 @@ class LatentDynamics(abc.ABC):
         super().__init_subclass__(**keywords)
         if OLD_FLAGS.keys() & vars(cls).keys() and "needs" not in vars(cls):
             warn(f"{cls.__name__}: tangential, sees_field and decodes_only are now one, needs", DeprecationWarning)
-            cls.needs = property(_needs_by_flags)
+            tangential, sees_field, decodes_only = (getattr(cls, name, default) for name, default in OLD_FLAGS.items())
+            needs = "full" if not tangential else "decoder" if decodes_only else "tangent"
+            cls.needs = needs if sees_field else "nothing"
 
     def __getattr__(self, name: str) -> object:
         if name not in OLD_FLAGS:
@@ -120,18 +122,6 @@ class LatentDynamics(abc.ABC):
                 by themselves take none.
             engine: "auto", "torch" or "compiled" (see `romkit.engine`).
         """
-
-
-def _needs_by_flags(dynamics: LatentDynamics) -> Needs:
-    flags = {}
-    for name, default in OLD_FLAGS.items():
-        try:
-            flags[name] = object.__getattribute__(dynamics, name)
-        except AttributeError:
-            flags[name] = default
-    if not flags["sees_field"]:
-        return "nothing"
-    return "full" if not flags["tangential"] else "decoder" if flags["decodes_only"] else "tangent"
 
 
 class LatentField(LatentDynamics):
@@ -276,7 +266,7 @@ def default_solver(times: Tensor) -> Solver:
 def least_squares(metric: Metric, x: Tensor, tangents: Tensor, target: Tensor) -> Tensor:
     """The rate r (..., m) whose image J r is nearest to the target (..., n) in the metric at x."""
     weighted = metric(x, tangents)
-    return solve(tangents.mT @ weighted, transposed_product(weighted, target))
+    return solve(tangents.mT @ weighted, product(weighted.mT, target))
 
 
 def solve(matrix: Tensor, vector: Tensor) -> Tensor:
@@ -284,9 +274,9 @@ def solve(matrix: Tensor, vector: Tensor) -> Tensor:
     return torch.linalg.solve_ex(matrix, vector.unsqueeze(-1)).result.squeeze(-1)
 
 
-def transposed_product(matrix: Tensor, vector: Tensor) -> Tensor:
-    """matrixᵀ vector for a batch."""
-    return (matrix.mT @ vector.unsqueeze(-1)).squeeze(-1)
+def product(matrix: Tensor, vector: Tensor) -> Tensor:
+    """matrix times vector for a batch."""
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
 
 
 def traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[..., Tensor]:

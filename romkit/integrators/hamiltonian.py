@@ -9,7 +9,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.types import Field
-from romkit.integrators.base import TRACING_PAYS, LatentDynamics, solve, traced, transposed_product
+from romkit.integrators.base import TRACING_PAYS, LatentDynamics, product, solve, traced
 from romkit.integrators.galerkin import Galerkin
 from romkit.solvers import ImplicitMidpoint, Solution, Solver
 from romkit.systems.problem import Parts, Problem
@@ -68,20 +68,18 @@ class Hamiltonian(LatentDynamics):
             z, dz = self.velocity(problem, t, y).chunk(2, dim=-1)
             P = problem.path.at(t)
             q, J = P.decode_jacobian(z)
-            v = _times(J, dz)
+            v = product(J, dz)
             columns = torch.stack([v, problem.field(t, q, v)], dim=-1)
             momentum, force = problem.metric(q, columns).unbind(-1)
             changing = torch.func.jvp(lambda q: problem.metric(q, columns[..., :1]), (q,), (v,))[1].squeeze(-1)
-            return torch.cat(
-                [dz, transposed_product(J, force + changing) + _curvature_force(P, z, dz, momentum)], dim=-1
-            )
+            return torch.cat([dz, product(J.mT, force + changing) + _curvature_force(P, z, dz, momentum)], dim=-1)
 
         return canonical
 
     def momentum(self, problem: Problem, t: Tensor, w: Tensor) -> Tensor:
         """(z, ż) -> (z, r)."""
         z, dz = _halves("w", w, problem, t)
-        return torch.cat([z, _times(_inertia(problem, t, z), dz)], dim=-1)
+        return torch.cat([z, product(_inertia(problem, t, z), dz)], dim=-1)
 
     def velocity(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
         """(z, r) -> (z, ż)."""
@@ -92,14 +90,13 @@ class Hamiltonian(LatentDynamics):
         """(z, r) (..., 2m) -> (q, p) (..., 2n), the cotangent lift of φ."""
         z, dz = self.velocity(problem, t, y).chunk(2, dim=-1)
         q, J = problem.path.at(t).decode_jacobian(z)
-        return torch.cat([q, problem.metric(q, _times(J, dz).unsqueeze(-1)).squeeze(-1)], dim=-1)
+        return torch.cat([q, problem.metric(q, product(J, dz).unsqueeze(-1)).squeeze(-1)], dim=-1)
 
 
 def _halves(name: str, w: Tensor, problem: Problem, t: Tensor) -> tuple[Tensor, Tensor]:
     """The coordinates in a latent state, and what is behind them, each (..., m)."""
     m = problem.path.at(t).latent_dim
-    if w.shape[-1] != 2 * m:
-        checks.last_axis(name, w.shape, 2 * m, "latent coordinates, then their momenta or velocities")
+    checks.last_axis(name, w.shape, 2 * m, "latent coordinates, then their momenta or velocities")
     return w.chunk(2, dim=-1)
 
 
@@ -114,8 +111,4 @@ def _curvature_force(P: object, z: Tensor, dz: Tensor, momentum: Tensor) -> Tens
     unit = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device)
     z, dz = z.unsqueeze(-2), dz.unsqueeze(-2)
     rows = (P.decode_curvature(z, dz + unit) - P.decode_curvature(z, dz - unit)) / 4
-    return _times(rows, momentum)
-
-
-def _times(matrix: Tensor, vector: Tensor) -> Tensor:
-    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+    return product(rows, momentum)

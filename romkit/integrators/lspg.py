@@ -4,8 +4,6 @@ import copy
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
-from typing import Protocol, runtime_checkable
 
 import torch
 import xarray as xr
@@ -15,40 +13,19 @@ from torch.nn.functional import normalize
 from romkit.bases import Basis
 from romkit.core.boundary import Count, Limit, Part, Positive, validated
 from romkit.core.errors import InputError
-from romkit.core.runtime import track
 from romkit.core.tensors import align
-from romkit.core.types import Dual, Field
+from romkit.core.types import Dual
 from romkit.data import times_of
-from romkit.engine import Newton, compiled_if
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import T0, TRACING_PAYS, LatentDynamics, Needs, least_squares, traced
 from romkit.integrators.galerkin import Galerkin
 from romkit.integrators.region import Region
 from romkit.projections import Operator, Path, Projection
 from romkit.solvers import Solution, Solver
-from romkit.solvers.base import Run, inside
-from romkit.solvers.fixed import Grid
+from romkit.solvers.fixed import Grid, Iterated, Rule, with_step
 from romkit.systems import System
 from romkit.systems.problem import FirstOrder, Parts, Problem
 from romkit.systems.through import Rows, check_fits, gives_rows, training_data
-
-CORRECTIONS = 3
-"""Gauss-Newton steps that a time step takes, about."""
-
-Settle = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(t, known, u) -> the u that Gauss-Newton ends at, see `_Rule`."""
-
-
-@runtime_checkable
-class Mesh(Protocol):
-    """Rows of a full model that stand for all, see `romkit.reduced_mesh`."""
-
-    basis: Basis
-    region: Region
-
-    def problem(self, path: Path) -> Problem:
-        """The problem at these rows; the path is that of coordinates in the basis."""
-        ...
 
 
 @validated
@@ -90,7 +67,7 @@ class LSPG(LatentDynamics):
     dt: Limit = math.inf
     iterations: Count = 8
     tolerance: Positive = 1e-10
-    mesh: Mesh | None = None
+    mesh: "ReducedMesh | None" = None
 
     @property
     def needs(self) -> Needs:
@@ -111,40 +88,29 @@ class LSPG(LatentDynamics):
         if solver is not None:
             fix = "set its step, LSPG(dt=...)"
             raise InputError("solver", expected="none: LSPG steps in time by itself", got=str(solver), fix=fix)
-        problem = problem if self.mesh is None else self.mesh.problem(problem.path)
-        rate, rule = Galerkin().latent_rate(problem)(times[0], start), _RULES[problem.order](problem)
-        rule = rule if self.mesh is None else ClampedSteps(rule, self.mesh.region)
-        return _Steps(self, rule, rate)(problem.field, start, times, engine=engine)
-
-
-class _Rule(Protocol):
-    """Time stepping rule: the unknown u (..., m) of a step minimises a residual. t and h are scalars."""
-
-    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        """Known parts (..., k) of the residual of a step of length h from y at t, and a first guess of u.
-
-        `rate` (..., m) is that of the step before.
-        """
-        ...
-
-    def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        """The Gauss-Newton step from u (..., m), in a time step that ends at t."""
-        ...
-
-    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-        """The next state, and the rate that the next step's u is guessed from."""
-        ...
+        if self.mesh is None:
+            rule = TrapezoidalRule(problem) if problem.order == 1 else AverageAccelerationRule(problem)
+        else:
+            problem = self.mesh.problem(problem.path)
+            rule = ClampedRule(problem, self.mesh.region)
+        rate = Galerkin().latent_rate(problem)(times[0], start)
+        correction, grid = rule.correction, Grid.between(times, self.dt)
+        if grid.count >= TRACING_PAYS or (grid.count and engine == "compiled"):  # differentiation is slow, call by call
+            t, h = times[0].to(start), grid.h[0].to(start)
+            correction = traced(correction, t, *rule.begin(t, start, rate, h))
+        steps = Iterated(rule, correction, rate, self.dt, self.iterations, self.tolerance, str(self))
+        return steps(problem.field, start, times, engine=engine, label="reduced model")
 
 
 @dataclass(frozen=True)
-class TrapezoidalRule:
+class TrapezoidalRule(Rule):
     """First order: u is the next latent state, the rate is ż. Known are φ(z₀) + h/2 f(t₀, φ(z₀)) and h."""
 
     problem: Problem
 
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         x = self.problem.path.at(t).decode(y)
-        return _with_step(x + h / 2 * self.problem.field(t, x), h), y + h * rate
+        return with_step(x + h / 2 * self.problem.field(t, x), h), y + h * rate
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         x, slopes, residual = self.linearised(t, known, u)
@@ -162,14 +128,14 @@ class TrapezoidalRule:
 
 
 @dataclass(frozen=True)
-class AverageAccelerationRule:
+class AverageAccelerationRule(Rule):
     """Second order: u and the rate are z̈, a state is (z, ż). Known are z₀, what z and ż would be at z̈ = 0, and h."""
 
     problem: Problem
 
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
         z, dz = y.chunk(2, dim=-1)
-        return _with_step(torch.cat([z, z + h * dz + h * h / 4 * rate, dz + h / 2 * rate], dim=-1), h), rate
+        return with_step(torch.cat([z, z + h * dz + h * h / 4 * rate, dz + h / 2 * rate], dim=-1), h), rate
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         (start, z, dz), h, P = known[..., :-1].chunk(3, dim=-1), known[..., -1:], self.problem.path.at(t)
@@ -190,30 +156,17 @@ class AverageAccelerationRule:
 
 
 @dataclass(frozen=True)
-class ClampedSteps:
-    """Rule whose u is a latent state that is clamped to a region."""
+class ClampedRule(TrapezoidalRule):
+    """Trapezoidal rule whose latent states are clamped to a region."""
 
-    rule: _Rule
     region: Region
 
     def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-        known, u = self.rule.begin(t, y, rate, h)
+        known, u = super().begin(t, y, rate, h)
         return known, self.region.clamp(u)
 
     def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        return self.region.clamp(u + self.rule.correction(t, known, u)) - u
-
-    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-        return self.rule.end(y, h, known, u)
-
-
-_RULES: dict[int, Callable[[Problem], _Rule]] = {1: TrapezoidalRule, 2: AverageAccelerationRule}
-"""Time stepping rules by the order of the problem."""
-
-
-def _with_step(known: Tensor, h: Tensor) -> Tensor:
-    """`known` (..., k) with h beside it, member by member."""
-    return torch.cat([known, h.expand(*known.shape[:-1], 1)], dim=-1)
+        return self.region.clamp(u + super().correction(t, known, u)) - u
 
 
 def _along_columns(function: Callable[[Tensor], Tensor], x: Tensor, J: Tensor) -> tuple[Tensor, Tensor]:
@@ -221,72 +174,6 @@ def _along_columns(function: Callable[[Tensor], Tensor], x: Tensor, J: Tensor) -
     points = x.unsqueeze(-2).repeat_interleave(J.shape[-1], -2)
     values, columns = torch.func.jvp(function, (points,), (J.mT.contiguous(),))
     return values[..., 0, :], columns.mT
-
-
-@dataclass(frozen=True)
-class _Steps(Solver):
-    """Time steps by a rule, each solved by Gauss-Newton; `rate` is that before the first."""
-
-    settings: LSPG
-    rule: _Rule
-    rate: Tensor
-
-    def __str__(self) -> str:
-        return str(self.settings)
-
-    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
-        grid = Grid.between(times, self.settings.dt)
-        correction, count = self.rule.correction, grid.count
-        if not grid.count:  # a single time
-            return lambda y, times: y.unsqueeze(0), "torch"
-        example = self.rule.begin(times[0], y0, self.rate, grid.h[0].to(times))
-        if count >= TRACING_PAYS or engine == "compiled":  # forward differentiation is slow, call by call
-            correction = traced(correction, times[0], *example)
-        sizes = [part.shape[-1] for part in example]
-
-        def step(t: Tensor, y: Tensor) -> Tensor:
-            known, u = y.split(sizes, dim=-1)
-            return torch.cat([torch.zeros_like(known), correction(t, known, u)], dim=-1)
-
-        start = torch.cat(example, dim=-1)
-        kernel, name = compiled_if(engine, Newton, step, times, start, CORRECTIONS * count)
-        settle = partial(self._settle, correction) if kernel is None else partial(self._settle_compiled, kernel)
-        return partial(self._integrate, settle), name
-
-    def _integrate(self, settle: Settle, y0: Tensor, times: Tensor) -> Tensor:
-        y, rate, states = y0, self.rate, [y0]
-        intervals = Grid.between(times, self.settings.dt).intervals()
-        for k in track(range(len(intervals)), "reduced model"):
-            h = times.new_tensor(intervals[k][0])
-            for i in range(intervals[k][1]):
-                t = times[k] + i * h
-                known, u = self.rule.begin(t, y, rate, h)
-                y, rate = self.rule.end(y, h, known, settle(t + h, known, u))
-            states.append(y)
-            healthy = inside(y, self.divergence_threshold) & inside(rate, self.divergence_threshold)
-            y, rate = torch.where(healthy, y, 0.0), torch.where(healthy, rate, 0.0)
-        return torch.stack(states)
-
-    def _settle(self, correction: Callable[..., Tensor], t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        moving = torch.ones_like(u[..., :1], dtype=torch.bool)
-        for _ in range(self.settings.iterations):
-            step = correction(t, known, u)
-            u = torch.where(moving, u + step, u)
-            # A member that is lost has NaN here; the others must not wait for it.
-            moving = moving & (_norm(step) > self.settings.tolerance * (1 + _norm(u)))
-            if not bool(moving.any()):
-                break
-        return u
-
-    def _settle_compiled(self, kernel: Newton, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        y, start = torch.cat([known, u], dim=-1), known.shape[-1]
-        limits = {"iterations": self.settings.iterations, "tolerance": self.settings.tolerance}
-        kernel.settle(t.item(), y, start=start, **limits)
-        return y[..., start:]
-
-
-def _norm(x: Tensor) -> Tensor:
-    return x.norm(dim=-1, keepdim=True)
 
 
 def cubature(parts: Tensor, tolerance: float) -> tuple[Tensor, Tensor]:
@@ -422,7 +309,10 @@ def reduced_mesh(
     weights = torch.ones(basis.size, dtype=torch.float64)
     weights = weights if system.weight is None else torch.as_tensor(system.weight, dtype=torch.float64)
     times, y, c = training_data(system, basis, data)
-    h = times.new_tensor(_interval(data) if dt is None else dt)
+    steps = times_of(data).diff()
+    if dt is None and not len(steps):
+        raise InputError("dt", expected="a step", got="none, and data of a single time", fix="give dt=0.1, say")
+    h = times.new_tensor(float(steps.min()) if dt is None else dt)
     taken = torch.linspace(0, len(y) - 1, min(SNAPSHOTS, len(y))).round().long()
     model = copy.deepcopy(projection).double()
     with torch.no_grad(), one_thread():
@@ -431,14 +321,6 @@ def reduced_mesh(
         parts = _parts(system, model, h, weights, snapshots)
     rows, factors = cubature(parts, tolerance)
     return ReducedMesh(system, basis, rows, factors * weights[rows], Region.ellipsoid(z))
-
-
-def _interval(data: xr.Dataset) -> float:
-    """The shortest one of the data."""
-    times = times_of(data)
-    if len(times) < 2:
-        raise InputError("dt", expected="a step", got="none, and data of a single time", fix="give dt=0.1, say")
-    return float(times.diff().min())
 
 
 def _checked(system: System, projection: Projection) -> Basis:

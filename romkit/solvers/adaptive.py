@@ -16,35 +16,9 @@ from romkit.core.types import Field
 from romkit.solvers.base import Run, Solver, check_field, inside
 
 
-def resting(field: Field, threshold: float) -> Field:
-    """Field that is zero for members beyond the threshold, or with a derivative that overflows when squared."""
-
-    def held(t: Tensor, y: Tensor) -> Tensor:
-        dy = field(t, y)
-        return torch.where(_usable(y, dy, threshold), dy, 0.0)
-
-    return held
-
-
-def resting_start(y0: Tensor, threshold: float) -> Tensor:
-    """y0 (..., d), but zero for members that are beyond the threshold from the start."""
-    return torch.where(inside(y0, threshold), y0, 0.0)
-
-
-def masked(field: Field, y0: Tensor, times: Tensor, states: Tensor, threshold: float) -> Tensor:
-    """States (T, ..., d) with NaN where a member was at rest, and the start as it was given."""
-    moving = torch.stack([_usable(y, field(t, y), threshold) for t, y in zip(times, states, strict=True)])
-    states = torch.where(moving, states, torch.nan)
-    return torch.cat([y0.unsqueeze(0), states[1:]])
-
-
 def error_norm(error: Tensor) -> Tensor:
     """(...) root mean square of errors (..., d); never infinite: an overshooting step is tried again."""
     return error.square().mean(-1).sqrt().nan_to_num(nan=1e10, posinf=1e10).clamp(max=1e10)
-
-
-def _usable(y: Tensor, dy: Tensor, threshold: float) -> Tensor:
-    return inside(y, threshold) & inside(dy, torch.finfo(dy.dtype).max ** 0.5)
 
 
 @validated
@@ -75,11 +49,34 @@ class Controlled(Solver):
         """States (T, ..., d) at `times`, NaN for a member that was lost."""
 
 
+class Embedded(Controlled):
+    """An embedded Runge–Kutta pair of a library that stops at numbers which are not finite.
+
+    So a member is held where it is once its state is beyond the threshold, or its derivative overflows when squared.
+    """
+
+    def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
+        def usable(y: Tensor, dy: Tensor) -> Tensor:
+            return inside(y, self.divergence_threshold) & inside(dy, torch.finfo(dy.dtype).max ** 0.5)
+
+        def held(t: Tensor, y: Tensor) -> Tensor:
+            dy = field(t, y)
+            return torch.where(usable(y, dy), dy, 0.0)
+
+        states = self._solve(field, held, torch.where(inside(y0, self.divergence_threshold), y0, 0.0), times)
+        moving = torch.stack([usable(y, field(t, y)) for t, y in zip(times, states, strict=True)])
+        return torch.cat([y0.unsqueeze(0), torch.where(moving, states, torch.nan)[1:]])
+
+    @abc.abstractmethod
+    def _solve(self, field: Field, held: Field, start: Tensor, times: Tensor) -> Tensor:
+        """States (T, ..., d) of the held field at `times`."""
+
+
 STOPPING = ("dopri8", "bosh3")
 """Pairs that are worse between their steps than at the end of each."""
 
 
-class Adaptive(Controlled):
+class Adaptive(Embedded):
     """An embedded Runge–Kutta pair with step-size control, by torchdiffeq.
 
     The whole batch shares one step, but the error norm is the worst member's, so the tolerances hold for
@@ -106,20 +103,18 @@ class Adaptive(Controlled):
 
     PAIRS = ("dopri5", "dopri8", "bosh3", "fehlberg2", "adaptive_heun")
 
-    def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
-        held, start = resting(field, self.divergence_threshold), resting_start(y0, self.divergence_threshold)
+    def _solve(self, field: Field, held: Field, start: Tensor, times: Tensor) -> Tensor:
+        import torchdiffeq  # it brings half of scipy along
+
         stops = {"step_t": times[1:]} if self.method in STOPPING else {}
         options = {"norm": lambda error: error_norm(error).max()} | stops
         control = {"rtol": self.rtol, "atol": self.atol, "options": options}
-        import torchdiffeq  # it brings half of scipy along
-
         try:
-            states = torchdiffeq.odeint(held, start, times, method=self.method, **control)
+            return torchdiffeq.odeint(held, start, times, method=self.method, **control)
         except AssertionError as error:  # its steps have become too short to move
             expected, fix = "a tolerance that steps can reach", "raise rtol or atol, or take RK4"
             got = f"{self.rtol:g} and {self.atol:g}"
             raise errors.InputError("rtol, atol", expected=expected, got=got, fix=fix) from error
-        return masked(field, y0, times, states, self.divergence_threshold)
 
 
 @validated
@@ -143,7 +138,7 @@ def odeint(field: Field, y0: Tensor, times: Times) -> Tensor:
     return torchdiffeq.odeint(field, y0, times, method="rk4")
 
 
-class PerMember(Controlled):
+class PerMember(Embedded):
     """An embedded Runge–Kutta pair whose step size is controlled for each member by itself, by torchode.
 
     A member that needs small steps does not shorten those of the others, and members do not influence each other's
@@ -172,28 +167,25 @@ class PerMember(Controlled):
 
     PAIRS = ("dopri5", "tsit5", "heun")
 
-    def _integrate(self, field: Field, label: str, y0: Tensor, times: Tensor) -> Tensor:
-        try:
-            import torchode
-        except ImportError as error:
-            fix = 'pip install "romkit[torchode]", or solver=Adaptive(...)'
-            raise errors.InputError("solver", expected="torchode to be installed", got="none", fix=fix) from error
-        rows = resting_start(y0, self.divergence_threshold).reshape(-1, y0.shape[-1])
+    def _solve(self, field: Field, held: Field, start: Tensor, times: Tensor) -> Tensor:
+        torchode = checks.extra("solver", "torchode", "torchode")
+        rows = start.reshape(-1, start.shape[-1])
         if len(rows) > 1:
-            start, *others = (field(t, y0) for t in (times[0], times[-1], torch.full_like(times[0], torch.nan)))
-            if not all(torch.allclose(start, other, rtol=0, atol=0, equal_nan=True) for other in others):
+            first, *others = (field(t, start) for t in (times[0], times[-1], torch.full_like(times[0], torch.nan)))
+            if not all(torch.allclose(first, other, rtol=0, atol=0, equal_nan=True) for other in others):
                 expected = "one that does not depend on t, since members are at different times"
                 fix = "use Adaptive or RK4, or integrate the members one by one"
                 raise errors.InputError("field", expected=expected, got="one that does", fix=fix)
         if len(times) == 1:
-            return y0.unsqueeze(0)
-        held = resting(field, self.divergence_threshold)
-        term = torchode.ODETerm(
-            lambda t, y: held(times[0] + t[0], y.reshape(y0.shape)).reshape(y.shape), with_stats=False
-        )
-        control = torchode.IntegralController(self.atol, self.rtol, term=term, norm=error_norm).to(y0.device)
+            return start.unsqueeze(0)
+
+        def of_rows(t: Tensor, y: Tensor) -> Tensor:
+            return held(times[0] + t[0], y.reshape(start.shape)).reshape(y.shape)
+
+        term = torchode.ODETerm(of_rows, with_stats=False)
+        control = torchode.IntegralController(self.atol, self.rtol, term=term, norm=error_norm).to(start.device)
         states = torchode.solve_ivp(term, rows, times - times[0], method=self.method, controller=control).ys
-        return masked(field, y0, times, states.movedim(1, 0).reshape(len(times), *y0.shape), self.divergence_threshold)
+        return states.movedim(1, 0).reshape(len(times), *start.shape)
 
 
 @validated

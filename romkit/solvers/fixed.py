@@ -1,9 +1,10 @@
 """Solvers with a fixed step: RK4, the implicit midpoint rule, and restarts at intervals."""
 
+import abc
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -142,11 +143,132 @@ def step_by_tensor(field: Field, t: Tensor, y: Tensor, h: Tensor) -> Tensor:
     return y + h / 6 * (k1 + 2 * (k2 + k3) + k4)
 
 
-ITERATIONS = 8
-"""Typical number of fixed-point iterations in a step; decides whether compiling pays."""
+class Rule(abc.ABC):
+    """Implicit time stepping rule with an unknown u (..., m) in each step. t and h are scalars.
 
-Settle = Callable[[Tensor, Tensor, Tensor], Tensor]
-"""(t, known, u) -> the midpoint that the iteration from u ends at."""
+    Attributes:
+        at: time at which the unknown is corrected, as a share of the step.
+        corrections: number of them in a step, about; it decides whether compiling pays.
+    """
+
+    at: ClassVar[float] = 1.0
+    corrections: ClassVar[int] = 3
+
+    @abc.abstractmethod
+    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        """Known numbers (..., k) of a step of length h from y at t, and a first guess of u.
+
+        `rate` is that of the step before.
+        """
+
+    @abc.abstractmethod
+    def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        """The step from u towards the solution."""
+
+    @abc.abstractmethod
+    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+        """The next state, and the rate that the next step's u is guessed from."""
+
+
+@dataclass(frozen=True)
+class Iterated(Solver):
+    """Steps of an implicit rule, whose unknown is corrected for the whole batch until it stays, member by member.
+
+    Args:
+        rule: of the steps.
+        correction: that of the rule, or a faster form of it.
+        rate: that before the first step.
+        dt: largest step.
+        iterations: largest number of corrections in a step.
+        tolerance: length of the last correction, relative to 1 + |u|; no smaller than rounding allows.
+        name: of the solver, in the cost of a run.
+        divergence_threshold: magnitude from which on a member is lost.
+    """
+
+    rule: Rule
+    correction: Callable[[Tensor, Tensor, Tensor], Tensor]
+    rate: Tensor
+    dt: float
+    iterations: int
+    tolerance: float
+    name: str
+    divergence_threshold: float = 1e6
+
+    def __str__(self) -> str:
+        return self.name
+
+    def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
+        grid = Grid.between(times, self.dt)
+        if not grid.count:  # a single time
+            return lambda y, times: y.unsqueeze(0), "torch"
+        example = self.rule.begin(times[0], y0, self.rate, grid.h[0].to(times))
+        sizes = [part.shape[-1] for part in example]
+
+        def move(t: Tensor, packed: Tensor) -> Tensor:
+            known, u = packed.split(sizes, dim=-1)
+            return torch.cat([torch.zeros_like(known), self.correction(t, known, u)], dim=-1)
+
+        packed, evaluations = torch.cat(example, dim=-1), self.rule.corrections * grid.count
+        kernel, name = compiled_if(engine, Newton, move, times, packed, evaluations)
+        settle = self._settle if kernel is None else partial(self._settle_compiled, kernel)
+        return partial(self._integrate, settle, label), name
+
+    def _integrate(self, settle: Callable[..., Tensor], label: str, y0: Tensor, times: Tensor) -> Tensor:
+        y, rate, states, intervals = y0, self.rate, [y0], Grid.between(times, self.dt).intervals()
+        for k in track(range(len(intervals)), label):
+            h = times.new_tensor(intervals[k][0])
+            for i in range(intervals[k][1]):
+                t = times[k] + i * h
+                known, u = self.rule.begin(t, y, rate, h)
+                y, rate = self.rule.end(y, h, known, settle(t + self.rule.at * h, known, u))
+            states.append(y)
+            healthy = inside(y, self.divergence_threshold)
+            y, rate = torch.where(healthy, y, 0.0), torch.where(healthy, rate, 0.0)
+        return torch.stack(states)
+
+    def _settle(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        moving = torch.ones_like(u[..., :1], dtype=torch.bool)
+        for _ in range(self.iterations):
+            step = self.correction(t, known, u)
+            u = torch.where(moving, u + step, u)
+            length, size = (x.norm(dim=-1, keepdim=True) for x in (step, u))
+            # A member that is lost has NaN here; the others must not wait for it.
+            moving = moving & (length > self._limit(u) * (1 + size))
+            if not bool(moving.any()):
+                break
+        return u
+
+    def _settle_compiled(self, kernel: Newton, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        packed, start = torch.cat([known, u], dim=-1), known.shape[-1]
+        kernel.settle(t.item(), packed, start=start, iterations=self.iterations, tolerance=self._limit(u))
+        return packed[..., start:]
+
+    def _limit(self, u: Tensor) -> float:
+        return max(self.tolerance, 16 * torch.finfo(u.dtype).eps)
+
+
+def with_step(known: Tensor, h: Tensor) -> Tensor:
+    """`known` (..., k) with h beside it, member by member."""
+    return torch.cat([known, h.expand(*known.shape[:-1], 1)], dim=-1)
+
+
+@dataclass(frozen=True)
+class _Midpoint(Rule):
+    """Rule u = y₀ + h/2 f(u), y₁ = 2 u - y₀; the rate is y₁ - y₀. Known are y₀ and h/2."""
+
+    at = 0.5
+    corrections = 8
+
+    field: Field
+
+    def begin(self, t: Tensor, y: Tensor, rate: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        return with_step(y, h / 2), y + rate / 2
+
+    def correction(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
+        return known[..., :-1] + known[..., -1:] * self.field(t, u) - u
+
+    def end(self, y: Tensor, h: Tensor, known: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+        return 2 * u - y, 2 * (u - y)
 
 
 @validated
@@ -181,59 +303,9 @@ class ImplicitMidpoint(Solver):
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         check_field(field, times[0], y0)
-        grid, size = Grid.between(times, self.dt), y0.shape[-1]
-
-        def correction(t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-            return known[..., :-1] + known[..., -1:] * field(t, u) - u
-
-        def move(t: Tensor, packed: Tensor) -> Tensor:
-            known, u = packed.split([size + 1, size], dim=-1)
-            return torch.cat([torch.zeros_like(known), correction(t, known, u)], dim=-1)
-
-        example = torch.cat([_known(y0, y0.new_tensor(self.dt)), y0], dim=-1)
-        kernel, name = compiled_if(engine, Newton, move, times, example, ITERATIONS * grid.count)
-        settle = partial(self._settle, correction) if kernel is None else partial(self._settle_compiled, kernel)
-        return partial(self._integrate, settle, label), name
-
-    def _integrate(self, settle: Settle, label: str, y0: Tensor, times: Tensor) -> Tensor:
-        y, moved, states, intervals = y0, torch.zeros_like(y0), [y0], Grid.between(times, self.dt).intervals()
-        for k in track(range(len(intervals)), label):
-            h = times.new_tensor(intervals[k][0])
-            for i in range(intervals[k][1]):
-                u = settle(times[k] + (i + 0.5) * h, _known(y, h), y + moved / 2)
-                y, moved = 2 * u - y, 2 * (u - y)
-            states.append(y)
-            healthy = inside(y, self.divergence_threshold)
-            y, moved = torch.where(healthy, y, 0.0), torch.where(healthy, moved, 0.0)
-        return torch.stack(states)
-
-    def _settle(self, correction: Callable[..., Tensor], t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        moving = torch.ones_like(u[..., :1], dtype=torch.bool)
-        for _ in range(self.iterations):
-            step = correction(t, known, u)
-            u = torch.where(moving, u + step, u)
-            moving = moving & (_norm(step) > self._limit(u) * (1 + _norm(u)))  # one that is lost has NaN
-            if not bool(moving.any()):
-                break
-        return u
-
-    def _settle_compiled(self, kernel: Newton, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
-        packed, start = torch.cat([known, u], dim=-1), known.shape[-1]
-        kernel.settle(t.item(), packed, start=start, iterations=self.iterations, tolerance=self._limit(u))
-        return packed[..., start:]
-
-    def _limit(self, u: Tensor) -> float:
-        """Tolerance, no smaller than rounding allows."""
-        return max(self.tolerance, 16 * torch.finfo(u.dtype).eps)
-
-
-def _known(y: Tensor, h: Tensor) -> Tensor:
-    """y (..., d) with half a step beside it."""
-    return torch.cat([y, (h / 2).expand(*y.shape[:-1], 1)], dim=-1)
-
-
-def _norm(x: Tensor) -> Tensor:
-    return x.norm(dim=-1, keepdim=True)
+        rule, settings = _Midpoint(field), (self.dt, self.iterations, self.tolerance, str(self))
+        steps = Iterated(rule, rule.correction, torch.zeros_like(y0), *settings, self.divergence_threshold)
+        return steps.prepare(field, y0, times, engine, label)
 
 
 @validated

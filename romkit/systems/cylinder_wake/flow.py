@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import SuperLU, splu
 
+from romkit.core import checks
 from romkit.core.errors import InputError
 
 HEIGHT, CENTRE, RADIUS, MEAN_INFLOW = 0.41, (0.2, 0.2), 0.05, 1.0
@@ -109,12 +110,9 @@ def discretisation(mesh: str) -> Discretisation:
     Raises:
         InputError: scikit-fem is not installed.
     """
-    try:
-        import skfem
-        from skfem.helpers import ddot, div, dot, grad
-    except ImportError as error:
-        fix = 'pip install "romkit[flow]"'
-        raise InputError("CylinderWake", expected="scikit-fem", got="none installed", fix=fix) from error
+    skfem = checks.extra("CylinderWake", "skfem", "flow")
+    from skfem.helpers import ddot, div, dot, grad
+
     stored = np.load(MESHES[mesh], allow_pickle=False)
     grid = skfem.MeshTri(stored["points"], stored["triangles"].astype(np.int64))
     velocity = skfem.Basis(grid, skfem.ElementVector(skfem.ElementTriP2()))

@@ -48,6 +48,14 @@ def test_it_becomes_galerkin_to_first_order(system, projection):
     assert 0.8 < order < 1.3  # the residual is weighed by I - h/2 Df
 
 
+def test_the_unit_of_time_changes_nothing(system, projection):
+    problem, data = problem_at(system, projection, torch.tensor([[3.15]])), system.dataset(F=3.15, duration=0.1)
+    x, times = torch.from_numpy(data.state.values[:, 0]), torch.linspace(0.0, 0.5, 6, dtype=torch.float64)
+    fast = FirstOrder(problem.path, lambda t, x: 1e8 * problem.field(t, x), problem.metric)
+    expected, found = solve(LSPG(), problem, (x,), times), solve(LSPG(), fast, (x,), times / 1e8)
+    assert torch.allclose(found.states, expected.states, rtol=1e-9)
+
+
 def test_on_all_components_it_is_the_trapezoidal_rule(system):
     everything = romkit.fit("pod", system.dataset(F=[3.14, 3.18], duration=2.0), latent_dim=8)
     run = romkit.rollout(system, everything, dynamics=LSPG(dt=0.05), duration=0.5, dt=0.05, F=3.15)
