@@ -74,10 +74,10 @@ CONTESTANTS: dict[str, Contestant] = {
     "SOAP": Contestant(Soap(clip=10.0), ADAM_RATES),
     "Muon": Contestant(Muon(), ADAM_RATES),
     "Riemannian Adam, Euclidean metric, fractional": Contestant(
-        RiemannianAdam(EuclideanMetric(), Fractional(), clip=10.0), RIEMANNIAN_RATES
+        RiemannianAdam(metric=EuclideanMetric(), retraction=Fractional(), clip=10.0), RIEMANNIAN_RATES
     ),
     "Riemannian Adam, invariant metric, Cayley": Contestant(
-        RiemannianAdam(InvariantMetric(), Cayley(), clip=10.0), RIEMANNIAN_RATES
+        RiemannianAdam(metric=InvariantMetric(), retraction=Cayley(), clip=10.0), RIEMANNIAN_RATES
     ),
     "Adam, constant rate": Contestant(ADAM, ADAM_RATES, schedule=Constant()),
     "Adam, plateau": Contestant(ADAM, ADAM_RATES, schedule=SCHEDULES["fast-plateau"]),

@@ -7,17 +7,7 @@ from romkit.training.recipe import Recipe, SnapshotTraining
 from romkit.training.rollouts import PhaseFit, RolloutTraining
 
 __all__ = [
-    "Epoch",
-    "Evaluated",
-    "LatentVelocity",
-    "LipschitzBound",
-    "LossTerm",
-    "Penalty",
-    "PhaseFit",
-    "Recipe",
-    "Reconstruction",
-    "RolloutTraining",
-    "SnapshotTraining",
-    "Watch",
-]
+    "Epoch", "Evaluated", "LatentVelocity", "LipschitzBound", "LossTerm", "Penalty", "PhaseFit", "Recipe",
+    "Reconstruction", "RolloutTraining", "SnapshotTraining", "Watch",
+]  # fmt: skip
 __getattr__ = renamed(__name__, Snapshots="romkit.training:SnapshotTraining", Term="romkit.training:LossTerm")

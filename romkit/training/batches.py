@@ -1,6 +1,7 @@
 """Parameters of a stack as one matrix, and batches as functions of (seed, epoch)."""
 
 import copy
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -19,10 +20,10 @@ class FlatParameters:
 
     def __init__(self, stacked: Projection):
         self.stacked = stacked
-        parameters = {name: p for name, p in stacked.named_parameters() if p.requires_grad}
-        self.names = list(parameters)
-        self.shapes = [p.shape for p in parameters.values()]
-        self.sizes = [p[0].numel() for p in parameters.values()]
+        self._parameters = {name: p for name, p in stacked.named_parameters() if p.requires_grad}
+        self.names = list(self._parameters)
+        self.shapes = [p.shape for p in self._parameters.values()]
+        self.sizes = [p[0].numel() for p in self._parameters.values()]
         self._pairs = {
             name
             for name, module in stacked.named_modules()
@@ -33,14 +34,12 @@ class FlatParameters:
 
     def read(self) -> Tensor:
         """theta (S, P), a copy."""
-        parameters = dict(self.stacked.named_parameters())
-        return torch.cat([parameters[name].detach().flatten(1) for name in self.names], dim=1)
+        return torch.cat([p.detach().flatten(1) for p in self._parameters.values()], dim=1)
 
     def write(self, theta: Tensor) -> None:
         """Puts theta (S, P) into the parameters of the stack."""
-        parameters = dict(self.stacked.named_parameters())
         for name, value in self._split(theta).items():
-            parameters[name].data.copy_(value)
+            self._parameters[name].data.copy_(value)
 
     def split(self, theta: Tensor) -> tuple[list[Tensor], Tensor]:
         """Cuts theta (S, P) into the biorthogonal pairs (S, 2, n, r), Φ before Ψ, and the rest (S, Q)."""
@@ -98,16 +97,12 @@ class FlatParameters:
 
     def _find_blocks(self) -> list[tuple[int, ...]]:
         """Shapes, without seeds, of the columns of theta in order: (2, n, r) of a pair, (size,) of what is between."""
+        owners = [name.rpartition(".")[0] for name in self.names]
+        pairs = [owner if owner in self._pairs else "" for owner in owners]
         blocks: list[tuple[int, ...]] = []
-        for name, shape, size in zip(self.names, self.shapes, self.sizes, strict=True):
-            owner, _, leaf = name.rpartition(".")
-            if owner in self._pairs:
-                if leaf == "phi":  # Ψ is the next parameter and belongs to the same block
-                    blocks.append((2, *shape[1:]))
-            elif blocks and len(blocks[-1]) == 1:
-                blocks[-1] = (blocks[-1][0] + size,)
-            else:
-                blocks.append((size,))
+        for pair, group in itertools.groupby(range(len(pairs)), pairs.__getitem__):
+            members = list(group)
+            blocks.append((2, *self.shapes[members[0]][1:]) if pair else (sum(self.sizes[k] for k in members),))
         return blocks
 
     def _find_alike(self) -> dict[tuple[int, int], list[int]]:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import torch
 import xarray as xr
 from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_structure, tree_unflatten
 
 from romkit.core import files
 from romkit.core.boundary import Count, Natural, Share, validated
@@ -247,14 +248,11 @@ FINITE = ("theta", "count", "alive", "moment", "best.theta")
 
 
 def _tensors(run: Snapshot) -> files.Tensors:
-    """Tensors of a run, by the names that they have in a checkpoint."""
-    state = {"theta": run.state.theta, "count": run.state.count, "alive": run.state.alive, "losses": run.losses}
-    parts = {
-        "moment": dict(enumerate(run.state.moments)),
-        "plateau": run.plateaus._asdict(),
-        "best": run.best._asdict(),
-    }
-    return state | {f"{part}.{k}": value for part, named in parts.items() for k, value in named.items()}
+    """Tensors of a run, by the names that they have in a checkpoint and in the order of `tree_leaves`."""
+    moments = (f"moment.{k}" for k in range(len(run.state.moments)))
+    plateaus, best = (f"plateau.{name}" for name in Plateaus._fields), (f"best.{name}" for name in Best._fields)
+    names = ("theta", *moments, "count", "alive", *plateaus, "losses", *best)
+    return dict(zip(names, tree_leaves(run), strict=True))
 
 
 def _stored(name: str, value: Tensor) -> Tensor:
@@ -267,32 +265,14 @@ def _unpacked(tensors: files.Tensors, like: Snapshot) -> Snapshot:
     Raises:
         KeyError, ValueError, RuntimeError: it has others.
     """
-    found = {}
+    found = []
     for name, value in _tensors(like).items():
         got, wanted = tensors[name], _stored(name, value)
         epochs = int(name.endswith("losses"))  # the first axis of these
         if got.shape[epochs:] != wanted.shape[epochs:] or got.dtype != wanted.dtype:
             raise ValueError(f"{name} is {tuple(got.shape)}, not {tuple(wanted.shape)}")
-        found[name] = (got if name.startswith(FINITE) else got.view(value.dtype).squeeze(-1)).to(value.device)
-    moments = tuple(found[f"moment.{k}"] for k in range(len(like.state.moments)))
-    state = State(found["theta"], moments, found["count"], found["alive"])
-    plateaus, best = (
-        kind(*(found[f"{part}.{name}"] for name in kind._fields))
-        for part, kind in (("plateau", Plateaus), ("best", Best))
-    )
-    return Snapshot(state, plateaus, found["losses"], best)
-
-
-class History(NamedTuple):
-    """Result of a run: mean loss per epoch (epochs, S), whether each seed is alive (S,), and the wall time in s.
-
-    `best` has the losses on held-out data.
-    """
-
-    losses: Tensor
-    alive: Tensor
-    seconds: float
-    best: Best
+        found.append((got if name.startswith(FINITE) else got.view(value.dtype).squeeze(-1)).to(value.device))
+    return tree_unflatten(found, tree_structure(like))
 
 
 def train(
@@ -311,7 +291,7 @@ def train(
     checkpoint: Checkpoint | None = None,
     watch: Watch | None = None,
     held_out: AnyBatch | None = None,
-) -> History:
+) -> tuple[Snapshot, float]:
     """Train all seeds of a stack in place, and leave them at their best on held-out data, where there are some.
 
     Args:
@@ -329,6 +309,9 @@ def train(
         checkpoint: file where the run is saved, and resumed from if it was interrupted.
         watch: callback, log and early end.
         held_out: snapshots for validation.
+
+    Returns:
+        The end of the run, and the seconds that it took.
     """
     started = time.perf_counter()
     step = optimizer.make_step(loss, flat)
@@ -362,7 +345,18 @@ def train(
         validation = best.losses[-1] if len(best.losses) else None
         if watch is not None and watch.ends(Epoch(epoch, epochs, losses[-1], validation), best):
             break
+    run = Snapshot(state, plateaus, losses, best)
     if checkpoint is not None:
-        checkpoint.save(Snapshot(state, plateaus, losses, best))
+        checkpoint.save(run)
     flat.write(state.theta if held_out is None else best.theta)
-    return History(losses.cpu(), state.alive.squeeze(1).cpu(), time.perf_counter() - started, best)
+    return run, time.perf_counter() - started
+
+
+Reports = list[dict[str, object]]
+"""Facts about each seed by name."""
+
+
+def by_seed(**columns: Tensor) -> Reports:
+    """Reports from tensors with a leading seed axis."""
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return [dict(zip(columns, row, strict=True)) for row in rows]

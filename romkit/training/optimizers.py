@@ -122,11 +122,19 @@ class Adam(Optimizer):
     def update(
         self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        gradient = clipped(gradient, self.clip) + self.weight_decay * state.theta
-        first = state.moments[0].lerp(gradient, 1 - self.beta1)
-        second = state.moments[1].lerp(gradient.square(), 1 - self.beta2)
-        scale = (second / (1 - self.beta2**state.count)).sqrt() + self.epsilon
-        return state.theta - lr * (first / (1 - self.beta1**state.count)) / scale, (first, second)
+        gradient = self._slope(state, gradient)
+        first, second, mean, scale = self._averages(state, state.moments[0], gradient, gradient.square())
+        return state.theta - lr * mean / scale, (first, second)
+
+    def _slope(self, state: State, gradient: Tensor) -> Tensor:
+        """Gradient with clipping and weight decay."""
+        return clipped(gradient, self.clip) + self.weight_decay * state.theta
+
+    def _averages(self, state: State, first: Tensor, slope: Tensor, square: Tensor) -> tuple[Tensor, ...]:
+        """First and second moment after a slope, and without the bias of their start the mean and the unit of steps."""
+        first, second = first.lerp(slope, 1 - self.beta1), state.moments[1].lerp(square, 1 - self.beta2)
+        mean, square = first / (1 - self.beta1**state.count), second / (1 - self.beta2**state.count)
+        return first, second, mean, square.sqrt() + self.epsilon
 
 
 TINY = 1e-30
@@ -137,7 +145,7 @@ LARGEST = 512
 
 
 @dataclass(frozen=True)
-class Soap(Optimizer):
+class Soap(Adam):
     """Adam on the parameters of each matrix, turned into slowly moving bases U and V, Uᵀ G V, and turned back.
 
     For a matrix with gradient G the bases are the eigenvectors of the running means of G Gᵀ and of Gᵀ G; a vector has
@@ -155,34 +163,30 @@ class Soap(Optimizer):
     Source: Vyas et al. (2024), "SOAP: improving and stabilizing Shampoo using Adam", algorithm 3.
     """
 
-    clip: float
-    weight_decay: float = 0.0
     beta1: float = 0.95
     beta2: float = 0.99
-    epsilon: float = 1e-8
     memory: float = 0.95
     period: int = 10
 
     def moments(self, theta: Tensor, flat: FlatParameters) -> tuple[Tensor, ...]:
         """First moment, second moment in the bases, then for each side of a matrix that is turned mean, and basis."""
         matrices = flat.matrices(theta)
-        bases = [_identity(matrices[k], axis) for k, axis in _sides(matrices)]
+        sides = [matrices[k].transpose(axis, -2) for k, axis in _sides(matrices)]
+        bases = [torch.eye(x.shape[-2]).to(x).expand(*x.shape[:2], -1, -1).clone() for x in sides]
         return torch.zeros_like(theta), torch.zeros_like(theta), *map(torch.zeros_like, bases), *bases
 
     def update(
         self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        gradient = clipped(gradient, self.clip) + self.weight_decay * state.theta
+        gradient = self._slope(state, gradient)
         means, bases = _means_and_bases(state)
         slopes = flat.matrices(gradient)
         sides = _sides(slopes)
-        squares = [_gram(slopes[k], axis) for k, axis in sides]
+        squares = [side @ side.mT for side in (slopes[k].transpose(axis, -2) for k, axis in sides)]
         means = [mean.lerp(square, 1 - self.memory) for mean, square in zip(means, squares, strict=True)]
         turned = flat.from_matrices(_turned(slopes, sides, bases))
-        first = state.moments[0].lerp(gradient, 1 - self.beta1)
-        second = state.moments[1].lerp(turned.square(), 1 - self.beta2)
-        momentum = flat.from_matrices(_turned(flat.matrices(first), sides, bases)) / (1 - self.beta1**state.count)
-        step = momentum / ((second / (1 - self.beta2**state.count)).sqrt() + self.epsilon)
+        first, second, mean, scale = self._averages(state, state.moments[0], gradient, turned.square())
+        step = flat.from_matrices(_turned(flat.matrices(mean), sides, bases)) / scale
         back = _turned(flat.matrices(step), sides, [basis.mT for basis in bases])
         return state.theta - lr * flat.from_matrices(back), (first, second, *means, *bases)
 
@@ -201,16 +205,6 @@ def _sides(matrices: Sequence[Tensor]) -> list[tuple[int, int]]:
     return [(k, axis) for axis in (-2, -1) for k, x in enumerate(matrices) if 1 < x.shape[axis] < LARGEST]
 
 
-def _identity(matrix: Tensor, axis: int) -> Tensor:
-    size = matrix.shape[axis]
-    return torch.eye(size).to(matrix).expand(*matrix.shape[:2], size, size).clone()
-
-
-def _gram(G: Tensor, axis: int) -> Tensor:
-    """G Gᵀ or Gᵀ G, whose eigenvectors turn that side."""
-    return G @ G.mT if axis == -2 else G.mT @ G
-
-
 def _turned(matrices: Sequence[Tensor], sides: Sequence[tuple[int, int]], bases: Sequence[Tensor]) -> list[Tensor]:
     """Uᵀ X V of each matrix (S, K, a, b)."""
     matrices = list(matrices)
@@ -225,7 +219,7 @@ def _means_and_bases(state: State) -> tuple[tuple[Tensor, ...], tuple[Tensor, ..
 
 
 @dataclass(frozen=True)
-class RiemannianAdam(Optimizer):
+class RiemannianAdam(Adam):
     """Adam whose steps follow the manifold Ψᵀ Φ = I: every (Φ, Ψ) of a `BiorthogonalPair` stays on it.
 
     Each pair is one point x with gradient ξ in the metric, first moment m, a tangent vector that moves along, and
@@ -239,22 +233,18 @@ class RiemannianAdam(Optimizer):
     `romkit.projections.manifold.BiorthogonalManifold`.
 
     Args:
-        metric: of the tangent vectors; the paper's by default.
-        retraction: along them; the paper's by default.
         clip: largest Euclidean norm of a seed's gradient, before it is turned into ξ.
         weight_decay: L2 coefficient.
         beta1, beta2, epsilon: as in the paper.
+        metric: of the tangent vectors; the paper's by default.
+        retraction: along them; the paper's by default.
 
     Source: Bécigneul & Ganea (2019), "Riemannian adaptive optimization methods", with one factor per pair.
     """
 
+    clip: float = math.inf
     metric: Metric = field(default_factory=EuclideanMetric)
     retraction: Retraction = field(default_factory=Fractional)
-    clip: float = math.inf
-    weight_decay: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.999
-    epsilon: float = 1e-8
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
         """The state before the first step, from parameters whose pairs need not be on the manifold yet."""
@@ -264,26 +254,20 @@ class RiemannianAdam(Optimizer):
     def update(
         self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        gradient = clipped(gradient, self.clip) + self.weight_decay * state.theta
         points, plain = flat.split(state.theta)
-        slopes, rest = flat.split(gradient)
+        slopes, rest = flat.split(self._slope(state, gradient))
         momenta, plain_momentum = flat.split(state.moments[0])
         slopes = [self.metric.gradient(x, g) for x, g in zip(points, slopes, strict=True)]
-        squares = [_fill(self.metric.inner(x, g, g), x) for x, g in zip(points, slopes, strict=True)]
+        lengths = [self.metric.inner(x, g, g) for x, g in zip(points, slopes, strict=True)]
+        squares = [length[:, None, None, None].expand_as(x) for x, length in zip(points, lengths, strict=True)]
         momenta = [self.metric.project(x, m) for x, m in zip(points, momenta, strict=True)]
-        first = flat.join(momenta, plain_momentum).lerp(flat.join(slopes, rest), 1 - self.beta1)
-        second = state.moments[1].lerp(flat.join(squares, rest.square()), 1 - self.beta2)
-        scale = (second / (1 - self.beta2**state.count)).sqrt() + self.epsilon
-        steps, plain_step = flat.split(-lr * (first / (1 - self.beta1**state.count)) / scale)
+        slope, square = flat.join(slopes, rest), flat.join(squares, rest.square())
+        first, second, mean, scale = self._averages(state, flat.join(momenta, plain_momentum), slope, square)
+        steps, plain_step = flat.split(-lr * mean / scale)
         momenta, plain_momentum = flat.split(first)
         moved = [self.retraction.retract_and_carry(x, u, m) for x, u, m in zip(points, steps, momenta, strict=True)]
         theta = flat.join([x for x, _ in moved], plain + plain_step)
         return theta, (flat.join([m for _, m in moved], plain_momentum), second)
-
-
-def _fill(value: Tensor, x: Tensor) -> Tensor:
-    """`value` (S,) at every entry of x (S, 2, n, r)."""
-    return value[:, None, None, None].expand_as(x)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """A recipe, all settings of a training run beside method, data and seed; and the run of its stages."""
 
-import copy
 import dataclasses
 import hashlib
 import json
@@ -27,7 +26,7 @@ from romkit.engine.threads import one_thread
 from romkit.projections import Frame, Projection, stack, unstack
 from romkit.systems import System
 from romkit.training.batches import AnyBatch, Batch, FlatParameters, Noise, batches, batches_per_epoch
-from romkit.training.loop import Checkpoint, History, Watch, train
+from romkit.training.loop import Checkpoint, Reports, Snapshot, Watch, by_seed, train
 from romkit.training.loss import (
     LatentVelocity,
     LossTerm,
@@ -262,8 +261,6 @@ decides alone, never a clock: compiled and eager training differ by rounding, an
 LONG_RUN_ON_GPU = 3000
 """Steps of a run on a GPU from which compiling a step pays; shorter runs capture it as it is."""
 
-Reports = list[dict[str, object]]
-
 
 def digest(tensors: Sequence[Tensor]) -> str:
     """SHA-256 of tensors, by which a checkpoint knows its data."""
@@ -305,101 +302,92 @@ class Run:
             models: one per seed, alike but for their parameters.
             seeds: seed s determines the order of its data, whatever its neighbours are.
         """
-        rows = Batch.from_dataset(self.data, models[0].frame, self.plan.snapshots.every)
-        for stage in filter(None, (self.plan.rollouts, self.plan.timing)):  # refused now, not hours later
+        plan, frame = self.plan, models[0].frame
+        every, held_out = plan.snapshots.every, None
+        rows = Batch.from_dataset(self.data, frame, every)
+        if self.held_out is not None:
+            held_out = Batch.from_dataset(self.held_out, frame, every)
+        refinements = [(how, stage) for how, stage in ((refine, plan.rollouts), (phase_fit, plan.timing)) if stage]
+        for _, stage in refinements:  # refused now, not hours later
             EvenTrajectories.from_dataset(self.data, stage.every, like=rows.y)
         if self.system is not None:
-            check_autonomous(self.system, rows, models[0].frame, times_of(self.data))
+            check_autonomous(self.system, rows, frame, times_of(self.data))
         for model in models:
             model.initialise(rows.y)
-        rows, trained = self._ready(rows, models[0]), []
-        fits = max(1, CACHE_ROWS // self.plan.snapshots.batch_size)  # seeds of a stack in the cache of a CPU
-        size = len(seeds) if self.device.type == "cuda" else fits
-        for first in range(0, len(seeds), size):
-            stacked = stack(models[first : first + size]).to(self.device)
-            numbers = seeds[first : first + size]
-            reports = [{"seed": seed} for seed in numbers]
-            if any(parameter.requires_grad for parameter in stacked.parameters()):  # POD and its like have none
-                objective = Objective(stacked, self.plan.loss, self.plan.component_weighting, self.system)
-                objective = objective.to(self.device)
-                for stage in (self._on_snapshots, self._by_rollouts):
-                    reports = [a | b for a, b in zip(reports, stage(objective, rows, numbers), strict=True)]
-            stacked.report = {"seeds": [{"diverged": False} | report for report in reports]}
-            trained += unstack(stacked.cpu())
+        fits = max(1, CACHE_ROWS // plan.snapshots.batch_size)  # seeds of a stack in the cache of a CPU
+        size, trained = len(seeds) if self.device.type == "cuda" else fits, []
+        with one_thread():
+            rows, held_out = self._ready(rows, frame), held_out and self._ready(held_out, frame)
+            for first in range(0, len(seeds), size):
+                stacked, numbers = stack(models[first : first + size]).to(self.device), seeds[first : first + size]
+                reports = [{"diverged": False, "seed": seed} for seed in numbers]
+                if any(parameter.requires_grad for parameter in stacked.parameters()):  # POD and its like have none
+                    objective = Objective(stacked, plan.loss, plan.component_weighting, self.system).to(self.device)
+                    ends = [self._on_snapshots(objective, rows, held_out, numbers)]
+                    for how, stage in refinements:
+                        call = partial(how, objective, rows, self.data, stage, numbers, plan.snapshots.batch_size)
+                        ends.append(fast_or_eager(call, self._compiled(True))[0])
+                    for end in ends:
+                        reports = [a | b for a, b in zip(reports, end, strict=True)]
+                stacked.report = {"seeds": reports}
+                trained += unstack(stacked.cpu())
         return trained
 
-    def _ready(self, rows: Batch, model: Projection) -> AnyBatch:
+    def _ready(self, rows: Batch, frame: Frame) -> AnyBatch:
         """Snapshots with what the loss attaches to them, on the device."""
-        with one_thread():
-            plan = self.plan
-            rows = attached(rows, plan.loss, model.frame, plan.component_weighting, self.system)
+        rows = attached(rows, self.plan.loss, frame, self.plan.component_weighting, self.system)
         return rows._make(tensor.to(self.device) for tensor in rows)
 
-    def _on_snapshots(self, objective: Objective, rows: AnyBatch, seeds: Sequence[int]) -> Reports:
-        plan, checkpoint = self.plan.snapshots, None
-        if self.checkpoint is not None:
-            checkpoint = self._checkpoint(Path(self.checkpoint), objective.projection, rows, seeds)
-        on_gpu, per_epoch = self.device.type == "cuda", batches_per_epoch(len(rows.y), plan.batch_size)
+    def _on_snapshots(
+        self, objective: Objective, rows: AnyBatch, held_out: AnyBatch | None, seeds: Sequence[int]
+    ) -> Reports:
+        plan, stacked, on_gpu = self.plan.snapshots, objective.projection, self.device.type == "cuda"
+        per_epoch = batches_per_epoch(len(rows.y), plan.batch_size)
         long = plan.epochs * len(rows.y) * len(seeds) >= LONG_RUN
         if on_gpu:
             long = plan.epochs * per_epoch >= LONG_RUN_ON_GPU
         one_function = not callable(plan.optimizer)  # others may look at values
         compiled = self._compiled(long and one_function)
-        accelerated = partial(accelerate, device=self.device, compiled=compiled)
-        stacked = objective.projection
+        checkpoint = None if self.checkpoint is None else self._checkpoint(stacked, rows, held_out, seeds)
         flat, noise = FlatParameters(stacked), plan.make_noise(stacked.frame)
-        settings = {"learning_rate": plan.learning_rate, "epochs": plan.epochs, "per_epoch": per_epoch, "seeds": seeds}
-        settings |= {"checkpoint": checkpoint, "watch": self.watch, "held_out": self._held_out(stacked)}
-        settings |= {"batches": lambda epoch: batches(rows, seeds, epoch, plan.batch_size, noise)}
-        settings |= {"label": f"training {stacked.name}"}
 
-        def run(fast: bool) -> History:
-            optimizer, schedule = plan.make_optimizer(), SCHEDULES[plan.schedule]
-            loss = flat.function(objective)
-            return train(loss, flat, optimizer, schedule, **settings, accelerated=accelerated if fast else None)
+        def run(fast: bool) -> tuple[Snapshot, float]:
+            return train(
+                flat.function(objective),
+                flat,
+                plan.make_optimizer(),
+                SCHEDULES[plan.schedule],
+                learning_rate=plan.learning_rate,
+                epochs=plan.epochs,
+                batches=lambda epoch: batches(rows, seeds, epoch, plan.batch_size, noise),
+                per_epoch=per_epoch,
+                seeds=seeds,
+                label=f"training {stacked.name}",
+                accelerated=partial(accelerate, device=self.device, compiled=compiled) if fast else None,
+                checkpoint=checkpoint,
+                watch=self.watch,
+                held_out=held_out,
+            )
 
-        with one_thread():
-            history, fast = fast_or_eager(run, compiled or (on_gpu and one_function and self.engine == "auto"))
-        shared = {"seconds": history.seconds, "seeds_in_stack": len(seeds)}
+        (end, seconds), fast = fast_or_eager(run, compiled or (on_gpu and one_function and self.engine == "auto"))
+        shared = {"seconds": seconds, "seeds_in_stack": len(seeds)}
         shared |= {"compiled": compiled and fast, "captured": on_gpu and fast}
-        columns = zip(history.alive.tolist(), history.losses.T.tolist(), strict=True)
-        reports = [{"diverged": not alive, "losses": losses, **shared} for alive, losses in columns]
-        if self.held_out is not None:
-            watched = zip(history.best.losses.T.tolist(), history.best.epoch.int().tolist(), strict=True)
-            for report, (losses, epoch) in zip(reports, watched, strict=True):
-                report |= {"validation_losses": losses, "best_epoch": epoch}
-        return reports
-
-    def _held_out(self, model: Projection) -> AnyBatch | None:
-        if self.held_out is None:
-            return None
-        frame = copy.deepcopy(model.frame).cpu()
-        return self._ready(Batch.from_dataset(self.held_out, frame, self.plan.snapshots.every), model)
-
-    def _by_rollouts(self, objective: Objective, rows: AnyBatch, seeds: Sequence[int]) -> Reports:
-        reports = [{} for _ in seeds]
-        for stage, plan in ((refine, self.plan.rollouts), (phase_fit, self.plan.timing)):
-            if plan is not None:
-                size = self.plan.snapshots.batch_size
-                call = partial(stage, objective, rows, self.data, self.system, plan, seeds, size)
-                with one_thread():
-                    found, _ = fast_or_eager(lambda fast, call=call: call(compiled=fast), self._compiled(True))
-                reports = [a | b for a, b in zip(reports, found, strict=True)]
-        return reports
+        columns = {"diverged": ~end.state.alive.squeeze(1), "losses": end.losses.T}
+        if held_out is not None:
+            columns |= {"validation_losses": end.best.losses.T, "best_epoch": end.best.epoch.int()}
+        return [report | shared for report in by_seed(**columns)]
 
     def _compiled(self, pays: bool) -> bool:
         return self.engine == "compiled" or (self.engine == "auto" and pays and shutil.which("c++") is not None)
 
-    def _checkpoint(self, folder: Path, stacked: Projection, rows: AnyBatch, seeds: Sequence[int]) -> Checkpoint:
-        identity = {
-            "method": stacked.name,
-            "config": stacked.config,
-            "recipe": self.plan.to_json(),
-            "seeds": list(seeds),
-            "data": digest(rows),
-        }
+    def _checkpoint(
+        self, stacked: Projection, rows: AnyBatch, held_out: AnyBatch | None, seeds: Sequence[int]
+    ) -> Checkpoint:
+        identity = {"method": stacked.name, "config": stacked.config, "recipe": self.plan.to_json()}
+        identity |= {"seeds": list(seeds), "data": digest(rows)}
         if any(term.needs_field for term in self.plan.loss):
             identity["system"] = str({k: v for k, v in self.system.provenance().items() if k != "versions"})
-        if (held_out := self._held_out(stacked)) is not None:
+        if held_out is not None:
             identity["held_out"] = digest(held_out)
-        return Checkpoint(folder / f"{stacked.name}-seeds-{seeds[0]}-{seeds[-1]}.safetensors", identity)
+        name = f"{stacked.name}-seeds-{seeds[0]}-{seeds[-1]}.safetensors"
+        return Checkpoint(Path(self.checkpoint) / name, identity)

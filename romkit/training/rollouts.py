@@ -24,7 +24,6 @@ gradient of each window's τ. Steps are no longer than `RADIUS`, and windows gro
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, NamedTuple
 
 import torch
@@ -42,7 +41,7 @@ from romkit.projections import Path, Projection, stack, unstack
 from romkit.solvers.fixed import step as rk4_step
 from romkit.systems import System
 from romkit.training.batches import AnyBatch, Batch, FlatParameters
-from romkit.training.loop import train
+from romkit.training.loop import Reports, by_seed, train
 from romkit.training.loss import Objective, Penalty, Reconstruction
 from romkit.training.optimizers import Adam, Cosine
 
@@ -176,20 +175,18 @@ def refine(
     objective: Objective,
     rows: AnyBatch,
     data: xr.Dataset,
-    system: System,
     plan: RolloutTraining,
     seeds: Sequence[int],
     batch_size: int,
-    *,
     compiled: bool,
-) -> list[dict[str, object]]:
+) -> Reports:
     """Refines all seeds of a stack in place and returns what happened to each.
 
     Args:
-        objective: the loss on snapshots, whose projection has a leading seed axis of len(seeds).
+        objective: the loss on snapshots, whose projection has a leading seed axis of len(seeds) and whose system gives
+            the field at every context, in torch.
         rows: all snapshots.
         data: the dataset they come from.
-        system: gives the field at every context, in torch.
         plan: settings.
         seeds: seed s determines its windows and batches, whatever its neighbours are.
         batch_size: snapshots per step.
@@ -201,7 +198,7 @@ def refine(
     stacked = objective.projection
     trajectories = EvenTrajectories.from_dataset(data, plan.every, like=rows.y)
     flat = FlatParameters(stacked)
-    start, advance = latent_steps(flat, system, plan.dynamics, trajectories, compiled=compiled)
+    start, advance = latent_steps(flat, objective.system, plan.dynamics, trajectories, compiled=compiled)
     component_weights = plan.weight * objective.component_weights / stacked.frame.state_scale**2
     snapshot_loss, samples = flat.function(objective), trajectories.state.shape[1]
 
@@ -221,9 +218,8 @@ def refine(
 
     common = {"learning_rate": plan.learning_rate, "epochs": plan.steps, "seeds": seeds, "batches": batches}
     label = f"refining {stacked.name}"
-    history = train(loss, flat, Adam(clip=CLIP), Cosine(warmup=0.05), **common, per_epoch=1, label=label)
-    curves = zip(history.alive.tolist(), history.losses.T.tolist(), strict=True)
-    return [{"rollout_diverged": not alive, "rollout_losses": losses} for alive, losses in curves]
+    end, _ = train(loss, flat, Adam(clip=CLIP), Cosine(warmup=0.05), **common, per_epoch=1, label=label)
+    return by_seed(rollout_diverged=~end.state.alive.squeeze(1), rollout_losses=end.losses.T)
 
 
 def _windows(
@@ -301,13 +297,11 @@ def phase_fit(
     objective: Objective,
     rows: AnyBatch,
     data: xr.Dataset,
-    system: System,
     plan: PhaseFit,
     seeds: Sequence[int],
     batch_size: int,
-    *,
     compiled: bool,
-) -> list[dict[str, object]]:
+) -> Reports:
     """Refines the timing of every seed of a stack in place, one seed after the other.
 
     Arguments are those of `refine`, of which the batch size is not used; none of the settings of the plan is None.
@@ -320,7 +314,7 @@ def phase_fit(
     """
     flat = FlatParameters(objective.projection)
     theta = flat.read()
-    windows = _Windows(objective, data, system, plan, compiled)
+    windows = _Windows(objective, data, plan, compiled)
     snapshots = _Snapshots(objective, rows)
     reports = []
     for k in track(range(len(seeds)), f"timing {objective.projection.name}"):
@@ -337,23 +331,19 @@ class _Windows:
     Gradients per window come from one backward pass: each window has a copy of the model of its own.
     """
 
-    def __init__(self, objective: Objective, data: xr.Dataset, system: System, plan: PhaseFit, compiled: bool):
+    def __init__(self, objective: Objective, data: xr.Dataset, plan: PhaseFit, compiled: bool):
         self.data = EvenTrajectories.from_dataset(data, plan.every, like=objective.component_weights)
         self.count, self.samples = self.data.state.shape[:2]
         x, v = self.data.state, self.data.velocity
         self.unit = (x.var((0, 1), correction=0).sum() / v.square().mean((0, 1)).sum()).sqrt()  # of time
         flat = FlatParameters(_copies(objective.projection, self.count))
-        self.start, self.advance = latent_steps(flat, system, plan.dynamics, self.data, compiled=compiled)
+        self.start, self.advance = latent_steps(flat, objective.system, plan.dynamics, self.data, compiled=compiled)
 
     def length(self, progress: float) -> int:
         """Steps of the windows at `progress` in [0, 1) of the refinement."""
         longest = self.samples - max(2, self.samples // 25)
-        return round(
-            min(
-                longest,
-                FIRST_PHASE_LENGTH * max(1.0, longest / FIRST_PHASE_LENGTH) ** min(1.0, progress / PHASE_GROWTH),
-            )
-        )
+        growth = max(1.0, longest / FIRST_PHASE_LENGTH) ** min(1.0, progress / PHASE_GROWTH)
+        return round(min(longest, FIRST_PHASE_LENGTH * growth))
 
     def draw(self, length: int, generator: torch.Generator) -> Tensor:
         """Times (length + 1, C) of one window of every trajectory."""
@@ -434,7 +424,7 @@ def _refine_one(
     for k in range(plan.steps):
         if k % RENEW == 0:
             curvature = snapshots.curvature(theta, generator)
-            unit = curvature.diagonal().mean()
+            unit = curvature.diagonal().mean() * torch.eye(len(theta)).to(curvature)
         length = windows.length(k / plan.steps)
         along = windows.draw(length, generator)
         tau, J, usable = windows.timing(theta, along)
@@ -443,35 +433,15 @@ def _refine_one(
         loss, gradient = snapshots.loss_and_gradient(theta, rows)
         weight = 2 * plan.weight / max(1, len(tau))
         matrix, slope = curvature + weight * J.T @ J, gradient + weight * J.T @ tau
-        keeps = partial(_keeps, snapshots, rows, 1.05 * loss + 0.01, windows, along, usable)
-        theta, damping = _step(theta, matrix, slope, damping, unit, keeps)
+        for _ in range(8):  # until a step is short enough, keeps the reconstruction and loses no window
+            step = -torch.linalg.solve_ex(matrix + damping * unit, slope.unsqueeze(1)).result.squeeze(1)
+            moved = theta + step.to(theta)
+            kept = step.norm() <= RADIUS and snapshots.loss_and_gradient(moved, rows)[0] < 1.05 * loss + 0.01
+            if kept and not windows.lost(moved, along, usable):
+                theta, damping = moved, max(DAMPING, damping / 3)
+                break
+            damping *= 4
     return theta, errors
-
-
-def _keeps(
-    snapshots: _Snapshots, rows: Batch, most: float, windows: _Windows, along: Tensor, usable: Tensor, theta: Tensor
-) -> bool:
-    """Whether theta costs no more reconstruction than that, and loses no window."""
-    return snapshots.loss_and_gradient(theta, rows)[0] < most and not windows.lost(theta, along, usable)
-
-
-def _step(
-    theta: Tensor,
-    matrix: Tensor,
-    slope: Tensor,
-    damping: float,
-    unit: Tensor,
-    keeps: Callable[[Tensor], bool],
-) -> tuple[Tensor, float]:
-    """The step with the smallest damping that is short enough and keeps reconstruction and windows; else none."""
-    eye = torch.eye(len(theta), dtype=matrix.dtype, device=matrix.device)
-    for _ in range(8):
-        step = -torch.linalg.solve_ex(matrix + damping * unit * eye, slope.unsqueeze(1)).result.squeeze(1)
-        moved = theta + step.to(theta)
-        if step.norm() <= RADIUS and keeps(moved):
-            return moved, max(DAMPING, damping / 3)
-        damping *= 4
-    return theta, damping
 
 
 def _copies(stacked: Projection, number: int) -> Projection:

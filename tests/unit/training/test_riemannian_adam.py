@@ -92,7 +92,7 @@ def infeasibility(flat, theta):
 
 @geometries
 def test_steps_are_those_of_geoopt(metric, retraction):
-    optimizer = RiemannianAdam(metric, retraction, weight_decay=WEIGHT_DECAY)
+    optimizer = RiemannianAdam(metric=metric, retraction=retraction, weight_decay=WEIGHT_DECAY)
     state, losses, flat = run(optimizer, 60)
     assert infeasibility(flat, state.theta) < 1e-14
     assert bool((losses[-10:].mean(0) < losses[:10].mean(0)).all())
@@ -104,7 +104,7 @@ def test_steps_are_those_of_geoopt(metric, retraction):
 
 @geometries
 def test_a_seed_means_the_same_alone_and_in_a_stack(metric, retraction):
-    optimizer = RiemannianAdam(metric, retraction, clip=1.0)
+    optimizer = RiemannianAdam(metric=metric, retraction=retraction, clip=1.0)
     together, _, _ = run(optimizer, 10)
     alone, _, _ = run(optimizer, 10, seeds=SEEDS[1:2])
     assert torch.allclose(together.theta[1], alone.theta[0], rtol=0, atol=1e-9)
@@ -117,7 +117,7 @@ def test_a_diverging_seed_freezes_alone(metric, retraction):
             data[0][1] = torch.nan
         return data
 
-    optimizer = RiemannianAdam(metric, retraction)
+    optimizer = RiemannianAdam(metric=metric, retraction=retraction)
     healthy, _, _ = run(optimizer, 10)
     before, _, _ = run(optimizer, 5)
     state, _, _ = run(optimizer, 10, spoil=spoil)
@@ -127,7 +127,9 @@ def test_a_diverging_seed_freezes_alone(metric, retraction):
 
 
 @pytest.mark.parametrize(
-    "optimizer", [RiemannianAdam(), RiemannianAdam(InvariantMetric(), Cayley())], ids=["paper", "invariant-cayley"]
+    "optimizer",
+    [RiemannianAdam(), RiemannianAdam(metric=InvariantMetric(), retraction=Cayley())],
+    ids=["paper", "invariant-cayley"],
 )
 def test_the_step_is_one_graph(optimizer):
     """torch.compile traces it without a break; to generate code takes too long for a test."""
