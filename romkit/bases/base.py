@@ -36,15 +36,22 @@ def weigher(weight: Weight, n: Count) -> Callable[[Tensor], Tensor]:
     """
     if weight is None:
         return lambda u: u
-    if sparse.issparse(weight):
-        return _by_matrix(weight, n)
-    values = torch.as_tensor(np.asarray(weight, dtype=np.float64))
-    if values.shape != (n,):
-        fix = "give one number per component, or a sparse matrix"
-        raise InputError("weight", expected=f"({n},) numbers", got=f"shape {tuple(values.shape)}", fix=fix)
-    if not bool((values > 0).all() & values.isfinite().all()):
-        raise InputError("weight", expected="positive numbers", got=_worst(values), fix="drop components of no weight")
-    return lambda u: values.to(u).unsqueeze(-1) * u
+    whole = sparse.issparse(weight)
+    values = weight.tocsr().astype(np.float64) if whole else np.asarray(weight, dtype=np.float64)
+    if values.shape != ((n, n) if whole else (n,)):
+        expected = f"a sparse matrix ({n}, {n})" if whole else f"({n},) numbers"
+        fix = "give one number per component, or a sparse mass matrix of them"
+        raise InputError("weight", expected=expected, got=f"shape {values.shape}", fix=fix)
+    diagonal = torch.from_numpy(values.diagonal() if whole else values)
+    if not bool((diagonal > 0).all() & diagonal.isfinite().all()):
+        expected = "a positive definite matrix" if whole else "positive numbers"
+        got = f"a smallest of {diagonal.nan_to_num(nan=-torch.inf).min().item():g}"
+        raise InputError("weight", expected=expected, got=got, fix="drop components of no weight")
+    if not whole:
+        return lambda u: diagonal.to(u).unsqueeze(-1) * u
+    if abs(values - values.T).max() > 1e-12 * abs(values).max():
+        raise InputError("weight", expected="a symmetric matrix", got="another", fix="give (W + W.T) / 2")
+    return lambda u: torch.from_numpy(values @ u.numpy(force=True)).to(u)  # also of a GPU, there and back
 
 
 def root_of(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
@@ -60,24 +67,6 @@ def root_of(weight: Weight, n: int) -> Callable[[Tensor], Tensor]:
     factors = splinalg.splu(weight.tocsc().astype(np.float64), **symmetric)  # L D Lᵀ, of rows and columns in one order
     pivots = torch.from_numpy(factors.U.diagonal()).sqrt().unsqueeze(-1)
     return lambda u: torch.from_numpy((factors.L @ (pivots.to(u) * u).numpy())[factors.perm_r]).to(u)
-
-
-def _by_matrix(weight: sparse.sparray | sparse.spmatrix, n: int) -> Callable[[Tensor], Tensor]:
-    matrix = weight.tocsr().astype(np.float64)
-    if matrix.shape != (n, n):
-        got, fix = f"shape {matrix.shape}", "give the mass matrix of these components"
-        raise InputError("weight", expected=f"a sparse matrix ({n}, {n})", got=got, fix=fix)
-    diagonal = torch.from_numpy(matrix.diagonal())
-    if not bool((diagonal > 0).all() & diagonal.isfinite().all()):
-        fix = "assemble the mass matrix again"
-        raise InputError("weight", expected="a positive definite matrix", got=f"diagonal, {_worst(diagonal)}", fix=fix)
-    if abs(matrix - matrix.T).max() > 1e-12 * abs(matrix).max():
-        raise InputError("weight", expected="a symmetric matrix", got="another", fix="give (W + W.T) / 2")
-    return lambda u: torch.from_numpy(matrix @ u.numpy(force=True)).to(u)  # also of a GPU, there and back
-
-
-def _worst(values: Tensor) -> str:
-    return f"a smallest of {values.nan_to_num(nan=-torch.inf).min().item():g}"
 
 
 ORTHONORMAL = 1e-8

@@ -20,7 +20,7 @@ from romkit.core.boundary import Count, FilePath, Numbers, Positive, Widths, val
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.core.files import expanded
 from romkit.data import DIMS, check_states
-from romkit.engine.devices import Device
+from romkit.engine import Device
 
 EXACT = 1500
 """Snapshots (or components, if fewer) up to which their Gram matrix is decomposed: half a second, and 18 MB."""
@@ -142,22 +142,20 @@ def orthonormalised(u: Tensor, weigh: Weigher) -> Tensor:
 
 
 class Summary(NamedTuple):
-    """Number of snapshots, mean (n,), factor V σ (n, k) of their deviations, and energy of all deviations.
+    """Number of snapshots, their mean (n,), and the decomposition of their deviations.
 
-    Mean and energy are exact; the factor leaves out what does not fit into its columns.
+    Mean and energy are exact; modes that do not fit into the columns are left out.
     """
 
     count: int
     mean: Tensor
-    factor: Tensor
-    energy: Tensor
+    found: Decomposition
 
     @classmethod
     def of(cls, x: Tensor, columns: int, weigh: Weigher) -> "Summary":
         """Summary of snapshots (N, n)."""
         mean = x.mean(0)
-        found = decompose(x - mean, columns, weigh)
-        return cls(len(x), mean, found.modes * found.singular_values, found.energy)
+        return cls(len(x), mean, decompose(x - mean, columns, weigh))
 
     def merged(self, other: "Summary", columns: int, weigh: Weigher) -> "Summary":
         """Summary of both sets of snapshots.
@@ -167,11 +165,21 @@ class Summary(NamedTuple):
         """
         count = self.count + other.count
         apart = (self.count * other.count / count) ** 0.5 * (self.mean - other.mean)
-        rows = torch.cat([self.factor, other.factor, apart.unsqueeze(-1)], dim=-1).mT
-        found = decompose(rows, columns, weigh)
-        energy = self.energy + other.energy + apart @ weigh(apart.unsqueeze(-1)).squeeze(-1)
+        factors = (each.found.modes * each.found.singular_values for each in (self, other))
+        found = decompose(torch.cat([*factors, apart.unsqueeze(-1)], dim=-1).mT, columns, weigh)
+        energy = self.found.energy + other.found.energy + apart @ weigh(apart.unsqueeze(-1)).squeeze(-1)
         mean = (self.count * self.mean + other.count * other.mean) / count
-        return Summary(count, mean, found.modes * found.singular_values, energy)
+        return Summary(count, mean, found._replace(energy=energy))
+
+    @property
+    def share(self) -> Tensor:
+        """(k,) share of the energy that the first modes hold."""
+        return self.found.singular_values.square().cumsum(0) / self.found.energy
+
+    def basis(self, rank: int, weight: Weight = None) -> Basis:
+        """Basis of the first `rank` modes; W is that of the decomposition."""
+        modes, sigma = self.found.modes[:, :rank], self.found.singular_values[:rank]
+        return Basis(modes, self.mean, weight, singular_values=sigma, energy=self.share[:rank])
 
 
 @validated
@@ -207,15 +215,14 @@ def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weig
         if not torch.allclose(weigh(part.modes), part.dual, rtol=1e-8, atol=1e-12 * part.dual.abs().max().item()):
             raise InputError("weight", expected=f"that of parts[{k}]", got="another", fix="give theirs")
     columns = max(rank, *(part.rank for part in parts)) + OVERSAMPLING
-    summaries = (_summary(part, count) for part, count in zip(parts, counts, strict=True))
+    energies = (part.singular_values.square().sum() / part.energy[-1] for part in parts)
+    found = (Decomposition(p.modes, p.singular_values, energy) for p, energy in zip(parts, energies, strict=True))
+    summaries = (Summary(count, p.mean, one) for count, p, one in zip(counts, parts, found, strict=True))
     whole = functools.reduce(lambda a, b: a.merged(b, columns, weigh), summaries)
-    if rank > whole.factor.shape[1]:
-        expected = f"at most {whole.factor.shape[1]}, the directions of the parts"
+    if rank > len(whole.share):
+        expected = f"at most {len(whole.share)}, the directions of the parts"
         raise InputError("rank", expected=expected, got=str(rank), fix="give a smaller one")
-    factor = whole.factor[:, :rank]
-    sigma = (factor * weigh(factor)).sum(0).sqrt()
-    share = sigma.square().cumsum(0) / whole.energy
-    return Basis(factor / sigma, whole.mean, weight, singular_values=sigma, energy=share)
+    return whole.basis(rank, weight)
 
 
 def _check(parts: Sequence[Basis], counts: Sequence[int]) -> None:
@@ -229,11 +236,6 @@ def _check(parts: Sequence[Basis], counts: Sequence[int]) -> None:
         if part.singular_values is None or part.energy is None:
             fix = "make it by romkit.basis"
             raise InputError(f"parts[{k}]", expected="a basis with singular values and energy", got="none", fix=fix)
-
-
-def _summary(part: Basis, count: int) -> Summary:
-    sigma = part.singular_values
-    return Summary(count, part.mean, part.modes * sigma, sigma.square().sum() / part.energy[-1])
 
 
 PASSES = 12
@@ -260,8 +262,8 @@ def stream(
     chunk: int,
     checkpoint: str | os.PathLike | None,
     device: torch.device | None = None,
-) -> tuple[Tensor, Decomposition]:
-    """Mean (n,) and leading modes of the snapshots of a dataset that need not fit into memory.
+) -> Summary:
+    """Mean and leading modes of the snapshots of a dataset that need not fit into memory.
 
     Args:
         data: with `state`, read lazily.
@@ -296,7 +298,7 @@ def stream(
         )
     if file is not None:
         file.unlink(missing_ok=True)
-    return sums["mean"], Decomposition(modes[:, :kept].clone(), sigma[:kept], sums["energy"])
+    return Summary(blocks.count, sums["mean"], Decomposition(modes[:, :kept].clone(), sigma[:kept], sums["energy"]))
 
 
 def _resumed(file: Path | None, identity: dict[str, object], device: torch.device | None) -> tuple[int, Tensors] | None:
@@ -445,19 +447,14 @@ def basis(
         expected, fix = f"at most {min(count, n)}, the number of snapshots or of their components", "give a smaller one"
         raise InputError("rank", expected=expected, got=str(rank), fix=fix)
     weigh = weigher(weight, n)
-    if chunk is None:
-        mean = x.mean(0)
-        modes, sigma, energy = decompose(x - mean, rank, weigh)
-    else:
-        mean, (modes, sigma, energy) = stream(data, rank, weigh, chunk, checkpoint, device)
-    if not len(sigma):
+    whole = Summary.of(x, rank, weigh) if chunk is None else stream(data, rank, weigh, chunk, checkpoint, device)
+    found = len(whole.share)
+    if not found:
         raise InputError("data", expected="snapshots that differ", got="the same in all of them", fix="give others")
-    share = (sigma**2).cumsum(0) / energy
-    kept = len(sigma) if tolerance is None else _smallest(share, tolerance, rank)
-    if tolerance is None and len(sigma) < rank:
-        expected, fix = f"at most {len(sigma)}, the directions of these snapshots", "give a smaller one, or a tolerance"
+    if tolerance is None and found < rank:
+        expected, fix = f"at most {found}, the directions of these snapshots", "give a smaller one, or a tolerance"
         raise InputError("rank", expected=expected, got=str(rank), fix=fix)
-    return Basis(modes[:, :kept], mean, weight, singular_values=sigma[:kept], energy=share[:kept])
+    return whole.basis(found if tolerance is None else _smallest(whole.share, tolerance, rank), weight)
 
 
 def _lazy(data: object) -> tuple[int, int]:

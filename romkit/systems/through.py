@@ -23,7 +23,7 @@ from romkit.data import times_of, trajectories
 from romkit.data.context import context_columns, varies
 from romkit.data.layout import component_names
 from romkit.data.trajectories import check_components, check_context
-from romkit.engine.devices import Device
+from romkit.engine import Device
 from romkit.systems.base import System
 from romkit.systems.problem import Parts
 from romkit.systems.terms import Projected, Quadratic
@@ -69,17 +69,16 @@ def basis_of_rates(system: System, basis: Basis, data: TrainingData, tolerance: 
     identity = lambda u: u  # noqa: E731  (the metric of right-hand sides)
     parts = (Summary.of(x, min(MOST, len(x)), identity) for x in _blocks(system, basis, *data))
     whole = functools.reduce(lambda a, b: a.merged(b, MOST, identity), parts)
-    sigma = whole.factor.norm(dim=0)
-    if not len(sigma):
+    share = whole.share
+    if not len(share):
         expected, fix = "snapshots at which the right-hand side differs", "give more of them, or roll out in full space"
         raise InputError("data", expected=expected, got="the same at all of them", fix=fix)
-    share = (sigma**2).cumsum(0) / whole.energy
     left_out = UNKNOWN if basis.energy is None else max(1 - basis.energy[-1].item(), SMALLEST)
     rank = int((1 - share > (left_out if tolerance is None else tolerance)).sum()) + 1
     if rank > len(share) and tolerance is not None:
         got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
         raise InputError("tolerance", expected=f"one that {len(share)} modes reach", got=got, fix="raise it")
-    return Basis(whole.factor[:, :rank] / sigma[:rank], whole.mean, singular_values=sigma[:rank], energy=share[:rank])
+    return whole.basis(rank)
 
 
 def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
