@@ -199,8 +199,6 @@ OPERATIONS: dict[str, Callable[..., Jet]] = {
     "rsub": lambda a, b, alpha=1: b + a.times(-alpha),
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a * _power(b, -1),
-    "addcmul": lambda a, b, c, value=1: a + (b * c).times(value),
-    "addcdiv": lambda a, b, c, value=1: a + (b * _power(c, -1)).times(value),
     "neg": lambda a: a.times(-1),
     "pow": _power,
     "square": lambda a: _power(a, 2),
@@ -240,13 +238,10 @@ def gains(function: Callable[..., Jet], boxes: list[Range]) -> tuple[Range, list
     pieces = _cut(boxes)
     jet = function(*_numbers(pieces, True))
     shape = torch.broadcast_shapes(*(piece.low.shape for piece in pieces), jet.value.low.shape)
-    first, second = (
-        jet.first.map(lambda x: x.expand(*shape, -1)),
-        jet.second.map(lambda x: x.expand(*shape, len(boxes), len(boxes))),
-    )
+    first = jet.first.map(lambda x: x.expand(*shape, -1))
     found = []
     for k in range(len(boxes)):
-        bends = [second.entry(k, j) for j in range(len(boxes))]
+        bends = [jet.second.entry(k, j) for j in range(len(boxes))]
         rising, falling = [bend.low >= 0 for bend in bends], [bend.high <= 0 for bend in bends]
         rest = sum(
             (bend.largest * piece.radius).nan_to_num(0, math.inf).where(~(up | down), 0.0)

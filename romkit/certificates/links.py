@@ -28,10 +28,10 @@ class Signal(NamedTuple):
     spread: Tensor
     reach: Tensor
 
-    def through(self, matrix: Tensor, bias: Tensor | float = 0.0) -> "Signal":
-        """A x + b."""
+    def through(self, matrix: Tensor) -> "Signal":
+        """A x."""
         spread, reach = matrix.abs() @ self.spread, matrix.abs() @ self.reach
-        return Signal(matrix @ self.value + bias, matrix @ self.rows, matrix @ self.middle, spread, reach)
+        return Signal(matrix @ self.value, matrix @ self.rows, matrix @ self.middle, spread, reach)
 
     def plus(self, other: "Signal") -> "Signal":
         rows = sum(_wide(s.rows, max(self.rows.shape[1], other.rows.shape[1])) for s in (self, other))
@@ -134,7 +134,8 @@ def links(units: Units, output: Signal, which: int) -> Links:
         seen = [k for k, there in enumerate(alive) if bool((there & free).any())]
         if seen:
             gains = tuple(Range(*(end[free] for end in arguments[k].gain)) for k in seen)
-            sizes = tuple(_norms(arguments[k].signal, own)[free] for k in seen)
+            signals = [arguments[k].signal for k in seen]
+            sizes = tuple((x.middle[:, own].norm(dim=1) + x.spread[:, own].norm(dim=1))[free] for x in signals)
             blocks.append(Block(tuple(rows[k][free][:, :used] for k in seen), gains, sizes))
             number = len(sizes[0])
             block[free] = torch.eye(units.columns, dtype=torch.float64)[used : used + number]
@@ -143,10 +144,6 @@ def links(units: Units, output: Signal, which: int) -> Links:
     last = (_wide(output.rows, units.columns) @ known)[:, :used]
     norms = [torch.linalg.matrix_norm(part[:, own], 2) for part in (output.middle, output.spread)] if size else [0.0]
     return Links(size, tuple(blocks), last, float(sum(norms)))
-
-
-def _norms(x: Signal, own: slice) -> Tensor:
-    return x.middle[:, own].norm(dim=1) + x.spread[:, own].norm(dim=1)
 
 
 def _spread(x: Signal, gain: Range) -> Tensor:

@@ -2,13 +2,12 @@
 
 import contextlib
 import warnings
-from types import ModuleType
 
 import numpy as np
 import torch
 
 from romkit.certificates.links import Block, Links
-from romkit.core.errors import InputError
+from romkit.core import checks
 
 MARGIN = 1e-6
 """Share that is added to a bound: many times the rounding errors of computing it from the multipliers."""
@@ -97,7 +96,7 @@ def _multipliers(n: int, out: np.ndarray, forms: np.ndarray) -> np.ndarray:
 
     Zeros where the solver fails.
     """
-    cvxpy, of_input = _cvxpy(), np.arange(len(out)) < n
+    cvxpy, of_input = checks.extra("certify", "cvxpy", "certify"), np.arange(len(out)) < n
     gamma, T = cvxpy.Variable(), cvxpy.Variable(len(forms), nonneg=True)
     weighed = cvxpy.reshape(forms.reshape(len(forms), -1).T @ T, out.shape, order="C")
     form = gamma * np.diag(of_input * 1.0) - out - INSIDE * np.diag(~of_input * 1.0) - weighed
@@ -106,15 +105,6 @@ def _multipliers(n: int, out: np.ndarray, forms: np.ndarray) -> np.ndarray:
         warnings.simplefilter("ignore")  # a bound from inaccurate multipliers is a bound
         problem.solve(solver=cvxpy.SCS, **TOLERANCE)
     return np.zeros(len(forms)) if T.value is None else np.maximum(T.value, 0.0)
-
-
-def _cvxpy() -> ModuleType:
-    try:
-        import cvxpy
-    except ImportError as error:
-        fix = 'pip install "romkit[certify]"'
-        raise InputError("certify", expected="cvxpy, which finds its bounds", got="none installed", fix=fix) from error
-    return cvxpy
 
 
 def _smallest(rest: np.ndarray, n: int) -> float:

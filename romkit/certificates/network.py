@@ -4,8 +4,8 @@ Elementwise operations in a row are one function of at most two signals, whose d
 operations are matrices; a product of two matrices that both move is elementwise products and sums.
 """
 
-import operator
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -16,20 +16,17 @@ from romkit.certificates.intervals import OPERATIONS, Jet, constant, gains
 from romkit.certificates.links import Argument, Signal, Units
 from romkit.core.errors import InputError
 from romkit.engine import Trace, Unsupported, trace
+from romkit.engine.lower import VIEWS
 from romkit.engine.trace import Call, is_symbol
-
-LINEAR = {
-    "_to_copy", "_unsafe_view", "alias", "cat", "clone", "constant_pad_nd", "cumsum", "detach", "diagonal", "expand",
-    "flip", "index", "index_select", "mean", "permute", "repeat", "roll", "select", "select_scatter", "slice",
-    "slice_scatter", "split", "split_with_sizes", "squeeze", "stack", "sum", "t", "transpose", "unbind", "unsqueeze",
-    "view", "mm", "bmm", "mv", "dot", "addmm", "baddbmm",
-}  # fmt: skip
-"""Operations that are linear, or affine, in their tensors."""
 
 PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm"}
 """Operations that are linear in each of two factors alone."""
 
-OF_SEVERAL = {"add", "sub", "rsub", "mul", "div", "addcmul", "addcdiv"}
+LINEAR = VIEWS | PRODUCTS | {"_to_copy", "cat", "constant_pad_nd", "cumsum", "mean", "stack", "sum"}
+LINEAR |= {"select_scatter", "slice_scatter"}
+"""Operations that are linear, or affine, in their tensors."""
+
+OF_SEVERAL = {"add", "sub", "rsub", "mul", "div"}
 """Elementwise operations of several tensors; the others take one, and numbers."""
 
 
@@ -100,10 +97,16 @@ class _Reader:
         args, kwargs = tree_map(
             lambda leaf: self.known[id(leaf)] if is_symbol(leaf) else leaf, (call.args, call.kwargs)
         )
-        if call.name in OPERATIONS:
+        if call.name in ("addcmul", "addcdiv"):
+            name, op = ("mul", torch.mul) if call.name == "addcmul" else ("div", torch.div)
+            part = self._elementwise(name, op, args[1:], {})
+            results = [self._elementwise("add", torch.add, (args[0], part), {"alpha": kwargs.get("value", 1)})]
+        elif call.name in OPERATIONS:
             results = [self._elementwise(call.name, call.op, args, kwargs)]
+        elif call.name in PRODUCTS and all(isinstance(x, Expression) for x in args[-2:]):
+            results = [self._product(call, args)]
         elif call.name in LINEAR and all(out.is_floating_point() for out in call.outputs):
-            results = self._linear(call, args, kwargs)
+            results = self._linear(call.op, args, kwargs)
         else:
             raise Unsupported(f"{call.op}, which has none")
         self.known |= zip(map(id, call.outputs), results, strict=True)
@@ -119,59 +122,38 @@ class _Reader:
             args = tuple(self._settled(x) if isinstance(x, Expression) else x for x in args)
             moving = [x for x in args if isinstance(x, Expression)]
             sources = {id(x): x for x in moving}
-        if len(sources) > 2:  # addcmul, addcdiv
-            a, b, c = args
-            by, pair = kwargs.get("value", 1), ("mul", "div")[name == "addcdiv"]
-            part = self._elementwise(pair, getattr(operator, "truediv" if pair == "div" else "mul"), (b, c), {})
-            return self._elementwise("add", torch.add, (a, part), {"alpha": by})
         found = Expression(value, name, tuple(args), kwargs, tuple(sources.values()))
         scaled = len(moving) == 1 and (name == "mul" or (name == "div" and isinstance(args[0], Expression)))
         found.affine = (name in ("add", "sub", "rsub", "neg") or scaled) and all(x.affine for x in moving)
         return self._settled(found) if found.affine and len(sources) == 2 else found  # a sum of signals is one signal
 
-    def _linear(self, call: Call, args: tuple, kwargs: dict) -> list[Expression]:
+    def _linear(self, op: Callable, args: tuple, kwargs: dict) -> list[Expression]:
         leaves = [x for x in tree_leaves((args, kwargs)) if isinstance(x, Expression)]
         settled = {id(x): self._settled(x) for x in leaves}
         args, kwargs = tree_map(lambda x: settled.get(id(x), x), (args, kwargs))
         moving = list({id(x): x for x in settled.values()}.values())
-        if call.name in PRODUCTS and sum(isinstance(x, Expression) for x in args[-2:]) == 2:
-            return [self._product(call, args)]
 
-        def results(chosen: Expression | None, value: Tensor | None) -> list[Tensor]:
-            given = tree_map(
-                lambda x: (value if x is chosen else torch.zeros_like(x.value)) if isinstance(x, Expression) else x,
-                (args, kwargs),
-            )
-            found = call.op(*given[0], **given[1])
+        def results(*values: Tensor) -> list[Tensor]:
+            known = dict(zip(map(id, moving), values, strict=True))
+            given = tree_map(lambda x: known.get(id(x), x), (args, kwargs))
+            found = op(*given[0], **given[1])
             return list(found) if isinstance(found, tuple | list) else [found]
 
-        offset, parts = results(None, None), [[] for _ in call.outputs]
-        for x in moving:
-            moved = torch.func.jacfwd(lambda v, x=x: [out - by for out, by in zip(results(x, v), offset, strict=True)])(
-                x.value
-            )
-            for k, matrix in enumerate(moved):
-                parts[k].append(x.signal.through(matrix.reshape(offset[k].numel(), x.value.numel())))
-        given = tree_map(_value, (args, kwargs))
-        values = call.op(*given[0], **given[1])
-        values = list(values) if isinstance(values, tuple | list) else [values]
-        return [
-            _source(value, _sum(part)._replace(value=value.double().flatten()))
-            for value, part in zip(values, parts, strict=True)
-        ]
+        centers, found = [x.value for x in moving], []
+        derivatives = torch.func.jacfwd(results, tuple(range(len(moving))))(*centers)
+        for value, by_each in zip(results(*centers), derivatives, strict=True):
+            parts = [x.signal.through(one.reshape(value.numel(), -1)) for x, one in zip(moving, by_each, strict=True)]
+            total = functools.reduce(Signal.plus, parts)
+            found.append(_source(value, total._replace(value=value.double().flatten())))
+        return found
 
     def _product(self, call: Call, args: tuple) -> Expression:
         """Product of two matrices that both move, as elementwise products and sums."""
-        *bias, a, b = args
-        if call.name not in ("mm", "bmm") or bias:
+        if call.name not in ("mm", "bmm"):
             raise Unsupported(f"{call.op} of two tensors that move, which has none")
-        aten = torch.ops.aten
-        a, b = (
-            self._linear(Call(aten.unsqueeze.default, (x, at), {}, [None]), (x, at), {})[0]
-            for x, at in ((a, -1), (b, -3))
-        )
+        a, b = (self._linear(torch.unsqueeze, (x, at), {})[0] for x, at in zip(args, (-1, -3), strict=True))
         pairs = self._elementwise("mul", torch.mul, (a, b), {})
-        return self._linear(Call(aten.sum.dim_IntList, (pairs, [-2]), {}, [None]), (pairs, [-2]), {})[0]
+        return self._linear(torch.sum, (pairs, -2), {})[0]
 
     def _settled(self, x: Expression) -> Expression:
         return x if x.op is None else _source(x.value, self._signal(x))
@@ -200,10 +182,3 @@ def _source(value: Tensor, signal: Signal) -> Expression:
 
 def _value(x: object) -> object:
     return x.value if isinstance(x, Expression) else x
-
-
-def _sum(signals: Sequence[Signal]) -> Signal:
-    total, *rest = signals
-    for signal in rest:
-        total = total.plus(signal)
-    return total
