@@ -18,7 +18,6 @@ import sys
 import threading
 import time
 import traceback
-import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
@@ -33,7 +32,7 @@ import xarray as xr
 from filelock import FileLock
 
 from romkit.core import checks, files, runtime
-from romkit.core.errors import FileError, InputError
+from romkit.core.errors import FileError, InputError, renamed
 from romkit.data import open_dataset, save_dataset
 from romkit.engine.threads import one_thread
 
@@ -51,16 +50,9 @@ _PAUSE = 0.1
 _ASKING, _PATIENCE = 5.0, 30.0
 """Seconds between two questions to Slurm, and until a shared file system shows the result of a job that has ended."""
 
-_FORMER = {"InProcess": "debug", "Workers": "local"}
-
 _versions = functools.cache(runtime.versions)
 
-
-def __getattr__(name: str) -> object:
-    if name not in _FORMER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn(f"{name} is Executor({_FORMER[name]!r}) now", DeprecationWarning, stacklevel=2)
-    return functools.partial(Executor, _FORMER[name])
+__getattr__ = renamed(__name__, InProcess="romkit.tasks:Executor", Workers="romkit.tasks:Executor.local")
 
 
 @dataclass(frozen=True)
@@ -159,6 +151,11 @@ class Executor:
         if self.cluster == "slurm" and not (shutil.which("sbatch") and shutil.which("squeue")):
             fix = "log in to a node that submits jobs, or choose another executor"
             raise InputError("executor", expected="sbatch and squeue for slurm", got="no such programs", fix=fix)
+
+    @classmethod
+    def local(cls, workers: int | None = None) -> "Executor":
+        """Processes of this machine."""
+        return cls("local", workers)
 
     def __enter__(self) -> "Executor":
         return self

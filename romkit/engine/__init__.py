@@ -5,8 +5,10 @@ traced field and the loop around it as native code, on a GPU the step as one lau
 and is possible.
 """
 
+import contextlib
 from typing import Annotated, TypeVar
 
+import torch
 from torch import Tensor
 
 from romkit.core import checks
@@ -20,14 +22,29 @@ from romkit.engine.trace import Trace, trace, trace_field
 K = TypeVar("K", bound=Kernel)
 
 __all__ = [
-    "ENGINES", "Engine", "Newton", "RungeKutta", "Trace", "Unavailable", "Unsupported", "captured_if", "compiled_if",
-    "pays", "trace", "trace_field",
+    "ENGINES", "Device", "Engine", "Newton", "RungeKutta", "Trace", "Unavailable", "Unsupported", "captured_if",
+    "compiled_if", "pays", "trace", "trace_field",
 ]  # fmt: skip
 
 ENGINES = ("auto", "torch", "compiled")
 
 Engine = Annotated[str, checks.choice(ENGINES)]
 """The name of an engine, checked where it is an argument."""
+
+
+def _device(argument: str, value: object) -> torch.device:
+    """The device of this name, if torch finds it."""
+    with contextlib.suppress(RuntimeError, TypeError, AssertionError):
+        found = torch.device(value)
+        if found.type in ("cpu", "cuda"):
+            torch.empty(0, device=found)
+            return found
+    expected, fix = "'cpu', or 'cuda' where torch finds a GPU", "leave device out, and see torch.cuda.is_available()"
+    raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
+
+
+Device = Annotated[torch.device | str, _device]
+"""Device to compute on, "cpu" or "cuda"; the argument becomes a `torch.device`."""
 
 FEW = 400
 """Evaluations of a field below which it is not even traced, which takes as long as 40 to 400 (0.3 ms a call)."""

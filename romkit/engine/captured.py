@@ -1,7 +1,6 @@
 """CUDA graphs: a step of training or of integration as one launch, instead of one per kernel."""
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeVar
 
 import torch
@@ -116,22 +115,16 @@ def captured(function: Callable[..., T], arguments: tuple[object, ...]) -> tuple
     """
     aside, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
     aside.wait_stream(torch.cuda.current_stream())
-    with _capturable_algebra():
+    before = torch.backends.cuda.preferred_linalg_library()
+    # The other library that torch chooses from waits for the GPU in solves, which ends a capture.
+    torch.backends.cuda.preferred_linalg_library("cusolver")
+    try:
         with torch.cuda.stream(aside):
             for _ in range(WARM_UP):
                 function(*arguments)
         torch.cuda.current_stream().wait_stream(aside)
         with torch.cuda.graph(graph):
             results = function(*arguments)
-    return graph, results
-
-
-@contextlib.contextmanager
-def _capturable_algebra() -> Iterator[None]:
-    """Send solves through NVIDIA's library: the other that torch chooses from waits for the GPU and ends a capture."""
-    before = torch.backends.cuda.preferred_linalg_library()
-    torch.backends.cuda.preferred_linalg_library("cusolver")
-    try:
-        yield
     finally:
         torch.backends.cuda.preferred_linalg_library(before)
+    return graph, results

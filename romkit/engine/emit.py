@@ -34,16 +34,11 @@ class Located:
     ids: Tensor
 
 
-def member_value(buffer: str, shape: torch.Size, members: int) -> Located:
-    """A fresh buffer of numel / members elements for each member, the outermost axes being the members."""
-    member = torch.arange(members).unsqueeze(1)
-    place = torch.arange(math.prod(shape) // members)
-    return Located(buffer, ((member << _BITS) + place).reshape(shape))
-
-
-def shared_value(buffer: str, shape: torch.Size) -> Located:
-    """A fresh buffer that is the same for every member."""
-    return Located(buffer, ((_EVERY_MEMBER << _BITS) + torch.arange(math.prod(shape))).reshape(shape))
+def fresh(buffer: str, shape: Sequence[int], members: int | None = None) -> Located:
+    """A fresh buffer of numel / members elements for each member, the outermost axes; without members, one for all."""
+    owner = torch.tensor([_EVERY_MEMBER]) if members is None else torch.arange(members)
+    place = torch.arange(math.prod(shape) // len(owner))
+    return Located(buffer, ((owner.unsqueeze(1) << _BITS) + place).reshape(shape))
 
 
 def is_shared(value: Located) -> bool:
@@ -226,10 +221,7 @@ class Emitter:
         shape, self.dtype = y.shape, y.dtype
         self.lead, self.members = shape[:-1], math.prod(shape[:-1])
         self.constants = Constants(self.members, self.dtype)
-        self._values = {
-            id(t): shared_value("t", torch.Size()),
-            id(y): member_value("y", shape, self.members),
-        }
+        self._values = {id(t): fresh("t", ()), id(y): fresh("y", shape, self.members)}
         self._matrices: dict[int, Tensor] = {}
         self._kept: list[Tensor] = []
         self._sizes: dict[str, int] = {}
@@ -277,8 +269,7 @@ class Emitter:
     def new(self, tensor: Tensor, shape: Sequence[int], count: int) -> str:
         """A fresh buffer for a result, whose elements it holds in the order of `shape`."""
         name = self._scratch(math.prod(shape) // count)
-        shared = count < self.members
-        self.assign(tensor, shared_value(name, shape) if shared else member_value(name, shape, count))
+        self.assign(tensor, fresh(name, shape, None if count < self.members else count))
         return name
 
     def move(self, tensor: Tensor, move: Callable[[Tensor], Tensor]) -> None:

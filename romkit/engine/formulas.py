@@ -30,28 +30,11 @@ def _call(name: str) -> Callable[..., str]:
     return lambda *operands: f"{name}({', '.join(map(vector, operands))})"
 
 
-def _scaled(alpha: float, b: Operand) -> str:
-    return literal(b) if alpha == 1 else f"{literal(alpha)} * {literal(b)}"
-
-
 def _add(a: Operand, b: Operand, alpha: float = 1) -> str:
-    return f"({literal(a)} + {_scaled(alpha, b)})"
-
-
-def _sub(a: Operand, b: Operand, alpha: float = 1) -> str:
-    return f"({literal(a)} - {_scaled(alpha, b)})"
-
-
-def _rsub(a: Operand, b: Operand, alpha: float = 1) -> str:
-    return f"({literal(b)} - {_scaled(alpha, a)})"
-
-
-def _addcmul(a: Operand, b: Operand, c: Operand, value: float = 1) -> str:
-    return f"({literal(a)} + {_scaled(value, b)} * {literal(c)})"
-
-
-def _addcdiv(a: Operand, b: Operand, c: Operand, value: float = 1) -> str:
-    return f"({literal(a)} + {_scaled(value, b)} / {literal(c)})"
+    """a + alpha b."""
+    if abs(alpha) == 1:
+        return f"({literal(a)} {'+' if alpha > 0 else '-'} {literal(b)})"
+    return f"({literal(a)} + {literal(alpha)} * {literal(b)})"
 
 
 _POWERS: dict[float, Callable[[str], str]] = {
@@ -74,69 +57,43 @@ def _clamp(a: Operand, low: Operand = None, high: Operand = None) -> str:
     return literal(lower) if high is None else _call("smaller")(lower, high)
 
 
+_FUNCTIONS = {
+    "maximum": "larger", "minimum": "smaller", "where": "choose", "sqrt": "root", "exp": "exponential",
+    "expm1": "exponential_minus_one", "exp2": "exponential_two", "log": "logarithm", "log1p": "logarithm_one_plus",
+    "log2": "logarithm_two", "log10": "logarithm_ten", "sin": "sine", "cos": "cosine", "tan": "tangent",
+    "sinh": "hyperbolic_sine", "cosh": "hyperbolic_cosine", "tanh": "hyperbolic_tangent", "asin": "arcsine",
+    "acos": "arccosine", "atan": "arctangent", "atan2": "angle", "erf": "error_function", "abs": "magnitude",
+    "sign": "sign", "sgn": "sign", "floor": "down", "ceil": "up", "trunc": "towards_zero", "round": "nearest",
+    "fmod": "rest", "lt": "less", "le": "less_equal", "eq": "equal", "ne": "unequal", "logical_and": "both",
+    "bitwise_and": "both", "logical_or": "either", "bitwise_or": "either", "logical_not": "negation",
+    "bitwise_not": "negation",
+}  # fmt: skip
+"""Function of `prelude.hpp` that computes an ATen operation."""
+
 FORMULAS: dict[str, Callable[..., str]] = {
+    **{name: _call(function) for name, function in _FUNCTIONS.items()},
     "add": _add,
-    "sub": _sub,
-    "rsub": _rsub,
+    "sub": lambda a, b, alpha=1: _add(a, b, -alpha),
+    "rsub": lambda a, b, alpha=1: _add(b, a, -alpha),
     "mul": _infix("*"),
     "div": _infix("/"),
-    "addcmul": _addcmul,
-    "addcdiv": _addcdiv,
+    "addcmul": lambda a, b, c, value=1: _add(a, f"{literal(b)} * {literal(c)}", value),
+    "addcdiv": lambda a, b, c, value=1: _add(a, f"{literal(b)} / {literal(c)}", value),
     "pow": _pow,
     "clamp": _clamp,
-    "clamp_min": lambda a, low: _clamp(a, low),
+    "clamp_min": _clamp,
     "clamp_max": lambda a, high: _clamp(a, None, high),
-    "maximum": _call("larger"),
-    "minimum": _call("smaller"),
     "relu": lambda a: _clamp(a, 0),
     "neg": lambda a: f"(-{a})",
     "reciprocal": lambda a: f"(T(1) / {a})",
     "rsqrt": lambda a: f"(T(1) / root({a}))",
+    "sigmoid": lambda a: f"(T(1) / (T(1) + exponential(-{a})))",
+    "silu": lambda a: f"({a} / (T(1) + exponential(-{a})))",
     "threshold_backward": lambda v, a, threshold: _call("choose")(_call("less_equal")(a, threshold), 0, v),
     "sigmoid_backward": lambda v, y: f"({v} * {y} * (T(1) - {y}))",
     "tanh_backward": lambda v, y: f"({v} * (T(1) - {y} * {y}))",
-    "sigmoid": lambda a: f"(T(1) / (T(1) + exponential(-{a})))",
-    "silu": lambda a: f"({a} / (T(1) + exponential(-{a})))",
-    "sqrt": _call("root"),
-    "exp": _call("exponential"),
-    "expm1": _call("exponential_minus_one"),
-    "log": _call("logarithm"),
-    "log1p": _call("logarithm_one_plus"),
-    "sin": _call("sine"),
-    "cos": _call("cosine"),
-    "tan": _call("tangent"),
-    "sinh": _call("hyperbolic_sine"),
-    "cosh": _call("hyperbolic_cosine"),
-    "tanh": _call("hyperbolic_tangent"),
-    "atan": _call("arctangent"),
-    "abs": _call("magnitude"),
-    "sign": _call("sign"),
-    "sgn": _call("sign"),
-    "where": _call("choose"),
-    "lt": _call("less"),
-    "le": _call("less_equal"),
     "gt": lambda a, b: _call("less")(b, a),
     "ge": lambda a, b: _call("less_equal")(b, a),
-    "eq": _call("equal"),
-    "ne": _call("unequal"),
-    "logical_and": _call("both"),
-    "bitwise_and": _call("both"),
-    "logical_or": _call("either"),
-    "bitwise_or": _call("either"),
-    "logical_not": _call("negation"),
-    "bitwise_not": _call("negation"),
-    "floor": _call("down"),
-    "ceil": _call("up"),
-    "trunc": _call("towards_zero"),
-    "round": _call("nearest"),
-    "fmod": _call("rest"),
-    "atan2": _call("angle"),
-    "asin": _call("arcsine"),
-    "acos": _call("arccosine"),
-    "erf": _call("error_function"),
-    "exp2": _call("exponential_two"),
-    "log2": _call("logarithm_two"),
-    "log10": _call("logarithm_ten"),
     "isnan": lambda a: _call("unequal")(a, a),
 }
 """C++ formula of each ATen operation, by its name. Truth is 1, falsehood 0."""

@@ -240,13 +240,10 @@ def _numbered(tensor: Tensor) -> Tensor:
 
 
 OTHERS: dict[str, Callable[[Emitter, Call], None]] = {
-    "_to_copy": _convert,
-    "mm": _matmul,
-    "bmm": _matmul,
-    "mv": _matmul,
-    "dot": _matmul,
-    "addmm": _multiply_and_add,
-    "baddbmm": _multiply_and_add,
+    **dict.fromkeys(("mm", "bmm", "mv", "dot"), _matmul),
+    **dict.fromkeys(("addmm", "baddbmm"), _multiply_and_add),
+    **dict.fromkeys(("cat", "stack"), _join),
+    **dict.fromkeys(("select_scatter", "slice_scatter"), _scatter),
     "sum": _reduction("total"),
     "mean": _reduction("average"),
     "amax": _reduction("largest"),
@@ -255,9 +252,6 @@ OTHERS: dict[str, Callable[[Emitter, Call], None]] = {
     "cumsum": _cumsum,
     "_linalg_solve_ex": _solve,
     "linalg_lu_solve": _solve_again,
-    "cat": _join,
-    "stack": _join,
-    "select_scatter": _scatter,
-    "slice_scatter": _scatter,
     "constant_pad_nd": _pad,
+    "_to_copy": _convert,
 }

@@ -15,8 +15,7 @@ from romkit.core.boundary import FilePath, Seed, Seeds, validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.runtime import bars
 from romkit.data import check_dataset, check_states, context_names, is_declared, needing_velocity
-from romkit.engine import Engine
-from romkit.engine.devices import Device
+from romkit.engine import Device, Engine
 from romkit.projections import METHODS, Frame, Projection, stack
 from romkit.projections.base import arguments
 from romkit.systems import SYSTEMS, System, system_of

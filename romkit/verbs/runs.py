@@ -24,8 +24,7 @@ from romkit.data import (
 )
 from romkit.data.layout import component_names
 from romkit.data.trajectories import check_components, check_grid, in_order
-from romkit.engine import Engine
-from romkit.engine.devices import Device
+from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField, Reencoded
 from romkit.metrics import VALID_THRESHOLD, idempotency_error, valid_time
 from romkit.projections import Projection
