@@ -108,11 +108,10 @@ class SnapshotTraining:
         if self.state_noise == 0 and self.context_noise == 0:
             return None
         state, context = torch.ones_like(frame.state_scale), torch.ones_like(frame.context_scale)
-        state, context = {
-            "scale": (state, context),
-            "deviation": (state, context / math.sqrt(3)),
-            "physical": (1 / frame.state_scale, 1 / frame.context_scale),
-        }[self.noise_unit]
+        if self.noise_unit == "physical":
+            state, context = 1 / frame.state_scale, 1 / frame.context_scale
+        if self.noise_unit == "deviation":
+            context = context / math.sqrt(3)
         return Noise(self.state_noise * state, self.context_noise * context)
 
 
