@@ -209,33 +209,28 @@ def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weig
         >>> np.allclose(merged.singular_values, whole.singular_values)
         True
     """
-    _check(parts, counts)
-    weigh = weigher(weight, parts[0].size)
-    for k, part in enumerate(parts):
+    if len(parts) != len(counts):
+        got, fix = f"{len(counts)} for {len(parts)} parts", "give the number of snapshots of each part"
+        raise InputError("counts", expected="one for each part", got=got, fix=fix)
+    weigh, summaries = weigher(weight, parts[0].size), []
+    columns = max(rank, *(part.rank for part in parts)) + OVERSAMPLING
+    for k, (part, count) in enumerate(zip(parts, counts, strict=True)):
+        if part.size != parts[0].size:
+            got, fix = f"{part.size} components, not {parts[0].size}", "use data on one grid"
+            raise InputError(f"parts[{k}]", expected="a basis like the first", got=got, fix=fix)
+        sigma, share = part.singular_values, part.energy
+        if sigma is None or share is None:
+            fix = "make it by romkit.basis"
+            raise InputError(f"parts[{k}]", expected="a basis with singular values and energy", got="none", fix=fix)
         if not torch.allclose(weigh(part.modes), part.dual, rtol=1e-8, atol=1e-12 * part.dual.abs().max().item()):
             raise InputError("weight", expected=f"that of parts[{k}]", got="another", fix="give theirs")
-    columns = max(rank, *(part.rank for part in parts)) + OVERSAMPLING
-    energies = (part.singular_values.square().sum() / part.energy[-1] for part in parts)
-    found = (Decomposition(p.modes, p.singular_values, energy) for p, energy in zip(parts, energies, strict=True))
-    summaries = (Summary(count, p.mean, one) for count, p, one in zip(counts, parts, found, strict=True))
+        found = Decomposition(part.modes, sigma, sigma.square().sum() / share[-1])
+        summaries.append(Summary(count, part.mean, found))
     whole = functools.reduce(lambda a, b: a.merged(b, columns, weigh), summaries)
     if rank > len(whole.share):
         expected = f"at most {len(whole.share)}, the directions of the parts"
         raise InputError("rank", expected=expected, got=str(rank), fix="give a smaller one")
     return whole.basis(rank, weight)
-
-
-def _check(parts: Sequence[Basis], counts: Sequence[int]) -> None:
-    if len(parts) != len(counts):
-        got, fix = f"{len(counts)} for {len(parts)} parts", "give the number of snapshots of each part"
-        raise InputError("counts", expected="one for each part", got=got, fix=fix)
-    for k, part in enumerate(parts):
-        if part.size != parts[0].size:
-            got, fix = f"{part.size} components, not {parts[0].size}", "use data on one grid"
-            raise InputError(f"parts[{k}]", expected="a basis like the first", got=got, fix=fix)
-        if part.singular_values is None or part.energy is None:
-            fix = "make it by romkit.basis"
-            raise InputError(f"parts[{k}]", expected="a basis with singular values and energy", got="none", fix=fix)
 
 
 PASSES = 12
