@@ -7,7 +7,10 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
+from torch._subclasses import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.passes.dialect.common.cse_pass import CSEPass
 from torch.utils import _pytree as pytree
 
 from romkit.core.errors import warn
@@ -56,9 +59,13 @@ class Traced:
         _hush()
         try:
             graph = make_fx(flat)(*leaves)
+            if not any(_writes(node) for node in graph.graph.nodes):
+                graph = CSEPass()(graph).graph_module
             for node in graph.graph.nodes:
                 node.meta.clear()  # the compiler works out shapes itself, and refuses those of another tracer
-            return torch._inductor.compile(graph, leaves, options=_options(leaves[0].device))
+            known = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True, allow_non_fake_inputs=True)
+            shapes = [known.from_tensor(leaf) for leaf in leaves]  # without a `ShapeEnv` torch caches nothing
+            return torch._inductor.compile(graph, shapes, options=_options(leaves[0].device))
         except Exception as failure:
             raise RuntimeError(f"{type(failure).__name__}: {failure}") from failure
 
@@ -96,6 +103,10 @@ def fast_or_eager(run: Callable[[bool], T], fast: bool) -> tuple[T, bool]:
 
 def _options(device: torch.device) -> dict[str, object]:
     return dict(QUICK_START) if device.type == "cpu" and sys.platform == "linux" else {}
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
 def _hush() -> None:
