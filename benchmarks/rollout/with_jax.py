@@ -115,17 +115,20 @@ class RK4(diffrax.AbstractERK):
 def fixed_steps(problem: Problem) -> dict[str, Solve]:
     """Steps of DT."""
     field = members_last if len(problem.z0) == 1 else members_first
-    return {
-        SCAN: _solver(problem, partial(_scan, field)),
-        DIFFRAX: _solver(problem, partial(_diffrax, field, RK4())),
-        "diffrax, Dopri5, fixed step": _solver(problem, partial(_diffrax, field, diffrax.Dopri5())),
-        "diffrax, Tsit5, fixed step": _solver(problem, partial(_diffrax, field, diffrax.Tsit5())),
-    }
+    methods = {DIFFRAX: RK4(), "diffrax, Dopri5, fixed step": diffrax.Dopri5()}
+    methods["diffrax, Tsit5, fixed step"] = diffrax.Tsit5()
+    runs = {name: partial(_diffrax, field, method, None) for name, method in methods.items()}
+    return {name: _solver(problem, run) for name, run in {SCAN: partial(_scan, field), **runs}.items()}
 
 
 def adaptive_steps(problem: Problem, tolerance: float) -> Solve:
     """Dopri5 with a step size for each member, by vmap."""
-    return _solver(problem, partial(_diffrax_adaptive, tolerance))
+
+    def run(k: Constants, z0: Array, times: Array) -> Array:
+        one = partial(_diffrax, members_first, diffrax.Dopri5(), tolerance, times=times)
+        return jax.vmap(one, in_axes=(SHARED, 0), out_axes=1)(k, z0)
+
+    return _solver(problem, run)
 
 
 def fields_once(problem: Problem) -> dict[str, torch.Tensor]:
@@ -162,22 +165,12 @@ def _scan(field: JaxField, k: Constants, z0: Array, times: Array) -> Array:
     return jax.lax.scan(interval, z0, times[1:])[1]
 
 
-def _diffrax(field: JaxField, method: diffrax.AbstractERK, k: Constants, z0: Array, times: Array) -> Array:
-    term = diffrax.ODETerm(lambda t, z, k: field(k, z))
+def _diffrax(
+    field: JaxField, method: diffrax.AbstractERK, tolerance: float | None, k: Constants, z0: Array, times: Array
+) -> Array:
+    """Fixed steps, or with a tolerance steps of its own choice."""
+    control = diffrax.ConstantStepSize() if tolerance is None else diffrax.PIDController(rtol=tolerance, atol=tolerance)
     return diffrax.diffeqsolve(
-        term, method, times[0], times[-1], DT, z0, args=k,
-        saveat=diffrax.SaveAt(ts=times[1:]), max_steps=None, throw=False,
+        diffrax.ODETerm(lambda t, z, k: field(k, z)), method, times[0], times[-1], DT if tolerance is None else None,
+        z0, args=k, saveat=diffrax.SaveAt(ts=times[1:]), stepsize_controller=control, max_steps=None, throw=False,
     ).ys  # fmt: skip
-
-
-def _diffrax_adaptive(tolerance: float, k: Constants, z0: Array, times: Array) -> Array:
-    term = diffrax.ODETerm(lambda t, z, k: members_first(k, z))
-
-    def one(k: Constants, z: Array) -> Array:
-        return diffrax.diffeqsolve(
-            term, diffrax.Dopri5(), times[0], times[-1], None, z, args=k,
-            stepsize_controller=diffrax.PIDController(rtol=tolerance, atol=tolerance),
-            saveat=diffrax.SaveAt(ts=times[1:]), max_steps=None, throw=False,
-        ).ys  # fmt: skip
-
-    return jax.vmap(one, in_axes=(SHARED, 0), out_axes=1)(k, z0)

@@ -5,10 +5,9 @@ of it in a better layout), value and tangent as one matrix product, a Gauss-Jord
 whose derivative reuses the inverse.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -26,22 +25,13 @@ Gradient = Callable[[Array, Array, Array, Array], tuple[Array, Array]]
 """(theta (S, P), y, dy, c) -> losses (S,), gradient (S, P)."""
 
 
-class Layout(NamedTuple):
-    """Places of the parameters in theta: names and shapes without seeds, number of layer pairs and of embeddings."""
-
-    names: Sequence[str]
-    shapes: Sequence[tuple[int, ...]]
-    sizes: Sequence[int]
-    pairs: int
-    embeddings: int
-
-    def cut(self, theta: Array) -> dict[str, Array]:
-        """Parameters by name, each (S, ...)."""
-        bounds = pairwise(accumulate(self.sizes, initial=0))
-        return {
-            name: theta[:, low:high].reshape(-1, *shape)
-            for name, shape, (low, high) in zip(self.names, self.shapes, bounds, strict=True)
-        }
+def parameters(theta: Array, flat: FlatParameters) -> dict[str, Array]:
+    """Parameters by name, each (S, ...)."""
+    bounds = pairwise(accumulate(flat.sizes, initial=0))
+    return {
+        name: theta[:, low:high].reshape(-1, *shape[1:])
+        for name, shape, (low, high) in zip(flat.names, flat.shapes, bounds, strict=True)
+    }
 
 
 @jax.custom_vjp
@@ -69,14 +59,13 @@ inverse.defvjp(_inverse_forward, _inverse_backward)
 
 
 def losses(
-    theta: Array, y: Array, dy: Array, c: Array, layout: Layout, velocity_weight: float, penalty_weight: float
+    named: dict[str, Array], y: Array, dy: Array, c: Array, velocity_weight: float, penalty_weight: float
 ) -> Array:
     """(S,) loss of `romkit.training.loss.Objective` of the presets: y and dy (S, B, n), c (S, B, p)."""
-    named = layout.cut(theta)
-    signal = _signal(named, c, layout.embeddings)
-    weights = [_weights(named[f"weights.{k}.phi"], named[f"weights.{k}.psi"]) for k in range(layout.pairs)]
-    slopes = [_hyperbolas(signal @ named[f"slopes.{k}.weight"]) for k in range(layout.pairs)]
-    biases = [signal @ named[f"biases.{k}.weight"] + named[f"biases.{k}.bias"][:, None, :] for k in range(layout.pairs)]
+    signal, pairs = _signal(named, c), range(_count(named, "slopes"))
+    weights = [_weights(named[f"weights.{k}.phi"], named[f"weights.{k}.psi"]) for k in pairs]
+    slopes = [_hyperbolas(signal @ named[f"slopes.{k}.weight"]) for k in pairs]
+    biases = [signal @ named[f"biases.{k}.weight"] + named[f"biases.{k}.bias"][:, None, :] for k in pairs]
     x, v = y, dy
     for (_, psi), (minus, _), beta in zip(weights[::-1], slopes[::-1], biases[::-1], strict=True):
         x, v = _activate(minus, *_products(x - beta, v, psi))
@@ -88,10 +77,15 @@ def losses(
     return error.sum(-1).mean(-1) + penalty_weight * penalty
 
 
-def _signal(named: dict[str, Array], c: Array, embeddings: int) -> Array:
-    for k in range(embeddings):
+def _count(named: Iterable[str], start: str) -> int:
+    return sum(name.startswith(start) and name.endswith("weight") for name in named)
+
+
+def _signal(named: dict[str, Array], c: Array) -> Array:
+    last = _count(named, "embedding.layers") - 1
+    for k in range(last + 1):
         c = c @ named[f"embedding.layers.{k}.weight"] + named[f"embedding.layers.{k}.bias"][:, None, :]
-        c = jax.nn.silu(c) if k < embeddings - 1 else c
+        c = jax.nn.silu(c) if k < last else c
     return c
 
 
@@ -121,30 +115,30 @@ def _products(x: Array, v: Array, weight: Array) -> tuple[Array, Array]:
     return both[:, : x.shape[1]], both[:, x.shape[1] :]
 
 
-def riemannian_adam(gradient: Callable[..., tuple[Array, Array]], layout: Layout) -> Callable[..., tuple]:
+def riemannian_adam(gradient: Gradient, flat: FlatParameters) -> Callable[..., tuple]:
     """Body of a scan: (carry, rate, batch) -> (carry, losses (S,)), without clipping and weight decay."""
 
     def step(carry: tuple[Array, ...], rate: Array, batch: tuple[Array, ...]) -> tuple[tuple[Array, ...], Array]:
         theta, first, second, count = carry
         each, slope = gradient(theta, *batch)
-        points, plain = _split(theta, layout)
-        slopes, rest = _split(slope, layout)
-        momenta, plain_momentum = _split(first, layout)
+        points, plain = _split(theta, flat)
+        slopes, rest = _split(slope, flat)
+        momenta, plain_momentum = _split(first, flat)
         slopes = [_project(x, g) for x, g in zip(points, slopes, strict=True)]
         squares = [jnp.broadcast_to((g * g).sum((1, 2, 3), keepdims=True), g.shape) for g in slopes]
         first = _join([_project(x, m) for x, m in zip(points, momenta, strict=True)], plain_momentum)
         first = first + (1 - BETA1) * (_join(slopes, rest) - first)
         second = second + (1 - BETA2) * (_join(squares, rest * rest) - second)
-        steps, plain_step = _split(_adams(rate, first, second, count + 1), layout)
+        steps, plain_step = _split(_adams(rate, first, second, count + 1), flat)
         points = [_restore(x + u) for x, u in zip(points, steps, strict=True)]
         return (_join(points, plain + plain_step), first, second, count + 1), each
 
     return step
 
 
-def _split(theta: Array, layout: Layout) -> tuple[list[Array], Array]:
+def _split(theta: Array, flat: FlatParameters) -> tuple[list[Array], Array]:
     """Pairs (S, 2, n, r), which come first in theta, and the rest (S, Q)."""
-    shapes = layout.shapes[: 2 * layout.pairs : 2]
+    shapes = [shape[1:] for name, shape in zip(flat.names, flat.shapes, strict=True) if name.endswith(".phi")]
     bounds = list(accumulate((2 * n * r for n, r in shapes), initial=0))
     pairs = [
         theta[:, low:high].reshape(-1, 2, *shape) for (low, high), shape in zip(pairwise(bounds), shapes, strict=True)
@@ -189,18 +183,12 @@ def _sylvester(grams: Array, c: Array) -> Array:
     return solution
 
 
-def make_layout(problem: Problem, flat: FlatParameters) -> Layout:
-    config = problem.models[0].config
-    shapes = [tuple(shape[1:]) for shape in flat.shapes]
-    return Layout(flat.names, shapes, flat.sizes, len(config["layers"]) - 1, len(config["embedding"]) - 1)
-
-
-def make_gradient(problem: Problem, layout: Layout, penalty_weight: float) -> Gradient:
+def make_gradient(problem: Problem, flat: FlatParameters, penalty_weight: float) -> Gradient:
     """Losses and their gradient, each seed's with respect to its own row."""
     velocity = next(term.velocity_weight for term in problem.plan.loss if isinstance(term, Reconstruction))
 
     def total(theta: Array, y: Array, dy: Array, c: Array) -> tuple[Array, Array]:
-        each = losses(theta, y, dy, c, layout, velocity, penalty_weight)
+        each = losses(parameters(theta, flat), y, dy, c, velocity, penalty_weight)
         return each.sum(), each
 
     def gradient(theta: Array, y: Array, dy: Array, c: Array) -> tuple[Array, Array]:
@@ -234,10 +222,9 @@ def _adams(rate: Array, first: Array, second: Array, count: Array) -> Array:
 
 def make_step(problem: Problem, flat: FlatParameters, optimizer: str) -> Callable[..., tuple]:
     """(carry, rate, batch) -> (carry, losses (S,)) with carry = (theta, first and second moment, count)."""
-    layout = make_layout(problem, flat)
     if optimizer == "adam":
-        return adam(make_gradient(problem, layout, problem.penalty_weight), problem.plan.snapshots.clip)
-    return riemannian_adam(make_gradient(problem, layout, 0.0), layout)
+        return adam(make_gradient(problem, flat, problem.penalty_weight), problem.plan.snapshots.clip)
+    return riemannian_adam(make_gradient(problem, flat, 0.0), flat)
 
 
 def scan(problem: Problem, steps: int, optimizer: str) -> Callable[[], None]:

@@ -126,8 +126,7 @@ def check_jax(problem: Problem) -> None:
     from benchmarks.training import jax_ncae
 
     losses, gradient, flat, batch = _reference(problem, problem.penalty_weight)
-    layout = jax_ncae.make_layout(problem, flat)
-    function = jax.jit(jax_ncae.make_gradient(problem, layout, problem.penalty_weight))
+    function = jax.jit(jax_ncae.make_gradient(problem, flat, problem.penalty_weight))
     theirs = function(jax_ncae.to_jax(flat.read()), *map(jax_ncae.to_jax, batch))
     for what, found, expected in zip(("loss", "gradient"), theirs, (losses, gradient), strict=True):
         close(f"{what} of JAX", torch.from_numpy(np.array(found)), expected, TOLERANCE)
