@@ -17,9 +17,7 @@ import pytest
 import torch
 
 import romkit
-from romkit.tasks import run
 from romkit.training import RolloutTraining
-from tests.studies.sweeps import Seeded, contents
 
 
 def fit(folder, **more):
@@ -34,11 +32,6 @@ def fit_with_rollouts(folder):
     return fit(folder, epochs=100, rollouts=RolloutTraining(steps=30, length=10, every=2, batch=4, weight=1.0))
 
 
-def study(folder):
-    run([Seeded(number, size=500) for number in range(12)], folder)
-    return contents(folder)
-
-
 def basis(folder):
     """Mean, modes and singular values of snapshots that are read in pieces, with a checkpoint."""
     folder.mkdir(exist_ok=True)
@@ -49,7 +42,7 @@ def basis(folder):
     return [tensor.numpy().tobytes() for tensor in (found.mean, found.modes, found.singular_values)]
 
 
-WORKS = {work.__name__: work for work in (fit, fit_with_rollouts, study, basis)}
+WORKS = {work.__name__: work for work in (fit, fit_with_rollouts, basis)}
 
 
 def survive(work, number, folder):

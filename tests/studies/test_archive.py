@@ -10,10 +10,11 @@ import xarray as xr
 from typer.testing import CliRunner
 
 from romkit import tasks
+from romkit.core import runtime
 from romkit.core.errors import FileError, InputError
 from romkit.data import open_dataset
 from studies.__main__ import app
-from studies.runner import archived_keys, merge, read, rekey
+from studies.runner import Numbers, Study, archived_keys, merge, numbers, read, rekey
 from tests.studies.sweeps import Raised, Seeded
 
 TASKS = [Seeded(seed, size=20) for seed in range(3)]
@@ -23,11 +24,6 @@ class Renamed(Seeded):
     """The same results under another key."""
 
     resolved: ClassVar[dict[str, object]] = {"recipe": {"epochs": 2}}
-
-
-def run(planned, folder):
-    """What a study does with its tasks."""
-    return tasks.run(planned, folder, known=archived_keys(folder))
 
 
 @pytest.fixture
@@ -48,21 +44,20 @@ def test_an_archive_has_the_same_results_bit_for_bit_and_their_records(folder):
         assert all(data[name].values.tobytes() == alone[name].values.tobytes() for name in alone.variables)
 
 
-def test_what_is_archived_is_complete(folder):
-    more = Seeded(7, size=20)
-    result = run([*TASKS, more], folder)
-    assert (result.skipped, result.complete) == ([task.name for task in TASKS], ["seeded-7"])
+def test_what_is_archived_is_complete_and_a_task_that_changed_replaces_its_result(folder):
+    changed, more = replace(TASKS[1], size=19), Seeded(7, size=20)
+    result = tasks.run([TASKS[0], changed, more], folder, known=archived_keys(folder))
+    assert (result.skipped, result.complete) == (["seeded-0"], ["seeded-1", "seeded-7"])
     assert {file.name for file in folder.glob("*.*")} >= {"seeded-7.nc", "seeded-7.json"}
-    assert [data.attrs["task"] for data in read(folder)] == ["seeded-0", "seeded-1", "seeded-2", "seeded-7"]
-
-
-def test_a_task_that_changed_is_computed_again_and_replaces_the_archived_one(folder):
-    changed = replace(TASKS[1], size=19)
-    assert run([TASKS[0], changed], folder).complete == ["seeded-1"]
-    assert [data.sizes["row"] for data in read(folder)] == [20, 19, 20]
-    assert merge(folder, folder.with_suffix(".nc")) == ["seeded-1"]
+    assert {data.attrs["task"]: data.sizes["row"] for data in read(folder)} == {
+        "seeded-0": 20,
+        "seeded-1": 19,
+        "seeded-2": 20,
+        "seeded-7": 20,
+    }
+    assert merge(folder, folder.with_suffix(".nc")) == ["seeded-1", "seeded-7"]
     assert archived_keys(folder)["seeded-1"] == changed.key
-    assert len(archived_keys(folder)) == 3
+    assert len(archived_keys(folder)) == 4
 
 
 def test_a_truncated_archive_is_refused_and_other_programs_read_a_whole_one(folder):
@@ -73,11 +68,8 @@ def test_a_truncated_archive_is_refused_and_other_programs_read_a_whole_one(fold
     for use in (archived_keys, read):
         with pytest.raises(FileError, match="cannot be read as an archive"):
             use(folder)
-
-
-def test_a_folder_without_results_is_refused(tmp_path):
     with pytest.raises(InputError, match="expected a folder with results"):
-        merge(tmp_path, tmp_path / "a.nc")
+        merge(folder, archive)
 
 
 def test_keys_are_renewed_where_the_settings_are_the_same_and_that_is_noted(folder):
@@ -86,7 +78,7 @@ def test_keys_are_renewed_where_the_settings_are_the_same_and_that_is_noted(fold
     with pytest.raises(InputError, match=r"results of the present settings, got 3 others"):
         rekey(archive, renamed)
     assert rekey(archive, renamed, vouch=True) == [task.name for task in TASKS]
-    assert run(renamed, folder).complete == []
+    assert tasks.run(renamed, folder, known=archived_keys(folder)).complete == []
     with h5py.File(archive) as file:
         assert "Keys were renewed" in file.attrs["keys"]
     before = json.loads(read(folder)[0].attrs["computed_as"])
@@ -94,13 +86,10 @@ def test_keys_are_renewed_where_the_settings_are_the_same_and_that_is_noted(fold
     assert rekey(archive, renamed) == []
     rekey(archive, TASKS, vouch=True)
     assert json.loads(read(folder)[0].attrs["computed_as"]) == before
-
-
-def test_keys_are_not_renewed_for_what_is_no_task_or_of_other_code(folder):
     with pytest.raises(InputError, match="1 others, the first of which is seeded-2"):
-        rekey(folder.with_suffix(".nc"), TASKS[:2], vouch=True)
+        rekey(archive, TASKS[:2], vouch=True)
     with pytest.raises(InputError, match="present settings"):
-        rekey(folder.with_suffix(".nc"), [Raised(task.seed, task.size) for task in TASKS])
+        rekey(archive, [Raised(task.seed, task.size) for task in TASKS])
 
 
 def test_the_commands_say_what_they_did_and_refuse_in_one_line(folder):
@@ -112,3 +101,32 @@ def test_the_commands_say_what_they_did_and_refuse_in_one_line(folder):
         assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
     result = CliRunner().invoke(app, ["rekey", "paper", "smoke", str(archive)])
     assert "expected results of tasks of this preset, got 3 others" in result.stderr
+
+
+def roots(of):
+    return {"root": of**0.5, "of": of}
+
+
+def test_numbers_are_archived_by_title_and_not_computed_again(tmp_path, monkeypatch):
+    planned = [Numbers.of(f"root, of {number}", roots, of=number) for number in (4, 9)]
+    folder, archive = tmp_path / "full", tmp_path / "full.json"
+    monkeypatch.setattr(Study, "tasks", lambda study, preset: planned)
+    monkeypatch.setattr("studies.wake.report.page", lambda found: ", ".join(found))
+    assert tasks.run(planned, folder, only="4").complete == ["root-of-4"]
+    assert merge(folder, archive) == ["root-of-4"]
+    assert numbers(folder)["root, of 4"] | {"versions": 0} == {"root": 2.0, "of": 4, "versions": 0} | {
+        "device": runtime.device_name("cpu")
+    }
+    (folder / "root-of-4.nc").unlink()
+    sweep = Study("wake").run("full", tmp_path)
+    assert (sweep.skipped, sweep.complete) == (["root-of-4"], ["root-of-9"])
+    assert (tmp_path / "RESULTS.md").read_text() == "root, of 4, root, of 9"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["exactness", "large", "pretrained", "wake"])
+def test_the_smoke_preset_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sweep = Study(name).run("smoke", tmp_path)
+    assert sweep.complete
+    assert not sweep.failed

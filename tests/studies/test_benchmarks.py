@@ -11,7 +11,7 @@ from benchmarks import harness
 from benchmarks.harness import Disagreement
 from benchmarks.ncae import make_problem
 from benchmarks.optimizers import report, run
-from benchmarks.optimizers.muon import Muon, orthogonalised
+from benchmarks.optimizers.muon import orthogonalised
 from benchmarks.rollout import contestants
 from benchmarks.rollout.contestants import EAGER, SCAN
 from benchmarks.sindy import run as sindy
@@ -54,27 +54,6 @@ def test_a_benchmark_goes_on_where_it_was_interrupted(tmp_path):
 @pytest.fixture(scope="module")
 def task():
     return run.make_task("lorenz96", SimpleNamespace(**SMOKE["optimizers"]))
-
-
-def advance(problem, seeds, steps):
-    """Parameters and losses of each of `seeds` after steps of Muon on one batch."""
-    problem = problem._replace(seeds=seeds, models=[problem.models[seed] for seed in seeds])
-    objective, flat = problem.objective(1e-3)
-    step, losses = Muon().make_step(flat.function(objective), flat), []
-    state, batch = Muon().start(flat.read(), flat), next(problem.batches(32))
-    for _ in range(steps):
-        state, loss = step(state, torch.full((len(seeds), 1), 1e-2), *batch)
-        losses.append(loss)
-    return state, torch.stack(losses)
-
-
-def test_seeds_of_muon_do_not_mix_and_their_loss_falls(task):
-    together, losses = advance(task.problem, [0, 1], 10)
-    for seed in (0, 1):
-        alone, _ = advance(task.problem, [seed], 10)
-        torch.testing.assert_close(together.theta[seed], alone.theta[0], rtol=1e-3, atol=1e-5)
-    assert together.alive.all()
-    assert (losses[-1] < 0.95 * losses[0]).all()
 
 
 def test_newton_schulz_brings_singular_values_near_one():

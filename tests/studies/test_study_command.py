@@ -68,14 +68,11 @@ def test_the_command_runs_where_the_user_is_and_ends_by_ctrl_c(tmp_path):
     assert not list(lock.parents[1].glob("*.nc"))
 
 
-def test_help_has_an_example():
-    assert "romkit study " in study_command("--help").stdout.partition("Examples:")[2]
-
-
-def test_the_command_lists_studies_with_their_presets(toy_study):
+def test_the_command_lists_studies_with_their_presets_and_its_help_has_an_example(toy_study):
     lines = study_command("").stdout.splitlines()
     assert ["toy", "smoke,", "paper"] in [line.split() for line in lines]
     assert not any(line.startswith("runner") for line in lines)
+    assert "romkit study " in study_command("--help").stdout.partition("Examples:")[2]
 
 
 def test_the_command_runs_a_study_and_ends_with_1_if_a_task_failed(toy_study):
@@ -90,13 +87,11 @@ def test_the_command_runs_a_study_and_ends_with_1_if_a_task_failed(toy_study):
 
 
 def test_the_command_passes_its_options_on(toy_study, monkeypatch):
-    given = []
-    monkeypatch.setattr(
-        "romkit.tasks.run",
-        lambda planned, folder, executor, only, known: given.append((folder, executor, only)) or Sweep(),
-    )
+    given = {}
+    monkeypatch.setattr("romkit.tasks.run", lambda tasks, *place, **more: given.update(place=place, **more) or Sweep())
     result = study_command("toy --preset smoke --executor workers --workers 2 --only seeded --out here")
-    assert (result.exit_code, given) == (0, [(Path("here/smoke").absolute(), Executor("local", 2), "seeded")])
+    assert (result.exit_code, given["only"]) == (0, "seeded")
+    assert given["place"] == (Path("here/smoke").absolute(), Executor("local", 2))
 
 
 @pytest.mark.parametrize(

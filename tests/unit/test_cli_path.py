@@ -12,36 +12,22 @@ from romkit.data import open_dataset, save_dataset
 from romkit.systems import SYSTEMS
 from tests.unit.test_cli import ran, refusal, romkit_command
 
-BURGERS = '''
+OWN = """
 from dataclasses import dataclass
-import torch
-from romkit.data import ContextParameter
-from romkit.systems import System
+from romkit.systems import Lorenz96
 
 
 @dataclass(frozen=True)
-class Burgers(System):
-    """u' = nu u_xx - u u_x on a ring."""
-
-    dt: float = 0.05
+class Own(Lorenz96):
+    n: int = 8
+    transient: float = 0.0
     duration: float = 1.0
     horizon: float = 1.0
-    name = "own-burgers"
-    state_names = tuple(f"u{k}" for k in range(16))
-    state_units = ("1",) * 16
-    context = (ContextParameter("nu", "1", 0.05, 0.2, "viscosity"),)
-
-    def rhs(self, t, x, c):
-        ahead, behind = x.roll(-1, -1), x.roll(1, -1)
-        return c * (ahead - 2 * x + behind) / 0.4**2 - x * (ahead - behind) / 0.8
-
-    def initial_state(self, contexts, rng):
-        wave = torch.sin(torch.linspace(0, 6.28, 17, dtype=contexts.dtype)[:-1])
-        return 1 + 0.5 * wave.expand(len(contexts), -1)
+    name = "own-lorenz"
 
 
-small = Burgers(duration=0.5)
-'''
+small = Own(duration=0.5)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -172,28 +158,33 @@ def test_an_earlier_run_is_not_overwritten_without_force(own):
 
 
 def test_a_system_in_a_file():
-    Path("my_system.py").write_text(BURGERS)
-    assert "nu in [0.05, 0.2]" in ran("info my_system.py:Burgers")
-    ran("fit pod my_system.py:Burgers --set latent_dim=3 --out pod.safetensors")
-    text = ran("rollout my_system.py:Burgers --nu 0.1 --model pod.safetensors")
-    assert "own-burgers at nu = 0.1" in text
-    assert Path("runs/rollout-Burgers/rollout.png").exists()
-    ran("dataset my_system.py:small --nu 0.1,0.2")
-    assert open_dataset("runs/small-contexts/data.nc").sizes["time"] == 10
-    assert "did you mean 'Burgers'?" in refusal("info my_system.py:Burger")
-    assert "--model: expected a model" in refusal("rollout my_system.py:Burgers --nu 0.1")
-    Path("signal.py").write_text(BURGERS)
+    for name, text in {
+        "my_system": OWN,
+        "signal": OWN,
+        "mine": OWN.replace("own-lorenz", "lorenz96"),
+        "broken": "import nothing_of_the_kind",
+    }.items():
+        Path(f"{name}.py").write_text(text)
     before = sys.modules["signal"]
-    assert "nu in [0.05, 0.2]" in ran("info signal.py:Burgers")
+    for file in ("my_system", "signal"):
+        assert "F in [3.133, 3.193]" in ran(f"info {file}.py:Own")
     assert sys.modules["signal"] is before
-    Path("broken.py").write_text("import nothing_of_the_kind")
-    assert "broken.py: cannot be imported" in refusal("info broken.py:Burgers")
-    Path("mine.py").write_text(BURGERS.replace("own-burgers", "lorenz96"))
-    ran("dataset mine.py:Burgers --nu 0.1,0.2 --out own.nc")
+    ran("fit pod my_system.py:Own --set latent_dim=3 --out pod.safetensors")
+    assert "own-lorenz at F = 3.15" in ran("rollout my_system.py:Own --F 3.15 --model pod.safetensors")
+    assert Path("runs/rollout-Own/rollout.png").exists()
+    ran("dataset my_system.py:small --F 3.14,3.15")
+    assert open_dataset("runs/small-contexts/data.nc").sizes["time"] == 50
+    ran("dataset mine.py:Own --F 3.14,3.15 --out own.nc")
     data = open_dataset("own.nc")
-    assert data.system == "lorenz96 (Burgers)"  # called like one of romkit, and another one
-    assert romkit.systems.system_of(data).context_names == ("nu",)
+    assert data.system == "lorenz96 (Own)"  # called like one of romkit, and another one
+    assert romkit.systems.system_of(data).state_size == 8
     assert romkit.systems.SYSTEMS["lorenz96"] is romkit.systems.Lorenz96
+    for words, reason in {
+        "info my_system.py:Ow": "did you mean 'Own'?",
+        "rollout my_system.py:Own --F 3.15": "--model: expected a model",
+        "info broken.py:Own": "broken.py: cannot be imported",
+    }.items():
+        assert reason in refusal(words)
 
 
 def test_a_context_that_moves_is_shown_with_the_others(own):

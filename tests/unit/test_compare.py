@@ -42,8 +42,7 @@ def test_all_combinations_are_scored_on_what_is_held_out(data, tmp_path):
     assert 0.1 < float(best.sel(law="dmd").nrmse.max()) < 1.5  # and an input of this one, which cannot turn faster
     assert float(found.sel(projection="narrow").nrmse_projected.median()) > 0.1
     assert "δz0' =" in str(best.sel(law="sindy").equations.values)
-    _, test = romkit.data.split(data, 0.25, seed=0)
-    train, _ = romkit.data.split(data, 0.25, seed=0)
+    train, test = romkit.data.split(data, 0.25, seed=0)
     pod = romkit.fit("pod", train, latent_dim=2)
     by_hand = romkit.rollout(test, pod, dynamics=SINDy(degree=2, threshold=0.01).fit(pod, train))
     assert np.allclose(best.sel(law="sindy").nrmse, by_hand.nrmse, atol=1e-10)
@@ -51,26 +50,16 @@ def test_all_combinations_are_scored_on_what_is_held_out(data, tmp_path):
 
 def test_what_is_complete_is_not_computed_again(data, tmp_path, monkeypatch):
     first = compared(data, tmp_path, ["dmd"])
-    times = {
-        file.name: file.stat().st_mtime_ns for file in tmp_path.rglob("*") if file.suffix in (".nc", ".safetensors")
-    }
+    times = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.*") if file.suffix in (".nc", ".safetensors")}
     both = compared(data, tmp_path)
     assert np.array_equal(both.sel(law="dmd").nrmse, first.sel(law="dmd").nrmse)
-    for file in tmp_path.rglob("*"):
-        if file.name in times:
-            assert file.stat().st_mtime_ns == times[file.name], file
+    assert {file: file.stat().st_mtime_ns for file in times} == times
     assert len(list((tmp_path / "projections").glob("*.safetensors"))) == 2  # laws share them
     other = compared(data.assign(state=1.1 * data.state), tmp_path, ["dmd"])
     assert not np.array_equal(other.nrmse, first.nrmse)
-
-
-def test_another_context_of_the_same_numbers_is_computed(data, tmp_path):
-    data = data.assign_coords(place=("trajectory", np.arange(9.0) ** 2))
-    one, two = (romkit.data.describe(data, context=names) for names in (["speed"], ["speed", "place"]))
-    laws = [SINDy(degree=2, threshold=0.01)]
-    first, second = (compared(each, tmp_path, laws).equations.values.flat[0] for each in (one, two))
-    assert "place" in second
-    assert "place" not in first
+    placed = data.assign_coords(place=("trajectory", np.arange(9.0) ** 2))  # the same numbers at another context
+    placed = romkit.data.describe(placed, context=["speed", "place"])
+    assert "place" in compared(placed, tmp_path, ["sindy"]).equations.values.flat[0]
 
 
 def test_a_failure_is_named_and_the_others_are_there(data, tmp_path):
@@ -88,9 +77,7 @@ def test_a_failure_is_named_and_the_others_are_there(data, tmp_path):
         (["pood"], ["dmd"], "methods: expected one of .* did you mean 'pod'"),
         (["pod"], ["dmc"], "laws: expected one of .* did you mean 'dmd'"),
         (["pod"], [], "laws: expected one or more"),
-        (["pod"], {}, "laws: expected one or more"),
         ({}, ["dmd"], "methods: expected one or more"),
-        (["pod"], [DMD(), DMD()], "laws: expected one or more, each once"),
         (["pod"], [SINDy(degree=1), SINDy(degree=2)], "laws: expected one or more, each once.* name them by a dict"),
         (["pod"], [romkit.integrators.Galerkin()], r"laws\[0\]: expected text or an Estimator .*, got Galerkin"),
         ({"pod": {"latent_dim": np.arange(3)}}, ["dmd"], "methods: expected settings that are plain values"),

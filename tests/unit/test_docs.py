@@ -11,6 +11,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 import romkit
+from romkit.certificates import bounds, intervals
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted((*ROOT.glob("docs/gallery/*.py"), *ROOT.glob("docs/tutorials/*.py")))
@@ -28,7 +29,7 @@ def blocks(page):
 
 @pytest.fixture
 def small(monkeypatch, tmp_path):
-    """Short transients and rollouts, two epochs whatever the page says, files in a temporary folder."""
+    """Short transients, rollouts and certificates, two epochs whatever the page says, files in a temporary folder."""
     lorenz = partial(romkit.systems.Lorenz96, transient=2.0, duration=0.5, horizon=0.5)
     fit, rollout = romkit.fit, romkit.rollout
     monkeypatch.setattr(romkit.systems, "Lorenz96", lorenz)
@@ -38,6 +39,8 @@ def small(monkeypatch, tmp_path):
     network = romkit.integrators.NeuralODE
     few = {"regression_steps": 20, "shooting_steps": 2}
     monkeypatch.setattr(romkit.integrators, "NeuralODE", lambda **settings: network(**settings | few))
+    monkeypatch.setattr(intervals, "PIECES", 64)  # certificates stay valid, and are larger
+    monkeypatch.setattr(bounds, "STEPS", 5)
     monkeypatch.chdir(tmp_path)
     before = dict(romkit.projections.METHODS)
     yield

@@ -4,6 +4,7 @@ import errno
 import multiprocessing
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -42,12 +43,21 @@ def test_an_error_of_the_system_is_a_file_error_on_one_line(tmp_path):
     with pytest.raises(FileError, match=r"cannot be written \(No space left on device\); check free space") as caught:
         fill_the_disk(tmp_path / "a.txt")
     assert "\n" not in str(caught.value)
+    with pytest.raises(FileError, match="cannot be written"), atomic(tmp_path / "a.txt"):
+        pass  # writes nothing
     assert os.listdir(tmp_path) == []
 
 
-def test_a_writer_that_wrote_nothing_is_an_error(tmp_path):
-    with pytest.raises(FileError, match="cannot be written"), atomic(tmp_path / "a.txt"):
-        pass
+def test_a_folder_that_becomes_read_only_is_a_file_error(tmp_path, monkeypatch):
+    """A raw OSError from the clean-up must not hide it."""
+
+    def refuse(*_, **__):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for name in ("replace", "unlink"):
+        monkeypatch.setattr(Path, name, refuse)
+    with pytest.raises(FileError, match=r"cannot be written \(Read-only file system\)"), atomic(tmp_path / "a") as file:
+        file.write_text("whole")
 
 
 def test_a_missing_folder_and_a_folder_as_target(tmp_path):
@@ -57,32 +67,23 @@ def test_a_missing_folder_and_a_folder_as_target(tmp_path):
         pass
 
 
-def test_a_link_is_followed(tmp_path):
+def test_a_link_is_followed_and_a_new_file_has_the_usual_permissions(tmp_path):
     real, link = tmp_path / "real", tmp_path / "link"
     real.write_text("old")
+    usual = real.stat().st_mode
     link.symlink_to(real)
     with atomic(link) as temporary:
         temporary.write_text("new")
     assert link.is_symlink()
-    assert real.read_text() == "new"
+    assert (real.read_text(), real.stat().st_mode) == ("new", usual)
 
 
-def test_a_new_file_has_the_usual_permissions(tmp_path):
-    (tmp_path / "usual").write_text("")
-    with atomic(tmp_path / "a") as temporary:
-        temporary.write_text("")
-    assert (tmp_path / "a").stat().st_mode == (tmp_path / "usual").stat().st_mode
-
-
-def test_existing(tmp_path):
+def test_existing_and_reasons_in_one_short_line(tmp_path):
     (tmp_path / "a").write_text("")
     assert existing(tmp_path / "a") == tmp_path / "a"
     for missing, problem in ((tmp_path / "b", "no such file"), (tmp_path, "is a folder")):
         with pytest.raises(FileError, match=f"{problem}; check the path"):
             existing(missing)
-
-
-def test_reason_is_one_short_line():
     assert reason(ValueError("a\n  b")) == "a b"
     assert len(reason(ValueError("x" * 1000))) == 200
 

@@ -55,20 +55,22 @@ def test_a_context_is_not_asked_for_outside_of_the_run(ncae):
         assert bool(path.decoder_rate(t, z).isfinite().all())
 
 
+class Turning(LearnedField):
+    """The law ż = latent_truth, of data with a context of scale one."""
+
+    order, latent_dim, context_names, scale = 1, 2, ("F",), torch.ones(1, 2, dtype=torch.float64)
+
+    def right_hand_side(self, c):
+        return lambda w: latent_truth(None, w)
+
+
 def test_a_law_for_fixed_contexts_is_carried_along(ncae):
     """A fitted law follows a moving context with the term D_cρ ċ, here against the encoded motion of the full state."""
-
-    class Law(LearnedField):
-        order, latent_dim, context_names = 1, 2, ()
-
-        def right_hand_side(self, c):
-            return lambda w: latent_truth(None, w)
-
     path, t = Path(ncae, ramp, TIMES), torch.tensor(0.3, dtype=torch.float64)
     z, h = torch.tensor([[0.3, -0.2]], dtype=torch.float64), 1e-4
     x = path.at(t).decode(z)
     turned = (path.at(t + h).encode(x) - path.at(t - h).encode(x)) / (2 * h)
-    assert torch.allclose(Law().field(FirstOrder(path))(t, z), latent_truth(t, z) + turned, atol=1e-6)
+    assert torch.allclose(Turning().field(FirstOrder(path))(t, z), latent_truth(t, z) + turned, atol=1e-6)
 
 
 def test_a_ramp_of_the_forcing_is_as_good_as_a_constant_one():
@@ -140,19 +142,10 @@ def test_a_law_knows_nothing_of_the_motion_that_comes_from_the_context(shifted, 
 
 
 def test_segments_and_held_out_rollouts_move_with_the_context(shifted):
-    class Truth(LearnedField):
-        order, latent_dim, context_names, scale = 1, 2, ("F",), torch.ones(1, 2, dtype=torch.float64)
-
-        def right_hand_side(self, c):
-            return lambda w: latent_truth(None, w)
-
-        def motion(self, c):
-            return latent_truth
-
     samples = SINDy.samples(Shifted(), shifted)
-    assert rollout_error(Truth(), samples).max() < 1e-2
+    assert rollout_error(Turning(), samples).max() < 1e-2
     segments = Shooting.along(make_paths(samples), torch.tensor([1]), 8)
-    assert segments.error(Truth(), 50, 0.0, torch.Generator().manual_seed(0)).max() < 1e-5
+    assert segments.error(Turning(), 50, 0.0, torch.Generator().manual_seed(0)).max() < 1e-5
 
 
 def test_laws_are_fitted_to_data_whose_context_moves(ncae):

@@ -1,15 +1,14 @@
-"""`simulate`, `follow`, `score` and `forecast`, and how they make up a rollout; systems with weights."""
+"""`simulate`, `follow`, `score` and `forecast`, and how they make up a rollout."""
 
-from dataclasses import dataclass
+import warnings
 
 import numpy as np
 import pytest
 import torch
 
 import romkit
-from romkit.core.errors import InputError
+from romkit.core.errors import ExtrapolationWarning, InputError
 from romkit.data import ContextParameter
-from romkit.systems import System
 
 
 def test_the_three_verbs_make_the_rollout(lorenz, projection):
@@ -175,70 +174,28 @@ def test_a_mechanical_forecast_needs_a_velocity_full_or_latent():
         romkit.forecast(model, initial_state=q0, **more)
 
 
-@dataclass(frozen=True)
-class Decay(System):
-    """ẋ = -dt x, whose parameter is called like an argument."""
+class Stepped(romkit.systems.Lorenz96):
+    """The forcing is called like an argument of the verbs."""
 
-    name = "decay"
-    context = (ContextParameter("dt", "1", 0.5, 2.0, "rate"),)
-    state_names, state_units = ("x", "y"), ("1", "1")
-    dt, duration, horizon = 0.01, 0.5, 0.5
-
-    def rhs(self, t, x, c):
-        return -c * x
-
-    def initial_state(self, contexts, rng):
-        return torch.tensor([1.0, 2.0], dtype=contexts.dtype).expand(len(contexts), 2)
+    name = "stepped"
+    context = (ContextParameter("dt", "1", 3.1, 3.2, "forcing"),)
 
 
 def test_a_parameter_called_like_an_argument_goes_into_context():
-    system = Decay()
-    model = romkit.fit("pod", system.dataset(dt=[0.5, 1.0, 2.0]), latent_dim=1)
-    run = romkit.rollout(system, model, context={"dt": 1.5}, dt=0.1)
+    plain, stepped = (kind(n=4, transient=0.0) for kind in (romkit.systems.Lorenz96, Stepped))
+    data = stepped.dataset(dt=[3.1, 3.2], duration=0.5)
+    model, same = (romkit.fit("pod", each, latent_dim=2) for each in (data, plain.dataset(F=[3.1, 3.2], duration=0.5)))
+    span = {"duration": 0.5, "dt": 0.1}
+    run = romkit.rollout(stepped, model, context={"dt": 3.15}, **span)
+    expected = romkit.rollout(plain, same, F=3.15, **span)
     assert run.sizes["time"] == 6
-    assert np.allclose(run.truth[-1], np.exp(-1.5 * 0.5) * np.array([1.0, 2.0]), atol=1e-9)
-    assert np.allclose(run.rom[:, 0], np.exp(-1.5 * run.time), atol=1e-4)
-    assert run["dt"].item() == 1.5
-    truth = romkit.simulate(system, context={"dt": 1.5}, dt=0.1)
-    assert np.array_equal(truth.state[0], run.truth)
-    forecast = romkit.forecast(
-        model, system=system, initial_state=[1.0, 2.0], duration=0.5, dt=0.1, context={"dt": 1.5}
-    )
+    assert run["dt"].item() == 3.15
+    for name in ("truth", "rom"):
+        assert np.array_equal(run[name], expected[name])
+    assert np.array_equal(romkit.simulate(stepped, context={"dt": 3.15}, **span).state[0], run.truth)
+    start = run.truth.values[0]
+    forecast = romkit.forecast(model, system=stepped, initial_state=start, context={"dt": 3.15}, **span)
     assert np.allclose(forecast.state, run.rom, atol=1e-12)
-
-
-class Cells(Decay):
-    """The same on two cells, one of which is nine times the size of the other."""
-
-    def rhs(self, t, x, c):
-        return -c * torch.stack([x[..., 0], torch.sin(x[..., 1])], dim=-1)
-
-    def weigh(self, x, u, c):
-        return torch.tensor([[0.9], [0.1]], dtype=u.dtype) * u
-
-
-def test_the_weights_of_a_system_are_the_metric_of_its_reduced_model():
-    """On a line with direction v the rate is vᵀ W f / vᵀ W v, worked out here with the weights and without."""
-    model = romkit.fit("pod", Cells().dataset(dt=[0.5, 1.0, 2.0]), latent_dim=1)
-    P, f = model.double()(dt=1.0), lambda x: Cells().field(dt=1.0)(torch.zeros(()), x)
-    for system, weights in ((Cells(), [0.9, 0.1]), (Unweighted(), [0.5, 0.5])):
-        W, x0 = torch.tensor(weights, dtype=torch.float64), torch.tensor([1.0, 1.2], dtype=torch.float64)
-        given = {"initial_state": x0.numpy(), "duration": 0.1, "dt": 0.01, "context": {"dt": 1.0}}
-        run = romkit.forecast(model, system=system, **given)
-        with torch.no_grad():
-            x, J = P.decode_jacobian(torch.from_numpy(run.latent.values[0]))
-            v = J[:, 0]
-            assert (v * W * (x0 - x)).sum().abs() < 1e-9
-            rates = [(v * W * f(P.decode(torch.from_numpy(z)))).sum() / (v * W * v).sum() for z in run.latent.values]
-        simpson = (rates[0] + 4 * rates[1] + rates[2]) * 0.01 / 3
-        assert (run.latent[2] - run.latent[0]).item() == pytest.approx(simpson.item(), abs=1e-9)
-
-
-class Unweighted(Cells):
-    """Both cells alike."""
-
-    def weigh(self, x, u, c):
-        return u
 
 
 def test_a_state_with_as_many_components_as_latents_is_a_full_one():
@@ -273,3 +230,26 @@ def test_starts_and_contexts_that_do_not_go_together_are_named(lorenz, projectio
             romkit.simulate(lorenz, initial_state=start, **given)
     with pytest.raises(InputError, match="F: expected one value, or 3 as there are states, got 2"):
         romkit.forecast(projection, system=lorenz, initial_state=times.values[:3], **given | {"F": [3.14, 3.15]})
+
+
+def waves(speed, drag=1.0):
+    """Two trajectories at contexts (speed, drag), of which the second may have one value."""
+    times = np.linspace(0, 1, 21)
+    state = np.stack([np.stack([np.sin(times + k), np.cos(times + k)], axis=-1) for k in (0, 1)])
+    context = {"speed": np.asarray(speed, dtype=float), "drag": np.full(2, drag)}
+    return romkit.data.from_arrays(state, times, context=context)
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e5])
+def test_a_context_of_one_value_has_no_range_whatever_its_unit(unit, tmp_path):
+    data = waves([1.0, 2.0], unit)
+    pod = romkit.load(romkit.save(romkit.fit("pod", data, latent_dim=2), tmp_path / "pod.safetensors"))
+    assert pod.frame.fixed == ("drag",)
+    law = romkit.integrators.SINDy(degree=1, threshold=0.0, context_degree=0).fit(pod, data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ExtrapolationWarning)
+        romkit.follow(pod, waves([1.2, 1.7], unit), dynamics=law)
+    with pytest.warns(ExtrapolationWarning, match=f"drag, which was {unit:g} alone"):
+        run = romkit.follow(pod, waves([1.2, 1.7], 1.1 * unit), dynamics=law)
+    assert np.allclose(run.context_distance, 0.1, atol=1e-4)
+    assert f"drag {unit:.4g}\n" in f"{pod.facts()['context']}\n"

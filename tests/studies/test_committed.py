@@ -1,0 +1,66 @@
+"""Committed results and pages: results are those of the present tasks, and pages those of the results."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+from studies.paper import tables
+from studies.paper.figures import FIGURES
+from studies.paper.report import page as paper_page
+from studies.runner import archived_keys, discover
+
+ROOT = Path(__file__).parents[2]
+RESULTS = {name: ROOT / "studies" / name / "results" for name in ("exactness", "paper", "rollout_drift")}
+PAGES = [
+    ("benchmarks.optimizers.report", "results.json", "RESULTS.md"),
+    ("benchmarks.rollout.report", "results.json", "RESULTS.md"),
+    ("benchmarks.rollout.report", "results-cuda.json", "RESULTS-cuda.md"),
+    ("benchmarks.sindy.report", "results.json", "RESULTS.md"),
+    ("benchmarks.training.report", "results.json", "RESULTS.md"),
+    ("studies.large.report", "full.json", "RESULTS.md"),
+    ("studies.large.report", "sampled.json", "SAMPLED.md"),
+    ("studies.pretrained.report", "full.json", "RESULTS.md"),
+    ("studies.wake.report", "full.json", "RESULTS.md"),
+]
+WRITERS = {"SAMPLED.md": "sampled"}
+
+
+@pytest.mark.parametrize(("module", "results", "page"), PAGES)
+def test_a_page_is_that_of_its_results(module, results, page):
+    folder = ROOT.joinpath(*module.split(".")[:-1])
+    found = json.loads((folder / results).read_text(encoding="utf-8"))
+    text = getattr(importlib.import_module(module), WRITERS.get(page, "page"))(found)
+    assert text == (folder / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("study", "presets"), [("exactness", ()), ("rollout_drift", ("full",))])
+def test_a_report_is_that_of_its_archives(study, presets, tmp_path):
+    for archive in RESULTS[study].glob("*.nc"):
+        (tmp_path / archive.name).symlink_to(archive)
+    written = importlib.import_module(f"studies.{study}.report").write(tmp_path, *presets)
+    assert written.read_text() == (RESULTS[study] / "REPORT.md").read_text()
+
+
+def test_the_report_and_the_table_of_the_paper_are_those_of_its_archive():
+    folder = RESULTS["paper"]
+    results = tables.load(folder / "quick")
+    assert (folder / "summary.csv").read_text() == tables.summary(results)
+    pictures = [name for name in FIGURES if (folder / "figures" / f"{name}.png").exists()]
+    assert (folder / "REPORT.md").read_text() == paper_page("quick", results, pictures)
+
+
+ANSWERED = ("invariance", "fibre", "gradient")
+"""Terms of a loss whose results stay although their tasks have left."""
+
+
+@pytest.mark.parametrize("study", discover().values(), ids=lambda study: study.name)
+def test_tasks_have_different_names_and_archived_results_are_theirs(study):
+    """With their recipes and sizes, which are in the keys."""
+    for preset in study.presets:
+        tasks = study.tasks(preset)
+        keys = {task.name: task.key for task in tasks}
+        assert len(keys) == len(tasks) > 0
+        archived = archived_keys(ROOT / "studies" / study.name / "results" / preset).items()
+        assert {(name, key) for name, key in archived if not any(term in name for term in ANSWERED)} <= keys.items()
