@@ -11,19 +11,10 @@ from torch import Tensor
 from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
-from romkit.data import (
-    DIMS,
-    Contexts,
-    Layout,
-    Trajectories,
-    check_states,
-    context_names,
-    given_control,
-    times_of,
-    trajectories,
-)
+from romkit.data import DIMS, Contexts, Layout, Trajectories, check_states, context_names, given_control
+from romkit.data.context import times_of
 from romkit.data.layout import component_names
-from romkit.data.trajectories import check_components, check_grid, in_order
+from romkit.data.trajectories import check_components, check_grid, in_order, trajectories
 from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField, Reencoded
 from romkit.metrics import VALID_THRESHOLD, idempotency_error, valid_time
