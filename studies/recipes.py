@@ -1,13 +1,19 @@
-"""What a training is made of once presets are looked up; studies put it into the keys of their tasks."""
+"""Systems and trainings of studies: what they are made of once presets are looked up, for the keys of tasks."""
 
 import inspect
 from collections.abc import Mapping
 
 import romkit
 from romkit.projections import METHODS, Frame
-from romkit.systems import System
+from romkit.systems import SYSTEMS, System
 from romkit.training.recipe import SETTINGS
 from romkit.verbs.presets import PRESETS, sized
+from studies.runner import Settings
+
+
+def make_system(name: str, parameters: Settings) -> System:
+    """System with these parameters."""
+    return SYSTEMS[name](**dict(parameters))
 
 
 def resolved(method: str, system: System, settings: Mapping[str, object]) -> dict[str, object]:

@@ -22,18 +22,8 @@ from romkit.training import Epoch
 from romkit.training.batches import batches_per_epoch
 from studies.exactness.guarantees import Certificates, Energy
 from studies.report import TITLES
-from studies.rollout_drift.models import (
-    Model,
-    OfModel,
-    errors,
-    lost,
-    make_system,
-    over_contexts,
-    states,
-    test_set,
-    trained,
-    training_set,
-)
+from studies.rollout_drift import models
+from studies.rollout_drift.models import Model, OfModel, errors, make_system, over_contexts, states, test_set, trained
 from studies.rollout_drift.tasks import Drift, Plan, plans
 from studies.runner import Settings, Study, frozen
 
@@ -61,7 +51,7 @@ def tasks(preset: str) -> list[Task]:
         return _smoke()
     if preset == "guarantees":
         return [*(Certificates(**row) for row in table["certificates"]), *(Energy(**row) for row in table["energies"])]
-    models = [model for model in _models(table.get("of", preset)) if model.method in table.get("methods", METHODS)]
+    chosen = [model for model in _models(table.get("of", preset)) if model.method in table.get("methods", METHODS)]
     measures: dict[str, Callable[[Model], list[Task]]] = {
         "race": lambda model: [Race(model)],
         "cost": lambda model: [Cost(model, TIMED)],
@@ -71,7 +61,7 @@ def tasks(preset: str) -> list[Task]:
             for dynamics in FOLLOWED[model.system]
         ],
     }
-    return [task for model in models for task in measures[table.get("measure", "race")](model)]
+    return [task for model in chosen for task in measures[table.get("measure", "race")](model)]
 
 
 def sizes(preset: str) -> dict[str, dict[str, Settings]]:
@@ -128,7 +118,7 @@ class Race(OfModel):
                 found["latent_velocity_rmse"] = (carried(system, P, x) - v).square().mean((-2, -1)).sqrt()
         columns = {name: (("seed", "context"), value.numpy()) for name, value in found.items()}
         columns["idempotency_error"] = ("seed", idempotency(model))
-        columns["training_diverged"] = ("seed", lost(model))
+        columns["training_diverged"] = ("seed", models.lost(model))
         coords = {"seed": list(plan.seeds)}
         coords |= {name: ("context", test[name].values) for name in system.context_names}
         return xr.Dataset(columns, coords).assign_attrs(
@@ -175,7 +165,7 @@ class Cost(OfModel):
 
     def run(self) -> xr.Dataset:
         plan, clock = self.model, []
-        data = training_set(plan.system, plan.parameters, plan.data)
+        data = models.training_set(plan.system, plan.parameters, plan.data)
         settings = dict(plan.settings) | {"epochs": self.epochs + 1, "engine": self.engine, "verbose": False}
 
         def tick(epoch: Epoch) -> None:

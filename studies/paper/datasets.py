@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from romkit.data import open_dataset, save_dataset
-from romkit.systems import SYSTEMS, System
+from studies.recipes import make_system
 from studies.runner import Settings
 
 METHODS = ("ncae", "cae", "context-cae", "ae", "context-ae", "film-ae", "soft-ncae")
@@ -32,15 +32,10 @@ SIDES = ("low", "high", "both")
 """Where a context leaves the training range: all parameters below, all above, or each below or above (all corners)."""
 
 
-def system(name: str, parameters: Settings) -> System:
-    """The system with these parameters."""
-    return SYSTEMS[name](**dict(parameters))
-
-
 @functools.lru_cache(maxsize=4)
 def train_set(name: str, parameters: Settings, seed: int) -> xr.Dataset:
     """The training set of this data seed."""
-    return _cached(("train", name, parameters, seed), lambda: system(name, parameters).dataset("train", seed=seed))
+    return _cached(("train", name, parameters, seed), lambda: make_system(name, parameters).dataset("train", seed=seed))
 
 
 @functools.lru_cache(maxsize=4)
@@ -48,14 +43,14 @@ def test_set(name: str, parameters: Settings, every: int) -> xr.Dataset:
     """Each `every`-th snapshot of the test set."""
     return _cached(
         ("test", name, parameters, every),
-        lambda: system(name, parameters).dataset("test").isel(time=slice(None, None, every)),
+        lambda: make_system(name, parameters).dataset("test").isel(time=slice(None, None, every)),
     )
 
 
 @functools.lru_cache(maxsize=4)
 def ood_set(name: str, parameters: Settings, every: int) -> xr.Dataset:
     """Trajectories at all corners of the training range widened by each of the distances, nearest first."""
-    model = system(name, parameters)
+    model = make_system(name, parameters)
     low, high = (np.array([getattr(p, end) for p in model.context]) for end in ("low", "high"))
     corners = np.array(list(itertools.product((0, 1), repeat=len(low))))
     contexts = np.concatenate(

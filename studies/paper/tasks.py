@@ -23,7 +23,7 @@ from studies.paper import datasets
 from studies.paper.datasets import METHODS, NOISE_KINDS, NOISE_UNIT, SIGMAS, VELOCITY_TERM
 from studies.paper.evaluation import evaluate, evaluate_clean, latent_orbits, parameter_count
 from studies.paper.propositions import check_propositions
-from studies.recipes import resolved
+from studies.recipes import make_system, resolved
 from studies.runner import Settings, Study, frozen
 
 ABLATIONS = ("ncae-bias", "ncae-slope")
@@ -148,7 +148,7 @@ class Bifurcation(Task):
         return "lorenz96-bifurcation"
 
     def run(self) -> xr.Dataset:
-        model = datasets.system("lorenz96", self.parameters)
+        model = make_system("lorenz96", self.parameters)
         F = model.context[0]
         data = model.dataset(F=np.linspace(F.low, F.high, self.members))
         ends = data["state"].values[[0, -1], :: self.every].astype(np.float32)
@@ -201,7 +201,7 @@ class Training(Task):
 
     @property
     def resolved(self) -> Mapping[str, object]:
-        system = datasets.system(self.system, self.parameters)
+        system = make_system(self.system, self.parameters)
         return resolved(self.method, system, {"preset": self.recipe, **dict(self.settings)})
 
     def run(self) -> xr.Dataset:

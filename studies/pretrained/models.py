@@ -2,7 +2,7 @@
 
 import copy
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,8 +52,7 @@ def shedding_error(projection: Projection, data: xr.Dataset) -> float:
 
 def shedding(projection: Projection, truths: Iterator[xr.Dataset]) -> dict[str, object]:
     """Both errors at each Reynolds number, of a model and of its modes alone."""
-    thin = (run.isel(time=slice(None, None, EVERY)) for run in truths)
-    data = xr.concat([run.isel(time=slice(-LAST, None)) for run in thin], "trajectory")
+    data = on_orbits(truths)
     found: dict[str, object] = {"Re": data["Re"].values.tolist()}
     for name, reduced in (("model", _network(projection)), ("modes", linear(_through(projection.basis)[0]))):
         strouhal, lift = _errors(reduced, projection.basis, data).T.tolist()
@@ -85,7 +84,7 @@ def _errors(reduced: Reduced, basis: Basis, data: xr.Dataset) -> np.ndarray:
 def front_runs(system: System, contexts: Sequence[Sequence[float]], every: int = 2) -> xr.Dataset:
     """Every `every`-th state of runs."""
     runs = (system.dataset(mu1=[a], mu2=[b]) for a, b in contexts)
-    return xr.concat([run.isel(time=slice(None, None, every)).astype(np.float32) for run in runs], "trajectory")
+    return xr.concat([thin(run, every).astype(np.float32) for run in runs], "trajectory")
 
 
 def fronts(system: System) -> xr.Dataset:
@@ -121,8 +120,12 @@ def wakes(system: System) -> xr.Dataset:
 
 def held_out_wakes(system: System) -> xr.Dataset:
     """Runs at the Reynolds numbers by which a seed is chosen, on their orbits."""
-    runs = (wake_run(re).isel(time=slice(None, None, EVERY)) for re in HELD_OUT_RE)
-    return xr.concat([run.isel(time=slice(-LAST, None)) for run in runs], "trajectory")
+    return on_orbits(wake_run(re) for re in HELD_OUT_RE)
+
+
+def on_orbits(runs: Iterable[xr.Dataset]) -> xr.Dataset:
+    """Last samples of runs of the wake."""
+    return xr.concat([thin(run, EVERY).isel(time=slice(-LAST, None)) for run in runs], "trajectory")
 
 
 def unseen_wakes(system: System) -> Iterator[xr.Dataset]:

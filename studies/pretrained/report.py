@@ -4,10 +4,10 @@ from pathlib import Path
 
 import romkit
 from romkit.projections.storage import PRETRAINED
-from studies.report import table
+from studies.report import filled, table
 from studies.runner import Study
 
-MODES = "\nAll modes of its basis, by POD-Galerkin, `system.through(model.basis)`:\n\n"
+HERE = Path(__file__).parent
 ASKED = {
     "use": "method",
     "system": "system",
@@ -20,13 +20,6 @@ ASKED = {
     "training": "training",
 }
 """Facts of a model, by their label on its card."""
-FACTS = """
-- position RMSE {position_rmse:.4f}, velocity RMSE {velocity_rmse:.3f}
-- rollouts with {rollout[dynamics]}: {rollout[diverged]} diverged{seconds}
-- seed {report[seed]} of a stack of {report[seeds_in_stack]}, {minutes:.1f} minutes for all, {report[device]}, \
-torch {report[versions][torch]}
-
-"""
 
 
 def write(folder: Path, preset: str) -> Path:
@@ -36,14 +29,20 @@ def write(folder: Path, preset: str) -> Path:
 
 def page(results: dict[str, dict]) -> str:
     """Text of RESULTS.md."""
-    text = "# The models that ship\n\nWritten by report.py from models and full.json; errors over the test contexts.\n"
+    cards = []
     for name, result in sorted(results.items()):
-        text += _card(name) + FACTS.format_map(result | _seconds(result)) + _errors(result)
-        if "rollout_of_modes" in result:
-            text += MODES + _errors({"rollout": result["rollout_of_modes"]})
-        if "shedding" in result:
-            text += f"\n{_shedding(result['shedding'])}"
-    return text
+        modes = result.get("rollout_of_modes")
+        full, reduced = (result["rollout"].get(f"seconds_{which}_model") for which in ("full", "reduced"))
+        seconds = f"; {full:.3g} s of the full model, {reduced:.3g} s of the reduced one" if full and reduced else ""
+        card = filled(
+            HERE / "card.template",
+            **result | {"seconds": seconds, "minutes": result["report"]["seconds"] / 60},
+            card=_card(name),
+            errors=_errors(result),
+        )
+        card += filled(HERE / "modes.template", errors=_errors({"rollout": modes})) if modes else ""
+        cards.append(card + (f"\n{_shedding(result['shedding'])}" if "shedding" in result else ""))
+    return filled(HERE / "page.template", cards="".join(cards))
 
 
 def _card(name: str) -> str:
@@ -54,13 +53,6 @@ def _card(name: str) -> str:
     rows.append(["out of that range", "a warning, and no promise but P(P(x)) = P(x), which holds at every context"])
     rows.append(["licence", "BSD 3-Clause, as romkit"])
     return table(rows, ["", f"`romkit.load({name!r})`"], f"\n## {name}") + "\n"
-
-
-def _seconds(result: dict) -> dict[str, object]:
-    """Minutes of the training, and seconds of all rollouts, for both models."""
-    full, reduced = (result["rollout"].get(f"seconds_{which}_model") for which in ("full", "reduced"))
-    text = f"; {full:.3g} s of the full model, {reduced:.3g} s of the reduced one" if full and reduced else ""
-    return {"minutes": result["report"]["seconds"] / 60, "seconds": text}
 
 
 def _errors(result: dict) -> str:

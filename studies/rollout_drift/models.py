@@ -18,10 +18,9 @@ import romkit
 from romkit.core import runtime
 from romkit.metrics import reconstruction_rmse
 from romkit.projections import Projection
-from romkit.systems import SYSTEMS, System
 from romkit.systems.problem import Parts
 from romkit.tasks import Task
-from studies.recipes import resolved
+from studies.recipes import make_system, resolved
 from studies.runner import Settings
 
 CACHE = Path(__file__).parents[2] / "runs" / "drift-models"
@@ -85,11 +84,6 @@ class OfModel(Task):
     @property
     def resolved(self) -> Mapping[str, object]:
         return self.model.resolved
-
-
-def make_system(name: str, parameters: Settings) -> System:
-    """System with these parameters."""
-    return SYSTEMS[name](**dict(parameters))
 
 
 @lru_cache(maxsize=1)

@@ -16,20 +16,8 @@ from romkit.projections import Path, Projection, stack, unstack
 from romkit.solvers import RK4
 from romkit.systems import System
 from romkit.systems.problem import Parts, Problem
-from studies.rollout_drift import scores
-from studies.rollout_drift.models import (
-    Model,
-    OfModel,
-    Truth,
-    errors,
-    lost,
-    make_system,
-    over_contexts,
-    test_set,
-    trained,
-    training_set,
-    truth,
-)
+from studies.rollout_drift import models, scores
+from studies.rollout_drift.models import Model, OfModel, Truth, make_system, trained
 from studies.runner import Settings, Study, frozen
 
 METHODS = ("ncae", "cae", "context-cae", "soft-ncae", "film-ae", "context-ae", "ae", "pod")
@@ -146,15 +134,15 @@ class Drift(OfModel):
 
     def run(self) -> xr.Dataset:
         plan, model = self.model, trained(self.model)
-        data = training_set(plan.system, plan.parameters, plan.data)
-        true = truth(plan.system, plan.parameters, self.test_every, self.duration, self.step)
+        data = models.training_set(plan.system, plan.parameters, plan.data)
+        true = models.truth(plan.system, plan.parameters, self.test_every, self.duration, self.step)
         modes = {"latent": KINDS[self.dynamics](self, model, data)}
         if self.restart:
             modes["re-encoded"] = integrators.Reencoded(modes["latent"], self.restart)
         rollouts = [self._follow(model, *mode, true) for mode in modes.items()]
         found = xr.concat(rollouts, "mode", coords="minimal", compat="override", join="exact")
-        position, velocity = over_contexts(errors(model, test_set(plan.system, plan.parameters)))
-        trained_to = {"position_rmse": position, "velocity_rmse": velocity, "training_diverged": lost(model)}
+        position, velocity = models.over_contexts(models.errors(model, models.test_set(plan.system, plan.parameters)))
+        trained_to = {"position_rmse": position, "velocity_rmse": velocity, "training_diverged": models.lost(model)}
         return found.assign({name: ("seed", value) for name, value in trained_to.items()}).assign_attrs(
             method=plan.method,
             training=plan.training,

@@ -16,7 +16,7 @@ HEIGHT, CENTRE, RADIUS, MEAN_INFLOW = 0.41, (0.2, 0.2), 0.05, 1.0
 """Lengths of the channel and of the cylinder in m, and velocity in m/s (Schäfer & Turek 1996)."""
 
 MESHES = {file.stem.removeprefix("mesh-"): file for file in sorted(Path(__file__).parent.glob("mesh-*.npz"))}
-"""Meshes that ship with romkit, by name; studies/wake/mesh.py makes them."""
+"""Meshes that ship with romkit, by name, made once with gmsh (studies/wake/README.md)."""
 
 QUADRATURE = 5
 """Order of the quadrature of the convective term, which is of this degree: it is integrated without error."""
