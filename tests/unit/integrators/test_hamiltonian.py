@@ -5,13 +5,13 @@ import pytest
 import torch
 
 import romkit
-from romkit.core.errors import InputError
 from romkit.integrators import Galerkin, Hamiltonian
 from romkit.projections import CAE, Frame, Path
 from romkit.solvers import RK4, ImplicitMidpoint
 from romkit.systems import Pendulum
 from romkit.systems.problem import FirstOrder, SecondOrder
 from tests.properties.test_projection_laws import make
+from tests.refusals import refused
 
 T0 = torch.zeros((), dtype=torch.float64)
 LENGTHS = (0.4, 0.5, 0.6, 0.5)
@@ -52,14 +52,14 @@ def energy(pendulum, problem, y):
     return pendulum.energy(torch.tensor(LENGTHS, dtype=torch.float64))(q, v)
 
 
-@pytest.mark.parametrize("context", [LENGTHS, (0.2, 0.9, 0.5, 0.35)])
 @pytest.mark.parametrize("method", ["pod", "ncae", "flow"])
-def test_the_lift_is_symplectic_at_every_context(pendulum, data, method, context):
-    problem = reduced(pendulum, romkit.fit(method, data, epochs=1, every=50), context)
-    for y in states(problem, 3):
-        D = torch.func.jacfwd(lambda y: Hamiltonian().lift(problem, T0, y))(y)
-        form = D.T @ canonical(16) @ D
-        assert (form - canonical(4)).abs().max() < 1e-12 * max(1.0, float(D.abs().max()) ** 2)
+def test_the_lift_is_symplectic_at_every_context(pendulum, data, method):
+    model = romkit.fit(method, data, epochs=1, every=50)
+    for problem in (reduced(pendulum, model, context) for context in (LENGTHS, (0.2, 0.9, 0.5, 0.35))):
+        for y in states(problem, 2):
+            D = torch.func.jacfwd(lambda y, problem=problem: Hamiltonian().lift(problem, T0, y))(y)
+            form = D.T @ canonical(16) @ D
+            assert (form - canonical(4)).abs().max() < 1e-12 * max(1.0, float(D.abs().max()) ** 2)
 
 
 def test_the_field_is_that_of_hamiltons_equations_and_of_galerkin(pendulum, data):
@@ -95,7 +95,7 @@ def test_quadratic_invariants_are_kept_over_many_steps():
     """Of a nonlinear field: a rigid body without forces, |y|² and its energy."""
     inverse = torch.tensor([1.0, 0.5, 0.25], dtype=torch.float64)
     field = lambda t, y: torch.cross(y, y * inverse, dim=-1)  # noqa: E731
-    y0, times = torch.tensor([[0.4, 0.6, 1.0]], dtype=torch.float64), torch.arange(0, 200, 0.1, dtype=torch.float64)
+    y0, times = torch.tensor([[0.4, 0.6, 1.0]], dtype=torch.float64), torch.arange(0, 50, 0.1, dtype=torch.float64)
     y = ImplicitMidpoint(0.1)(field, y0, times, engine="torch").states[0]
     for invariant in (y.square().sum(-1), (inverse * y.square()).sum(-1)):
         assert (invariant - invariant[0]).abs().max() < 1e-12
@@ -106,5 +106,5 @@ def test_quadratic_invariants_are_kept_over_many_steps():
 def test_it_is_for_mechanical_systems(lorenz_data):
     model = CAE(Frame.from_dataset(lorenz_data), torch.Generator(), layers=(2, 4, 36)).double()
     problem = FirstOrder(Path.constant(model(F=3.15)))
-    with pytest.raises(InputError, match="dynamics: expected dynamics of first order"):
-        Hamiltonian().solve(problem, torch.zeros(1, 2), torch.arange(2.0))
+    message = "dynamics: expected dynamics of first order"
+    refused(message, Hamiltonian().solve, problem, torch.zeros(1, 2), torch.arange(2.0))

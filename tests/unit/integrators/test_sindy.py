@@ -1,14 +1,10 @@
 """SINDy: pysindy's support and coefficients on five problems; stacks, ensembles, printing, rollouts, bad input."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
 
 import romkit
-from romkit.core.errors import InputError
 from romkit.integrators import (
     Galerkin,
     LatentSamples,
@@ -19,6 +15,7 @@ from romkit.integrators import (
 )
 from romkit.integrators.laws.equations import Fourier, Functions, Polynomial
 from romkit.integrators.laws.sindy import bootstrap, gram
+from tests.refusals import refused
 from tests.unit.integrators.sindy_problems import PROBLEMS, law, problem, pysindy_coefficients
 
 
@@ -37,7 +34,7 @@ def relative_error(found, expected):
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_support_and_coefficients_are_those_of_pysindy(name):
+def test_support_coefficients_and_predictions_are_those_of_pysindy(name):
     (samples, settings), model = problem(name), law(name)
     expected = pysindy_coefficients(samples, model, **settings)
     assert (model.support.numpy() == (expected != 0)).all()
@@ -45,14 +42,25 @@ def test_support_and_coefficients_are_those_of_pysindy(name):
     difference = np.abs(model.coefficients.numpy() - expected)
     assert difference.max() < 1e-6
     assert (difference <= 1e-6 * np.abs(expected)).all()
+    c = samples.context.numpy() if samples.context.shape[-1] else None
+    theirs = np.asarray(model.to_pysindy().predict(samples.inputs.numpy(), u=c))
+    ours = model.predict(samples.inputs, samples.context)
+    assert np.allclose(theirs[:, -ours.shape[-1] :], ours, atol=1e-9 * float(ours.abs().max()))
+    if samples.order == 2:
+        assert np.allclose(theirs[:, : ours.shape[-1]], samples.inputs[:, ours.shape[-1] :])
 
 
 def test_known_equations_are_found(lorenz63):
-    assert SINDy(degree=2).fit_samples(lorenz63).equations() == [
-        "z0' = -10.00 z0 + 10.00 z1",
-        "z1' = 28.00 z0 - 1.000 z1 - 1.000 z0 z2",
-        "z2' = -2.667 z2 + 1.000 z0 z1",
+    model = SINDy(degree=2).fit_samples(lorenz63.inputs.numpy(), lorenz63.targets.numpy(), names=["x", "y", "z"])
+    assert model.equations() == [
+        "x' = -10.00 x + 10.00 y",
+        "y' = 28.00 x - 1.000 y - 1.000 x z",
+        "z' = -2.667 z + 1.000 x y",
     ]
+    assert model.terms == ["1", "x", "y", "z", "x^2", "x y", "x z", "y^2", "y z", "z^2"]
+    assert (model.coefficients.shape, model.coefficients.dtype) == ((10, 3), torch.float64)
+    assert bool(model.converged)
+    assert float(model.residual.max()) < 1e-6
     van_der_pol = law("van der pol")
     assert van_der_pol.equations(3) == [
         "z0' = 1.00 z1",
@@ -64,16 +72,6 @@ def test_known_equations_are_found(lorenz63):
 def test_a_scaled_context_is_defined_where_the_equation_is_printed(lorenz96_model):
     assert "δF" in " ".join(lorenz96_model.equations())
     assert "δF = (F - 3.163) / 0.03" in repr(lorenz96_model)
-
-
-def test_coefficients_have_a_row_per_term(lorenz63):
-    model = SINDy(degree=2).fit_samples(lorenz63.inputs.numpy(), lorenz63.targets.numpy(), names=["x", "y", "z"])
-    assert model.terms == ["1", "x", "y", "z", "x^2", "x y", "x z", "y^2", "y z", "z^2"]
-    assert model.coefficients.shape == (10, 3)
-    assert model.coefficients.dtype == torch.float64
-    assert model.equations()[0] == "x' = -10.00 x + 10.00 y"
-    assert bool(model.converged)
-    assert float(model.residual.max()) < 1e-6
 
 
 def test_a_threshold_is_per_unit_of_time(lorenz63):
@@ -170,23 +168,9 @@ def test_an_ill_conditioned_library_is_solved_by_qr():
     stack = SINDy(degree=1, alpha=0.0).fit_samples(torch.stack([z, torch.randn_like(z)]), torch.stack([dz, dz]))
     assert relative_error(stack[0].coefficients, true) < 1e-7
     assert float(stack.condition[1]) < 10
-
-
-def test_repeated_columns_are_no_failure():
-    z = torch.linspace(-1, 1, 100, dtype=torch.float64)[:, None].repeat(1, 2)
-    model = SINDy(degree=1, alpha=0.0).fit_samples(z, 2 * z)
-    assert torch.allclose(model.predict(z), 2 * z, atol=1e-8)
-
-
-@pytest.mark.parametrize("name", PROBLEMS)
-def test_pysindy_predicts_the_same(name):
-    (samples, _), model = problem(name), law(name)
-    c = samples.context.numpy() if samples.context.shape[-1] else None
-    theirs = np.asarray(model.to_pysindy().predict(samples.inputs.numpy(), u=c))
-    ours = model.predict(samples.inputs, samples.context)
-    assert np.allclose(theirs[:, -ours.shape[-1] :], ours, atol=1e-9 * float(ours.abs().max()))
-    if samples.order == 2:
-        assert np.allclose(theirs[:, : ours.shape[-1]], samples.inputs[:, ours.shape[-1] :])
+    twice = z[:, :1].repeat(1, 2)
+    model = SINDy(degree=1, alpha=0.0).fit_samples(twice, 2 * twice)
+    assert torch.allclose(model.predict(twice), 2 * twice, atol=1e-8)
 
 
 @pytest.mark.parametrize("library", [Polynomial(3), Polynomial(1) + Fourier(1), Polynomial(2) + Polynomial(1)])
@@ -210,11 +194,7 @@ def test_libraries_of_sines_and_of_your_own():
         "z0' = -1.00 z0 + 2.00 sin(z1)",
         "z1' = 1.00 cos(2 z0) + 3.00 |z0|",
     ]
-
-
-def test_a_model_without_terms_prints_zero():
-    z = torch.linspace(-1, 1, 50, dtype=torch.float64)[:, None]
-    assert SINDy(degree=1).fit_samples(z, 0 * z).equations() == ["z0' = 0"]
+    assert SINDy(degree=1).fit_samples(z, 0 * z).equations()[0] == "z0' = 0"
 
 
 def test_a_rollout_of_a_discovered_equation(lorenz, lorenz96_model):
@@ -243,11 +223,6 @@ def test_sources_of_samples(lorenz, lorenz_data):
     assert "Galerkin field" in model.source
 
 
-def test_an_equation_has_order_one_or_two(lorenz_data):
-    with pytest.raises(InputError, match="order: expected an integer <= 2, got 3"):
-        differentiated_samples(romkit.load("ncae-lorenz96"), lorenz_data, order=3)
-
-
 class HalfField(Galerkin):
     """Has no latent velocity where the first coordinate of the second model is positive."""
 
@@ -271,41 +246,31 @@ def test_samples_without_a_latent_field_are_left_out(lorenz, lorenz_data):
     assert torch.equal(some.context, everything.context[:, kept])
 
 
-def test_importing_romkit_does_not_import_pysindy():
-    code = "import sys, romkit, romkit.integrators; sys.exit('pysindy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
-
-
 Z = torch.randn(50, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize(
-    ("call", "argument"),
-    [
-        (lambda: SINDy(degree=-1), "degree"),
-        (lambda: SINDy(threshold=-0.1), "threshold"),
-        (lambda: SINDy(alpha=float("nan")), "alpha"),
-        (lambda: SINDy().fit_samples(Z, Z[:40]), "zdot"),
-        (lambda: SINDy().fit_samples(Z[:, 0], Z[:, 0]), "z"),
-        (lambda: SINDy().fit_samples(Z, Z * float("nan")), "zdot"),
-        (lambda: SINDy().fit_samples(Z, Z, Z[:30]), "context"),
-        (lambda: SINDy().fit_samples(Z, Z, Z, parameters=["F"]), "context"),
-        (lambda: SINDy().fit_samples(Z, Z, names=["x"]), "names"),
-        (lambda: SINDy(degree=12).fit_samples(Z, Z), "z"),
-        (lambda: SINDy().fit_samples(Z, Z).predict(Z[:, :1]), "z"),
-        (lambda: SINDy().fit_samples(Z, Z, Z[:, :1]).predict(Z), "context"),
-        (lambda: SINDy().fit_samples(Z[None], Z[None]).equations(), "model"),
-        (lambda: SINDy().fit_ensemble(LatentSamples.first_order(Z, Z), blocks=51), "blocks"),
-        (lambda: SINDy(library=Functions({"bad": lambda z: z})).fit_samples(Z, Z), "term 'bad'"),
-        (lambda: SINDy(degree=1).fit_samples(1e200 * Z, Z), "library"),
-    ],
-)
-def test_bad_input_is_named(call, argument):
-    with pytest.raises(InputError, match=f"^{argument}: expected"):
-        call()
+def test_bad_input_is_named():
+    fit, law = SINDy().fit_samples, SINDy(degree=1).fit_samples(Z, Z, Z[:, :1])
+    refused("alpha: expected", SINDy, alpha=float("nan"))
+    for given, named, argument in (
+        ((Z, Z[:40]), {}, "zdot"),
+        ((Z[:, 0], Z[:, 0]), {}, "z"),
+        ((Z, Z * float("nan")), {}, "zdot"),
+        ((Z, Z, Z[:30]), {}, "context"),
+        ((Z, Z, Z), {"parameters": ["F"]}, "context"),
+        ((Z, Z), {"names": ["x"]}, "names"),
+    ):
+        refused(f"^{argument}: expected", fit, *given, **named)
+    refused("^z: expected", SINDy(degree=12).fit_samples, Z, Z)
+    refused("^z: expected", law.predict, Z[:, :1], Z[:, :1])
+    refused("^context: expected", law.predict, Z)
+    refused("^model: expected", fit(Z[None], Z[None]).equations)
+    refused("^blocks: expected", SINDy().fit_ensemble, LatentSamples.first_order(Z, Z), blocks=51)
+    refused("^term 'bad': expected", SINDy(library=Functions({"bad": lambda z: z})).fit_samples, Z, Z)
+    refused("^library: expected", SINDy(degree=1).fit_samples, 1e200 * Z, Z)
 
 
-def test_dynamics_that_do_not_fit_the_rollout(lorenz, lorenz96_model):
+def test_dynamics_that_do_not_fit_the_rollout(lorenz, lorenz_data):
     projection = romkit.load("ncae-lorenz96")
     for dynamics, argument in (
         (SINDy(), "dynamics"),
@@ -313,5 +278,6 @@ def test_dynamics_that_do_not_fit_the_rollout(lorenz, lorenz96_model):
         (SINDy(degree=1).fit_samples(Z[:, :1], Z[:, :1]), "projection"),
         (SINDy(degree=1).fit_samples(Z, Z, Z), "projection's context"),
     ):
-        with pytest.raises(InputError, match=f"^{argument}: expected"):
-            romkit.rollout(lorenz, projection, dynamics=dynamics, F=3.15, duration=0.1)
+        message = f"^{argument}: expected"
+        refused(message, romkit.rollout, lorenz, projection, dynamics=dynamics, F=3.15, duration=0.1)
+    refused("order: expected an integer <= 2, got 3", differentiated_samples, projection, lorenz_data, order=3)
