@@ -6,38 +6,33 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.core.errors import InputError
 from romkit.projections import Frame
+from tests.refusals import refused
 
 
-@pytest.mark.parametrize(
-    ("method", "sizes", "message"),
-    [
-        ("ncae", {"layers": (2, 24, 12), "embedding": (1, 4)}, "layers: expected sizes that do not decrease .* n = 36"),
+def test_sizes_that_do_not_fit_the_data_are_named_by_the_class_itself(lorenz_data):
+    frame, falling = Frame.from_dataset(lorenz_data), "expected sizes that do not decrease"
+    for method, sizes, message in (
+        ("ncae", {"layers": (2, 24, 12), "embedding": (1, 4)}, f"layers: {falling} .* n = 36"),
         ("ncae", {"layers": (2, 36), "embedding": (2, 4)}, "embedding: expected sizes that start with the 1 context"),
-        ("cae", {"layers": (40, 36)}, "layers: expected sizes that do not decrease"),
-        ("context-cae", {"layers": (2, 37)}, "layers: expected sizes that do not decrease"),
+        ("cae", {"layers": (40, 36)}, f"layers: {falling}"),
+        ("context-cae", {"layers": (2, 37)}, f"layers: {falling}"),
         ("flow", {"latent_dim": 2, "units": (8,), "embedding": (2, 4)}, "embedding: expected sizes that start"),
-        ("pod", {"latent_dim": 37}, "latent_dim: expected sizes that do not decrease"),
-        ("quadratic-manifold", {"latent_dim": 37}, "latent_dim: expected sizes that do not decrease"),
-    ],
-)
-def test_sizes_that_do_not_fit_the_data_are_named_by_the_class_itself(lorenz_data, method, sizes, message):
-    frame = Frame.from_dataset(lorenz_data)
-    with pytest.raises(InputError, match=message):
-        romkit.projections.METHODS[method](frame, torch.Generator(), **sizes)
+        ("pod", {"latent_dim": 37}, f"latent_dim: {falling}"),
+        ("quadratic-manifold", {"latent_dim": 37}, f"latent_dim: {falling}"),
+    ):
+        refused(message, romkit.projections.METHODS[method], frame, torch.Generator(), **sizes)
 
 
 def test_a_basis_of_other_states_or_coordinates_is_refused(lorenz_data):
     basis = romkit.basis(lorenz_data, rank=4)
     inner = Frame.from_dataset(basis.project(lorenz_data))
-    with pytest.raises(InputError, match="basis: expected the 4 components of the state, got 36"):
-        Frame("", inner.state_names, inner.state_units, basis=basis)
-    whole = Frame.from_dataset(lorenz_data)
-    with pytest.raises(InputError, match="inner: expected the 4 coordinates in the basis, got 36"):
-        Frame.from_dataset(lorenz_data, basis, whole)
-    with pytest.raises(InputError, match="frame: expected one with a basis of 36 modes"):
-        romkit.fit("pod", lorenz_data, latent_dim=2).behind(Frame.from_dataset(lorenz_data, basis, inner))
+    names = ("", inner.state_names, inner.state_units)
+    refused("basis: expected the 4 components of the state, got 36", Frame, *names, basis=basis)
+    whole, behind = Frame.from_dataset(lorenz_data), Frame.from_dataset(lorenz_data, basis, inner)
+    refused("inner: expected the 4 coordinates in the basis, got 36", Frame.from_dataset, lorenz_data, basis, whole)
+    pod = romkit.fit("pod", lorenz_data, latent_dim=2)
+    refused("frame: expected one with a basis of 36 modes", pod.behind, behind)
 
 
 def test_former_names_of_frames_and_paths_work_and_warn(lorenz_data):
