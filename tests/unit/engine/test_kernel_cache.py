@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from romkit.core.errors import InputError
 from romkit.engine import RungeKutta, build, compiled_if
 from romkit.solvers import RK4
+from tests.refusals import refused
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 TIMES = torch.tensor([0.0, 0.1], dtype=torch.float64)
@@ -48,57 +48,37 @@ def test_it_is_compiled_once_and_kept_for_its_owner_only(run, tmp_path, monkeypa
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
-def damage(file, how):
-    content = file.read_bytes()
-    file.unlink()  # the old one is mapped into this process
-    if how == "a folder":
-        file.mkdir()
-    elif how == "a link":
-        (file.parent.parent / "x").write_bytes(content)
-        file.symlink_to(file.parent.parent / "x")
-    else:
-        half = {"half": content[: len(content) // 2], "one bit": bytes([content[0] ^ 1]) + content[1:], "empty": b""}
-        file.write_bytes(half.get(how, content))
-        file.chmod(0o666 if how == "open to others" else 0o600)
-        if how == "of another user":
-            os.chown(file, 12345, 12345)
-
-
-FOREIGN = pytest.param("of another user", marks=pytest.mark.skipif(os.geteuid() != 0, reason="needs root"))
-
-
-@pytest.mark.parametrize("how", ["half", "one bit", "empty", "a link", "open to others", FOREIGN])
-def test_a_damaged_or_foreign_library_is_built_again(run, tmp_path, monkeypatch, how):
+def test_a_damaged_or_foreign_library_is_built_again(run, tmp_path, monkeypatch):
     run()
     (file,) = (tmp_path / "romkit").iterdir()
-    damage(file, how)
-    assert not build._intact(file)
-    loaded = []
-    load = ctypes.CDLL
+    content, loaded, load = file.read_bytes(), [], ctypes.CDLL
     monkeypatch.setattr(ctypes, "CDLL", lambda name: loaded.append(build._intact(Path(name))) or load(name))
-    assert run() == "compiled"
-    assert loaded == [True]
-    assert file.stat().st_uid == os.geteuid()
+    (tmp_path / "x").write_bytes(content)
+    for damage in (
+        lambda: file.write_bytes(bytes([content[0] ^ 1]) + content[1:]),
+        lambda: file.write_bytes(content[: len(content) // 2]),
+        lambda: file.symlink_to(tmp_path / "x"),
+        lambda: file.write_bytes(content) and file.chmod(0o666),
+        *[lambda: file.write_bytes(content) and os.chown(file, 12345, 12345)] * (os.geteuid() == 0),
+    ):
+        file.unlink()  # the old one is mapped into this process
+        damage()
+        assert not build._intact(file)
+        assert run() == "compiled"
+        assert file.stat().st_uid == os.geteuid()
+    assert all(loaded)
 
 
-@pytest.mark.parametrize("cache", ["open", "a file", "/proc", "a folder for the library", "noexec"])
+@pytest.mark.parametrize("cache", ["open to others", "a file", "/proc"])
 def test_where_the_cache_cannot_be_used_code_is_not_kept(run, tmp_path, monkeypatch, cache):
-    folder, load = tmp_path / "romkit", ctypes.CDLL
+    folder = tmp_path / "romkit"
     if cache == "a file":
         folder.write_text("")
     elif cache == "/proc":
         monkeypatch.setenv("XDG_CACHE_HOME", "/proc/romkit-test")
-    elif cache == "noexec":
-
-        def loader(name):
-            if str(tmp_path) in name:
-                raise OSError("failed to map segment from shared object")
-            return load(name)
-
-        monkeypatch.setattr(ctypes, "CDLL", loader)
     else:
-        run()
-        damage(next(folder.iterdir()), "a folder") if cache.startswith("a folder") else folder.chmod(0o777)
+        folder.mkdir(mode=0o777)
+        folder.chmod(0o777)
     with pytest.warns(RuntimeWarning, match="compiled code is not kept") as caught:
         assert [run(), run()] == ["compiled"] * 2
     assert len(caught) == 1
@@ -108,7 +88,6 @@ COMPILERS = {
     "'c++": "CXX is not a command",
     "/nowhere/c++": r"no C\+\+ compiler starts",
     "true": "No such file or directory",
-    "false": r"the C\+\+ compiler failed",
     "printf junk > kernel.so": "invalid ELF header|file too short",
     "printf '\\377\\376 \\033[31m'; exit 1": r"the C\+\+ compiler failed",
     "exec sleep 60": "takes longer",
@@ -127,9 +106,7 @@ def test_trouble_with_the_compiler_is_one_warning_and_torch(run, tmp_path, monke
         engines = run(), run()
     assert all(engine.startswith("torch (") for engine in engines)
     assert len(caught) == 1
-    with pytest.raises(InputError, match=COMPILERS[command]) as error:
-        run("compiled")
-    assert str(error.value).isprintable()
+    refused(COMPILERS[command], run, "compiled")
     assert not list(tmp_path.rglob("*.so"))
 
 

@@ -74,12 +74,12 @@ def test_two_rollouts_at_once_are_those_of_one(lorenz, three_threads, engine):
 
 def test_importing_changes_one_variable_and_no_default():
     program = """
-import os, torch
+import os, sys, torch
 before, dtype, threads = dict(os.environ), torch.get_default_dtype(), torch.get_num_threads()
 state = torch.random.get_rng_state()
-import romkit
+import romkit, romkit.integrators
 changed = {key: value for key, value in os.environ.items() if before.get(key) != value}
-same = dtype == torch.get_default_dtype() and threads == torch.get_num_threads()
+same = dtype == torch.get_default_dtype() and threads == torch.get_num_threads() and "pysindy" not in sys.modules
 print(changed, same and torch.equal(state, torch.random.get_rng_state()))
 """
     clean = {key: value for key, value in os.environ.items() if key != "MKL_CBWR"}

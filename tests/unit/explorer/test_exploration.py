@@ -6,7 +6,6 @@ import torch
 import xarray as xr
 
 import romkit
-from romkit.core.errors import InputError
 
 pytest.importorskip("panel")
 
@@ -14,6 +13,7 @@ from romkit.explorer import Exploration
 from romkit.explorer.exploration import _grid, _lag
 from romkit.explorer.page import OwnData, Page
 from romkit.projections import stack
+from tests.refusals import refused
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +32,7 @@ def test_a_view_is_a_rollout(exploration):
     assert view.valid_time == float(run.valid_time)
     assert view.idempotency < 1e-10
     assert view.portrait.shape == (201, 2)
+    assert exploration.projection.frame.state_std.dtype == torch.float32  # that of the user stays as it is
 
 
 def test_a_shifted_copy_lags_by_its_shift():
@@ -47,16 +48,16 @@ def test_the_branch_covers_the_range_of_a_parameter(exploration):
     assert values.min() == parameter.low
     assert values.max() == parameter.high
     assert np.isfinite(extremes).all()
+    view = exploration.view({"F": 3.15})
+    lost = view._replace(orbit=view.orbit._replace(states=view.orbit.states * np.nan))
+    assert np.array_equal(exploration.branch("F", lost), exploration.branch("F", view))  # of the full model
 
 
 def test_what_cannot_be_explored_is_refused():
-    model = romkit.load("ncae-lorenz96")
-    with pytest.raises(InputError, match="projection: expected a single one"):
-        Exploration(stack([model, model]))
-    with pytest.raises(InputError, match="projection: expected one of 'pendulum'"):
-        Exploration(model, romkit.systems.Pendulum())
-    with pytest.raises(InputError, match="duration: expected a positive number"):
-        Exploration(model, duration=-1.0)
+    model, pendulum = romkit.load("ncae-lorenz96"), romkit.systems.Pendulum()
+    refused("projection: expected a single one", Exploration, stack([model, model]))
+    refused("projection: expected one of 'pendulum'", Exploration, model, pendulum)
+    refused("duration: expected a positive number", Exploration, model, duration=-1.0)
 
 
 def test_one_component_has_an_orbit_and_no_context_none(monkeypatch):
@@ -74,27 +75,19 @@ def test_one_component_has_an_orbit_and_no_context_none(monkeypatch):
     exploration = Exploration(romkit.fit("pod", decay.dataset(k=[0.5, 1.0]), latent_dim=1), decay)
     assert exploration.view({"k": 1.0}).portrait.shape == (201, 2)
     monkeypatch.setattr(Decay, "context", ())
-    with pytest.raises(InputError, match="system: expected one with a context"):
-        Exploration(romkit.fit("pod", decay.dataset("train"), latent_dim=1), decay)
-
-
-def test_the_projection_of_the_user_stays_as_it_is(exploration):
-    assert exploration.projection.frame.state_std.dtype == torch.float32
+    pod = romkit.fit("pod", decay.dataset("train"), latent_dim=1)
+    refused("system: expected one with a context", Exploration, pod, decay)
+    system = romkit.systems.Lorenz96(n=4, transient=0.0, horizon=0.5)
+    pod = romkit.fit("pod", system.dataset(F=[3.14, 3.18], duration=0.5), latent_dim=2)
+    assert Exploration(pod).system == system  # with the parameters that the data had
 
 
 def test_an_orbit_is_that_of_a_forecast_from_where_the_full_model_started(exploration):
     view = exploration.view({"F": 3.15})
     orbit = exploration.orbit({"F": 3.17}, view)
-    start = view.run.isel(time=0, trajectory=0).state
-    expected = romkit.forecast(
-        exploration.projection,
-        initial_state=start.values,
-        system=exploration.system,
-        duration=4.0,
-        dt=0.02,
-        solver=romkit.solvers.RK4(0.01),
-        F=3.17,
-    )
+    start = view.run.isel(time=0, trajectory=0).state.values
+    given = {"system": exploration.system, "duration": 4.0, "dt": 0.02, "solver": romkit.solvers.RK4(0.01)}
+    expected = romkit.forecast(exploration.projection, initial_state=start, F=3.17, **given)
     assert np.allclose(orbit.states, expected.state / expected.state_std, atol=1e-8)
     assert np.allclose(orbit.latent, expected.latent, atol=1e-8)
 
@@ -136,18 +129,6 @@ def test_what_is_compiled_for_every_context_is_the_reduced_model_of_each(make):
         expected, found = exploration._reduced(context, run), compiled.follow(run, exploration.at(context))
         assert found.state.values == pytest.approx(expected.state.values, abs=1e-9)
         assert found.latent.values == pytest.approx(expected.latent.values, abs=1e-9)
-
-
-def test_the_system_has_the_parameters_that_the_data_had():
-    system = romkit.systems.Lorenz96(n=4, transient=0.0, horizon=0.5)
-    pod = romkit.fit("pod", system.dataset(F=[3.14, 3.18], duration=0.5), latent_dim=2)
-    assert Exploration(pod).system == system
-
-
-def test_the_branch_of_a_model_that_diverges_is_one_of_the_full_model(exploration):
-    view = exploration.view({"F": 3.15})
-    lost = view._replace(orbit=view.orbit._replace(states=view.orbit.states * np.nan))
-    assert np.array_equal(exploration.branch("F", lost), exploration.branch("F", view))
 
 
 @pytest.mark.parametrize("seconds", [0.0, 1.0, 10.0])
