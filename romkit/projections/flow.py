@@ -41,11 +41,11 @@ class ScaleAndShift(NamedTuple):
 
     def __call__(self, x: parts.Curve, y: parts.Curve) -> parts.Curve:
         g, s = zip(*(part.chunk(2, dim=-1) for part in parts.run(self.network, y)), strict=True)
-        return tuple(map(torch.add, parts.product(torch.mul, x, parts.chained(partial(_factor, 1), g)), s))
+        return tuple(map(torch.add, parts.product(torch.mul, x, parts.pointwise(partial(_factor, 1), g)), s))
 
     def inverse(self, x: parts.Curve, y: parts.Curve) -> parts.Curve:
         g, s = zip(*(part.chunk(2, dim=-1) for part in parts.run(self.network, y)), strict=True)
-        return parts.product(torch.mul, tuple(map(torch.sub, x, s)), parts.chained(partial(_factor, -1), g))
+        return parts.product(torch.mul, tuple(map(torch.sub, x, s)), parts.pointwise(partial(_factor, -1), g))
 
 
 def _factor(sign: int, g: Tensor, order: int) -> tuple[Tensor, ...]:

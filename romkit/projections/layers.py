@@ -4,7 +4,8 @@ import abc
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -235,9 +236,13 @@ Step = Callable[[Curve], Curve]
 """Step of a network at a fixed context. It is written once for values, tangents and accelerations."""
 
 
-def chained(derivatives: Callable[[Tensor, int], tuple[Tensor, ...]], x: Curve) -> Curve:
-    """σ along a curve, component by component; `derivatives` gives σ, σ', ... at a value, up to an order."""
-    value, *rates = derivatives(x[0], len(x) - 1)
+Derivatives = Callable[[Tensor, int], tuple[Tensor, ...]]
+"""(x, order) -> σ, σ', ... up to this order, component by component."""
+
+
+def pointwise(sigma: Derivatives, x: Curve) -> Curve:
+    """σ along a curve; `partial(pointwise, sigma)` is a step."""
+    value, *rates = sigma(x[0], len(x) - 1)
     moved = [rates[0] * rate for rate in x[1:]]
     if len(x) == 3:
         moved[1] = moved[1] + rates[1] * x[1] * x[1]
@@ -299,20 +304,11 @@ class FilmHead(nn.Module):
         return Film(1 + self.gamma(c), self.beta(c))
 
 
-class Pointwise(NamedTuple):
-    """An activation, component by component: its value and derivatives at x, up to an order."""
-
-    derivatives: Callable[[Tensor, int], tuple[Tensor, ...]]
-
-    def __call__(self, x: Curve) -> Curve:
-        return chained(self.derivatives, x)
-
-
-def steps(layers: Sequence[Linear], activation: Callable, films: Sequence[Film] = ()) -> list[Step]:
+def steps(layers: Sequence[Linear], sigma: Derivatives, films: Sequence[Film] = ()) -> list[Step]:
     """Layers with an activation between them, and behind that a modulation where there are some."""
     found: list[Step] = []
     for k, layer in enumerate(layers):
-        found += [Affine(layer.weight, layer.bias), Pointwise(activation), *films[k : k + 1]]
+        found += [Affine(layer.weight, layer.bias), partial(pointwise, sigma), *films[k : k + 1]]
     return found[:-1]  # the last layer is affine
 
 
@@ -405,9 +401,11 @@ class LayerPairs(Networks):
 
     def __init__(self, layers: Sequence[LayerPair]):
         self.layers = layers
-        encoders = ((Centred(each.psi, each.beta), Pointwise(each.minus.derivatives)) for each in reversed(layers))
-        decoders = ((Pointwise(each.plus.derivatives), Affine(each.phi.mT, each.beta)) for each in layers)
-        super().__init__([*chain.from_iterable(encoders)], [*chain.from_iterable(decoders)])
+        encoder, decoder = [], []
+        for phi, psi, beta, minus, plus in layers:
+            encoder = [Centred(psi, beta), partial(pointwise, minus.derivatives), *encoder]
+            decoder += [partial(pointwise, plus.derivatives), Affine(phi.mT, beta)]
+        super().__init__(encoder, decoder)
 
 
 def layer_pairs(
