@@ -114,8 +114,8 @@ def floor(problem: Problem, repeats: int) -> dict[str, float]:
     """
     with FlopCounterMode(display=False) as counter:
         problem.g(problem.times(0)[0], problem.z0)
-    layers, contexts = problem.operator._maps.decoder, len(problem.z0)
-    constants = [x for layer in layers for x in (layer.phi_t, layer.beta, *layer.activation)]
+    layers, contexts = problem.operator._maps.layers, len(problem.z0)
+    constants = [x for layer in layers for x in (layer.phi, layer.beta, *layer.plus)]
     flops = STAGES * counter.get_total_flops() / contexts
     size = STAGES * 8 * sum(x.numel() for x in (problem.operator.context, *constants)) / contexts
     peak = peak_rate(problem.z0, repeats)

@@ -41,11 +41,11 @@ JaxField = Callable[[Constants, Array], Array]
 def constants(problem: Problem) -> Constants:
     """Numbers of romkit's operator."""
     operator = problem.operator
-    layers, frame = operator._maps.decoder, operator._frame
+    layers, frame = operator._maps.layers, operator._frame
     return Constants(
-        weights=tuple(to_jax(layer.phi_t) for layer in layers),
+        weights=tuple(to_jax(layer.phi.mT) for layer in layers),
         biases=tuple(to_jax(layer.beta) for layer in layers),
-        hyperbolas=tuple(tuple(map(to_jax, layer.activation)) for layer in layers),
+        hyperbolas=tuple(tuple(map(to_jax, layer.plus)) for layer in layers),
         shift=to_jax(frame.state_shift),
         scale=to_jax(frame.state_scale),
         forcing=to_jax(operator.context),
