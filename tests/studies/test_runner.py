@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -110,11 +109,16 @@ def test_a_damaged_result_is_computed_again(tmp_path):
     assert contents(tmp_path) == whole
 
 
-def test_a_failing_task_is_reported_and_the_rest_goes_on(tmp_path):
+def test_a_failing_task_is_reported_and_the_rest_goes_on(tmp_path, monkeypatch):
     cure = tmp_path / "cure"
-    tasks = [Failing(str(cure)), Seeded(0)]
-    result = run(tasks, tmp_path)
+    tasks, shown = [Failing(str(cure)), Seeded(0)], io.StringIO()
+    bar = lambda items, label: tqdm(items, desc=label, file=shown, mininterval=0)  # noqa: E731
+    with monkeypatch.context() as patch:
+        patch.setattr("romkit.core.runtime.track", bar)
+        result = run(tasks, tmp_path)
     assert (result.complete, list(result.failed)) == (["seeded-0"], ["failing"])
+    assert "1/2" in shown.getvalue()
+    assert "1 running, 1 failed" in shown.getvalue()
     log = result.failed["failing"].read_text()
     assert "Traceback" in log
     assert "cure: expected a file, got none" in log
@@ -185,16 +189,6 @@ def test_bad_sweeps_are_refused_before_the_work(tmp_path, tasks, only, reason):
     assert not list(tmp_path.glob("*.nc"))
 
 
-def test_the_bar_tells_done_running_failed_and_time_left(tmp_path, monkeypatch):
-    shown = io.StringIO()
-    monkeypatch.setattr(
-        "romkit.core.runtime.track", lambda items, label: tqdm(items, desc=label, file=shown, mininterval=0)
-    )
-    run([Failing(str(tmp_path / "cure")), Seeded(0), Seeded(1)], tmp_path)
-    assert "2/3" in shown.getvalue()
-    assert "1 running, 1 failed" in shown.getvalue()
-
-
 def test_former_names_of_executors_warn_and_work():
     with pytest.warns(DeprecationWarning, match="Executor"):
         former = romkit.tasks.InProcess(), romkit.tasks.Workers(3)
@@ -244,20 +238,6 @@ def test_a_killed_runner_finds_its_jobs_again(tmp_path):
     assert set(contents(tmp_path)) == {"waiting-0.nc", "waiting-1.nc"}
     assert result.failed == {}
     assert [len((tmp_path / f"waiting-{k}.pid").read_text().split()) for k in range(2)] == [1, 1]
-
-
-@needs_slurm
-def test_a_job_that_slurm_ends_fails_its_task(tmp_path, monkeypatch):
-    monkeypatch.setattr(romkit.tasks, "_ASKING", 0.5)
-    monkeypatch.setattr(romkit.tasks, "_PATIENCE", 2.0)
-
-    def cancel():
-        wait_for((tmp_path / "waiting-1.pid").exists)
-        subprocess.run(["scancel", "--me"], check=True)
-
-    threading.Thread(target=cancel).start()
-    failed = run([Waiting(1, str(tmp_path))], tmp_path, Executor("slurm")).failed
-    assert re.search(r"(?s)before its task had.*CANCELLED", failed["waiting-1"].read_text())
 
 
 def test_without_a_scheduler_the_error_says_so(monkeypatch, tmp_path):
