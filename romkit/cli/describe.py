@@ -118,13 +118,11 @@ def _range(coord: "xr.DataArray") -> str:
 def model(model: "romkit.projections.Projection | romkit.integrators.LearnedField | romkit.bases.Basis") -> str:
     """Facts of a projection, a law or a basis; the training of each seed, or the equations with their residuals."""
     facts = model.facts()
-    if isinstance(model, romkit.projections.Projection):
-        trainings = model.trainings()
-        shared = {name: value for name, value in facts.items() if not trainings or name not in trainings[0]}
-        seeds = [f"seed {training.pop('seed')}\n{table(training.items())}" for training in trainings]
-        return "\n\n".join([table(shared.items(), indent=""), *seeds])
     lines = [facts.pop("details", "")]
-    if isinstance(model, romkit.integrators.LearnedField):
+    if isinstance(model, romkit.projections.Projection):
+        seeds = model.trainings()
+        lines += [f"seed {seed.pop('seed')}\n{table(seed.items())}" for seed in seeds if len(seeds) > 1]
+    elif isinstance(model, romkit.integrators.LearnedField):
         with contextlib.suppress(AttributeError, InputError):  # a network, or an equation that cannot be written so
             lines.append("\n  ".join(["in physical latents", *model.formulas()]))
     return "\n\n".join(filter(None, [table(facts.items(), indent=""), *lines]))

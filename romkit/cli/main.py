@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 
 import romkit
 from romkit.cli import commands, options, report
-from romkit.core import errors
+from romkit.core import checks, errors
 
 UsageError = typer.BadParameter.__base__
 """Error of typer itself: a missing argument, an unknown command or option. Typer does not export this class."""
@@ -101,11 +101,9 @@ def explore(
       romkit explore
       romkit explore ncae-pendulum --port 5006 --no-show
     """  # noqa: D301
-    try:
-        from romkit.explorer import explore
-    except ModuleNotFoundError as error:
-        got, fix = f"no {error.name}", 'pip install "romkit[explore]"'
-        raise errors.InputError("explore", expected="the packages of the explorer", got=got, fix=fix) from error
+    checks.extra("explore", "panel", "explore")
+    from romkit.explorer import explore
+
     explore(options.load("projection", model), port=port, show=show)
 
 
