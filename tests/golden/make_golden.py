@@ -351,22 +351,15 @@ def of_laws() -> Entries:
         run = romkit.rollout(begun(truth(), 21), model, dynamics=law)
         rates = torch.stack([law_rate(law, z, F) for F in (3.14, 3.15)])
         yield f"law: {name}", (rates, *last(run, "latent", "nrmse"))
-    flow = shipped("flow-pendulum")
-    for name, settings in {
-        "sindy": {"degree": 1, "threshold": 0.0},
-        "operator-inference": {"degree": 1, "regularization": 1e-3},
-        "neural-ode": quick,
-    }.items():
+    flow, plain = shipped("flow-pendulum"), {"degree": 1, "threshold": 0.0}
+    second = {"sindy": plain, "operator-inference": {"degree": 1, "regularization": 1e-3}, "neural-ode": quick}
+    for name, settings in second.items():
         run = romkit.follow(flow, begun(swing(), 21), dynamics=LAWS[name](**settings).fit(flow, swing()))
         yield f"law: {name} of second order", last(run, "latent", "velocity")
     data = driven()
     pod = romkit.fit("pod", data, latent_dim=2).double()
-    for name, settings in {
-        "sindy": {"degree": 1, "threshold": 0.0},
-        "dmd": {},
-        "operator-inference": {"degree": 1},
-        "neural-ode": quick,
-    }.items():
+    with_control = {"sindy": plain, "dmd": {}, "operator-inference": {"degree": 1}, "neural-ode": quick}
+    for name, settings in with_control.items():
         law = LAWS[name](**settings).fit(pod, data)
         start = {"dynamics": law, "initial_state": [1.0, 0.0], "duration": 1.0, "dt": 0.05, "k": 1.2}
         ahead = romkit.forecast(pod, control=lambda t: [np.sin(float(t))], **start)
@@ -494,7 +487,7 @@ def of_metrics() -> Entries:
         ("all states", "cae", {}),
         ("an autoencoder", "ae", {"radius": 0.5}),
     ):
-        model = romkit.fit(method, data, latent_dim=2, epochs=2, batch_size=10, optimizer=descent, **QUIET)
+        model = romkit.fit(method, data, **BRIEF | {"epochs": 2, "batch_size": 10, "optimizer": descent})
         bounds = romkit.certify(model, F=3.15, **settings)
         yield f"certify: {name}", (bounds["upper"], bounds["product"], bounds["lower"])
 
@@ -505,12 +498,9 @@ def seen(basis: romkit.bases.Basis) -> tuple:
 
 
 def of_bases() -> Entries:
-    for name, settings in {
-        "pod": {"rank": 4},
-        "weighted": {"rank": 4, "weight": WEIGHTS},
-        "by a tolerance": {"tolerance": 1e-3},
-    }.items():
-        yield f"basis: {name}", seen(romkit.basis(small(), **settings))
+    yield "basis: pod", seen(romkit.basis(small(), rank=4))
+    yield "basis: weighted", seen(romkit.basis(small(), rank=4, weight=WEIGHTS))
+    yield "basis: by a tolerance", seen(romkit.basis(small(), tolerance=1e-3))
     with tempfile.TemporaryDirectory() as folder:
         path = romkit.data.save_dataset(small(), Path(folder) / "a.nc")
         with xr.open_dataset(path, engine="h5netcdf") as lazy:

@@ -20,16 +20,13 @@ import romkit
 from romkit.training import RolloutTraining
 
 
-def fit(folder, **more):
-    """Parameters of two seeds."""
+def fit(folder):
+    """Parameters of two seeds, on snapshots and then on rollouts."""
     data = romkit.systems.Lorenz96(transient=5.0).dataset(F=[3.14, 3.15, 3.18], duration=1.0)
-    settings = {"layers": (2, 36), "batch_size": 100, "engine": "torch", "epochs": 300, "verbose": False}
-    model = romkit.fit("cae", data, seeds=[1, 2], checkpoint=folder, **settings | more)
+    settings = {"layers": (2, 36), "batch_size": 100, "engine": "torch", "epochs": 150, "verbose": False}
+    rollouts = RolloutTraining(steps=30, length=10, every=2, batch=4, weight=1.0)
+    model = romkit.fit("cae", data, seeds=[1, 2], checkpoint=folder, rollouts=rollouts, **settings)
     return [parameter.detach().numpy().tobytes() for parameter in model.parameters()]
-
-
-def fit_with_rollouts(folder):
-    return fit(folder, epochs=100, rollouts=RolloutTraining(steps=30, length=10, every=2, batch=4, weight=1.0))
 
 
 def basis(folder):
@@ -42,7 +39,7 @@ def basis(folder):
     return [tensor.numpy().tobytes() for tensor in (found.mean, found.modes, found.singular_values)]
 
 
-WORKS = {work.__name__: work for work in (fit, fit_with_rollouts, basis)}
+WORKS = {work.__name__: work for work in (fit, basis)}
 
 
 def survive(work, number, folder):

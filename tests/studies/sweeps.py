@@ -47,53 +47,50 @@ class Raised(Seeded):
 
 
 @dataclass(frozen=True)
-class Failing(Task):
-    """Raises what cannot be unpickled in another process, unless the file is there."""
+class Doing(Task):
+    """Calls a function of this module with an argument."""
 
-    cure: str
-
-    @property
-    def name(self) -> str:
-        return "failing"
-
-    def run(self) -> xr.Dataset:
-        if not Path(self.cure).exists():
-            raise InputError("cure", expected="a file", got="none", fix="make it")
-        return xr.Dataset({"cured": 1})
-
-
-@dataclass(frozen=True)
-class Dying(Task):
-    """Its process is killed, as when memory runs out."""
+    label: str
+    function: str = "nothing"
+    argument: object = 0
 
     @property
     def name(self) -> str:
-        return "dying"
+        return self.label
 
     def run(self) -> xr.Dataset:
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError("killed before this")
+        globals()[self.function](self.argument)
+        return xr.Dataset({"done": 1})
 
 
-@dataclass(frozen=True)
-class Waiting(Task):
-    """Notes its process in `<name>.pid`, and ends when the file `go` is there; number 0 does not wait."""
+def nothing(argument: object) -> None:
+    """For tasks of which the name alone matters."""
 
-    number: int
-    notes: str
 
-    @property
-    def name(self) -> str:
-        return f"waiting-{self.number}"
+def die(argument: object) -> None:
+    """As when memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
 
-    def run(self) -> xr.Dataset:
-        with Path(self.notes, f"{self.name}.pid").open("a") as file:
-            file.write(f"{os.getpid()}\n")
-        for _ in range(1200):
-            if self.number == 0 or Path(self.notes, "go").exists():
-                return xr.Dataset({"number": self.number})
-            time.sleep(0.05)
-        raise TimeoutError("nobody said go")
+
+def need(file: str) -> None:
+    """Raise what cannot be unpickled in another process, unless the file is there."""
+    if not Path(file).exists():
+        raise InputError("cure", expected="a file", got="none", fix="make it")
+
+
+def wait(notes: str) -> None:
+    """Note this process in the file, and wait until there is a file `go` beside it."""
+    with Path(notes).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    wait_for(Path(notes).with_name("go").exists)
+
+
+def failing(cure: Path) -> Task:
+    return Doing("failing", "need", str(cure))
+
+
+def waiting(notes: Path) -> Task:
+    return Doing("waiting", "wait", str(notes))
 
 
 def start_runner(executor: Executor, tasks: list[Task], folder: Path) -> multiprocessing.Process:

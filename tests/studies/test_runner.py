@@ -8,37 +8,20 @@ import signal
 import subprocess
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 import submitit
 import torch
-import xarray as xr
 from tqdm import tqdm
 
 import romkit.tasks
 from romkit.core import runtime
 from romkit.core.errors import InputError
 from romkit.data import open_dataset
-from romkit.tasks import Executor, Task, run
-from tests.studies.sweeps import Dying, Failing, Raised, Seeded, Waiting, contents, start_runner, wait_for
-
-
-@dataclass(frozen=True)
-class Named(Task):
-    """A task of any name and field."""
-
-    label: str
-    value: object = 0
-
-    @property
-    def name(self) -> str:
-        return self.label
-
-    def run(self) -> xr.Dataset:
-        return xr.Dataset({"one": 1})
+from romkit.tasks import Executor, run
+from tests.studies.sweeps import Doing, Raised, Seeded, contents, failing, start_runner, wait_for, waiting
 
 
 def test_a_result_says_what_made_it(tmp_path):
@@ -56,7 +39,7 @@ def test_a_result_says_what_made_it(tmp_path):
 
 
 def test_a_local_process_writes_the_same_file_and_one_that_is_killed_fails_its_task_alone(tmp_path):
-    tasks = [Dying(), Failing(str(tmp_path / "cure")), Seeded(2)]
+    tasks = [Doing("dying", "die"), failing(tmp_path / "cure"), Seeded(2)]
     run(tasks[2:], tmp_path / "here")
     result = run(tasks, tmp_path / "processes", Executor("local", 2))
     assert result.complete == ["seeded-2"]
@@ -111,7 +94,7 @@ def test_a_damaged_result_is_computed_again(tmp_path):
 
 def test_a_failing_task_is_reported_and_the_rest_goes_on(tmp_path, monkeypatch):
     cure = tmp_path / "cure"
-    tasks, shown = [Failing(str(cure)), Seeded(0)], io.StringIO()
+    tasks, shown = [failing(cure), Seeded(0)], io.StringIO()
     bar = lambda items, label: tqdm(items, desc=label, file=shown, mininterval=0)  # noqa: E731
     with monkeypatch.context() as patch:
         patch.setattr("romkit.core.runtime.track", bar)
@@ -131,37 +114,37 @@ def test_a_failing_task_is_reported_and_the_rest_goes_on(tmp_path, monkeypatch):
 def test_what_a_killed_process_left_is_swept_up_but_nothing_of_another_task(tmp_path):
     for name in ("noise-0.nc", "noise-0.json", "noise-0.5.nc"):
         (tmp_path / f"{name}.0123abcd.tmp").touch()
-    run([Named("noise-0")], tmp_path)
+    run([Doing("noise-0")], tmp_path)
     assert [file.name for file in tmp_path.glob("*.tmp")] == ["noise-0.5.nc.0123abcd.tmp"]
 
 
 def test_a_running_task_is_awaited_and_not_computed_twice(tmp_path):
-    runners = [start_runner(Executor(), [Waiting(1, str(tmp_path))], tmp_path) for _ in range(2)]
-    wait_for((tmp_path / "waiting-1.pid").exists)
+    runners = [start_runner(Executor(), [waiting(tmp_path / "pid")], tmp_path) for _ in range(2)]
+    wait_for((tmp_path / "pid").exists)
     (tmp_path / "go").touch()
     for runner in runners:
         runner.join(timeout=60)
         assert runner.exitcode == 0
-    assert len((tmp_path / "waiting-1.pid").read_text().split()) == 1
-    assert set(contents(tmp_path)) == {"waiting-1.nc"}
+    assert len((tmp_path / "pid").read_text().split()) == 1
+    assert set(contents(tmp_path)) == {"waiting.nc"}
 
 
 @pytest.mark.parametrize(("cluster", "number"), [("local", signal.SIGKILL), ("debug", signal.SIGINT)])
 def test_a_runner_that_is_killed_or_interrupted_loses_the_running_task_at_most(tmp_path, cluster, number):
     """SIGKILL, which nobody can answer: the local process ends all the same, and the same sweep goes on."""
-    tasks = [Waiting(k, str(tmp_path)) for k in range(2)]
+    tasks = [Doing("first"), waiting(tmp_path / "pid")]
     run(tasks[:1], tmp_path)
     runner = start_runner(Executor(cluster, 1), tasks, tmp_path)
-    wait_for((tmp_path / "waiting-1.pid").exists)
+    wait_for((tmp_path / "pid").exists)
     os.kill(runner.pid, number)
     runner.join(timeout=60)
     assert runner.exitcode != 0
-    worker = int((tmp_path / "waiting-1.pid").read_text())
+    worker = int((tmp_path / "pid").read_text())
     wait_for(lambda: not _alive(worker), seconds=5)
-    assert set(contents(tmp_path)) == {"waiting-0.nc"}
+    assert set(contents(tmp_path)) == {"first.nc"}
     (tmp_path / "go").touch()
     result = run(tasks, tmp_path)
-    assert (result.skipped, result.complete) == (["waiting-0"], ["waiting-1"])
+    assert (result.skipped, result.complete) == (["first"], ["waiting"])
 
 
 def _alive(pid):
@@ -177,10 +160,10 @@ def _alive(pid):
     [
         ([Seeded(0), Seeded(0, size=2)], "", "2 different ones named 'seeded-0'"),
         ([Seeded(0)], "seeded-7", "text in the name of a task"),
-        ([Named("a/b")], "", "letters, digits"),
-        ([Named(".hidden")], "", "letters, digits"),
-        ([Named("")], "", "letters, digits"),
-        ([Named("a", np.ones(3))], "", "fields of plain JSON"),
+        ([Doing("a/b")], "", "letters, digits"),
+        ([Doing(".hidden")], "", "letters, digits"),
+        ([Doing("")], "", "letters, digits"),
+        ([Doing("a", np.ones(3))], "", "fields of plain JSON"),
     ],
 )
 def test_bad_sweeps_are_refused_before_the_work(tmp_path, tasks, only, reason):
@@ -214,30 +197,28 @@ needs_slurm = pytest.mark.skipif(not scheduler_runs(), reason="no Slurm schedule
 def test_slurm_writes_the_files_of_this_process_bit_for_bit_and_reports_a_failing_task(tmp_path):
     tasks = [Seeded(seed) for seed in range(6)]
     run(tasks, tmp_path / "process", Executor())
-    failing = Failing(str(tmp_path / "cure"))
-    result = run([*tasks, failing], tmp_path / "slurm", Executor("slurm"))
+    curable = failing(tmp_path / "cure")
+    result = run([*tasks, curable], tmp_path / "slurm", Executor("slurm"))
     assert sorted(result.complete) == [task.name for task in tasks]
     assert contents(tmp_path / "slurm") == contents(tmp_path / "process")
     assert np.isnan(open_dataset(tmp_path / "slurm" / "seeded-2.nc").spectrum.values).sum() == 1
     assert list(result.failed) == ["failing"]
     assert "cure: expected a file, got none" in result.failed["failing"].read_text()
     (tmp_path / "cure").touch()
-    assert run([failing], tmp_path / "slurm", Executor("slurm")).complete == ["failing"]
+    assert run([curable], tmp_path / "slurm", Executor("slurm")).complete == ["failing"]
 
 
 @needs_slurm
 def test_a_killed_runner_finds_its_jobs_again(tmp_path):
     """Jobs go on without it; started again, it waits for them and submits none twice."""
-    tasks = [Waiting(number, str(tmp_path)) for number in range(2)]
+    tasks = [waiting(tmp_path / "pid")]
     runner = start_runner(Executor("slurm"), tasks, tmp_path)
-    wait_for((tmp_path / "waiting-1.pid").exists)
+    wait_for((tmp_path / "pid").exists)
     runner.kill()
     runner.join()
     threading.Timer(5.0, (tmp_path / "go").touch).start()  # a task that ends before the runner looks has no job to find
-    result = run(tasks, tmp_path, Executor("slurm"))
-    assert set(contents(tmp_path)) == {"waiting-0.nc", "waiting-1.nc"}
-    assert result.failed == {}
-    assert [len((tmp_path / f"waiting-{k}.pid").read_text().split()) for k in range(2)] == [1, 1]
+    assert run(tasks, tmp_path, Executor("slurm")).complete == ["waiting"]
+    assert len((tmp_path / "pid").read_text().split()) == 1
 
 
 def test_without_a_scheduler_the_error_says_so(monkeypatch, tmp_path):

@@ -19,10 +19,10 @@ from tests.studies.sweeps import wait_for
 
 TASKS = """
 from pathlib import Path
-from tests.studies.sweeps import Failing, Seeded
+from tests.studies.sweeps import Seeded, failing
 
 def tasks(preset):
-    return [Seeded(0), Failing(str(Path("cure").absolute()))]
+    return [Seeded(0), failing(Path("cure").absolute())]
 """
 REPORT = """
 def write(folder, preset):
