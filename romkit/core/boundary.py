@@ -167,6 +167,7 @@ FAULTS = {
     "is_subclass_of": ("a class", "give the class itself, not an instance"),
     "less_than": ("{kind} below {limit}", "give {} < {limit}"),
     "less_than_equal": ("{kind} <= {limit}", "give {}={limit} or less"),
+    "multiple_of": ("a multiple of {limit}", "round {} to one"),
     "string_type": ("text", 'give text, {}="..."'),
     "too_short": ("{limit} or more of them", "give a longer list"),
 }

@@ -73,13 +73,9 @@ def existing(path: str | os.PathLike) -> Path:
         FileError: it is not.
     """
     file = expanded(path)
-    try:
-        if file.is_file():
-            return file
-        problem = "is a folder" if file.is_dir() else "no such file"
-    except OSError as error:  # a name that is too long, a folder that may not be read
-        problem = f"cannot be read ({reason(error)})"
-    raise FileError(path, problem=problem, fix="check the path")
+    if os.path.isfile(file):  # false, without an error, for names that no file can have
+        return file
+    raise FileError(path, problem="is a folder" if os.path.isdir(file) else "no such file", fix="check the path")
 
 
 def reason(error: BaseException) -> str:
@@ -90,10 +86,7 @@ def reason(error: BaseException) -> str:
 
 def expanded(path: str | os.PathLike) -> Path:
     """Path with `~` expanded; unchanged if there is no home folder."""
-    try:
-        return Path(path).expanduser()
-    except RuntimeError:
-        return Path(path)
+    return Path(os.path.expanduser(path))
 
 
 FORMAT = 2

@@ -54,7 +54,7 @@ class Tree(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Place and motion of a body, and the Jacobian columns of the coordinates it depends on."""
+    """Place and motion of a body, and the joints that it depends on: number, axis, and anchor of a hinge."""
 
     R: Tensor
     x: Tensor
@@ -62,8 +62,7 @@ class Frame(NamedTuple):
     u: Tensor
     alpha: Tensor
     a: Tensor
-    hinges: tuple[tuple[int, Tensor, Tensor], ...] = ()
-    slides: tuple[tuple[int, Tensor], ...] = ()
+    joints: tuple[tuple[int, Tensor, Tensor | None], ...] = ()
 
     def moved(self, r: Tensor) -> "Frame":
         """The frame at a point r (..., 3) away, on the same rigid body."""
@@ -112,14 +111,14 @@ def _placed(body: Body, parent: Frame, q: Tensor, v: Tensor) -> Frame:
         if joint.slides:
             frame = frame.moved(axis * step)
             u, a = frame.u + axis * rate, frame.a + 2 * cross(frame.omega, axis) * rate
-            frame = frame._replace(u=u, a=a, slides=(*frame.slides, (joint.k, axis)))
+            frame = frame._replace(u=u, a=a, joints=(*frame.joints, (joint.k, axis, None)))
             continue
         hinge = frame.moved(turned(frame.R, joint.anchor))
         hinge = hinge._replace(
             R=frame.R @ rotation(joint.axis, step.squeeze(-1)),
             omega=frame.omega + axis * rate,
             alpha=frame.alpha + cross(frame.omega, axis) * rate,
-            hinges=(*frame.hinges, (joint.k, axis, hinge.x)),
+            joints=(*frame.joints, (joint.k, axis, hinge.x)),
         )
         frame = hinge.moved(-turned(hinge.R, joint.anchor))
     return frame
@@ -129,10 +128,11 @@ def _jacobians(frame: Frame, q: Tensor) -> tuple[Tensor, Tensor]:
     """V and W (..., 3, n) of the point and the body of a frame."""
     none = torch.zeros_like(frame.x)
     linear, angular = [none] * q.shape[-1], [none] * q.shape[-1]
-    for k, axis, anchor in frame.hinges:
-        linear[k], angular[k] = cross(axis, frame.x - anchor), axis + none
-    for k, axis in frame.slides:
-        linear[k] = axis + none
+    for k, axis, anchor in frame.joints:
+        if anchor is None:
+            linear[k] = axis + none
+        else:
+            linear[k], angular[k] = cross(axis, frame.x - anchor), axis + none
     return torch.stack(linear, dim=-1), torch.stack(angular, dim=-1)
 
 
