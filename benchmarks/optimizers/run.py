@@ -51,14 +51,6 @@ WARM_UP = 12
 
 
 @dataclass(frozen=True)
-class Constant(Schedule):
-    """Constant learning rate."""
-
-    def factors(self, progress: float, plateaus: Plateaus) -> Tensor:
-        return plateaus.factor.unsqueeze(1)
-
-
-@dataclass(frozen=True)
 class Contestant:
     """Optimizer with its settings: learning rates of the trials, schedule over the run, weight of ‖Φ - Ψ‖²."""
 
@@ -79,7 +71,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "Riemannian Adam, invariant metric, Cayley": Contestant(
         RiemannianAdam(metric=InvariantMetric(), retraction=Cayley(), clip=10.0), RIEMANNIAN_RATES
     ),
-    "Adam, constant rate": Contestant(ADAM, ADAM_RATES, schedule=Constant()),
+    "Adam, constant rate": Contestant(ADAM, ADAM_RATES, schedule=Schedule()),
     "Adam, plateau": Contestant(ADAM, ADAM_RATES, schedule=SCHEDULES["fast-plateau"]),
     "Adam, cosine, rate of the preset": Contestant(ADAM, (1e-2,)),
     "Adam, cosine, no clipping": Contestant(Adam(clip=math.inf), ADAM_RATES),

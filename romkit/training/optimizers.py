@@ -380,12 +380,12 @@ class Plateaus(NamedTuple):
         return cls(ones, ones * torch.inf, torch.zeros_like(ones))
 
 
-class Schedule(abc.ABC):
-    """Factor of the learning rate of each seed, from the progress of the run and the seed's own losses."""
+class Schedule:
+    """Factor of the learning rate of each seed, from the progress of the run and the seed's own losses: constant."""
 
-    @abc.abstractmethod
     def factors(self, progress: float, plateaus: Plateaus) -> Tensor:
         """(S, 1) factors at `progress` in [0, 1) of the run."""
+        return plateaus.factor.unsqueeze(1)
 
     def observe(self, plateaus: Plateaus, losses: Tensor) -> Plateaus:
         """Memory after an epoch with losses (S,)."""
@@ -417,23 +417,19 @@ class Plateau(Schedule):
     factor: float = 0.9
     threshold: float = 1e-4
 
-    def factors(self, progress: float, plateaus: Plateaus) -> Tensor:
-        return plateaus.factor.unsqueeze(1)
-
     def observe(self, plateaus: Plateaus, losses: Tensor) -> Plateaus:
         better = losses < plateaus.best * (1 - self.threshold)
         best = torch.where(better, losses, plateaus.best)
         bad = torch.where(better, 0.0, plateaus.bad + 1)
         lower = bad > self.patience
-        return Plateaus(
-            torch.where(lower, plateaus.factor * self.factor, plateaus.factor), best, torch.where(lower, 0.0, bad)
-        )
+        factor = torch.where(lower, plateaus.factor * self.factor, plateaus.factor)
+        return Plateaus(factor, best, torch.where(lower, 0.0, bad))
 
 
 SCHEDULES: dict[str, Schedule] = {
     "cosine": Cosine(),
     "plateau": Plateau(),
     "fast-plateau": Plateau(patience=20, factor=0.7),
-    "constant": Plateau(factor=1.0),
+    "constant": Schedule(),
 }
 """Schedules by the name that a recipe gives; "fast-plateau" is for runs of hundreds of epochs, not thousands."""
