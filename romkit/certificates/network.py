@@ -19,11 +19,8 @@ from romkit.engine import Trace, Unsupported, trace
 from romkit.engine.lower import VIEWS
 from romkit.engine.trace import Call, is_symbol
 
-PRODUCTS = {"mm", "bmm", "mv", "dot", "addmm", "baddbmm"}
-"""Operations that are linear in each of two factors alone."""
-
-LINEAR = VIEWS | PRODUCTS | {"_to_copy", "cat", "constant_pad_nd", "cumsum", "mean", "stack", "sum"}
-LINEAR |= {"select_scatter", "slice_scatter"}
+LINEAR = VIEWS | {"_to_copy", "bmm", "cat", "constant_pad_nd", "cumsum", "mean", "mm", "select_scatter"}
+LINEAR |= {"slice_scatter", "stack", "sum"}
 """Operations that are linear, or affine, in their tensors."""
 
 OF_SEVERAL = {"add", "sub", "rsub", "mul", "div"}
@@ -103,8 +100,8 @@ class _Reader:
             results = [self._elementwise("add", torch.add, (args[0], part), {"alpha": kwargs.get("value", 1)})]
         elif call.name in OPERATIONS:
             results = [self._elementwise(call.name, call.op, args, kwargs)]
-        elif call.name in PRODUCTS and all(isinstance(x, Expression) for x in args[-2:]):
-            results = [self._product(call, args)]
+        elif call.name in ("mm", "bmm") and all(isinstance(x, Expression) for x in args):
+            results = [self._product(*args)]
         elif call.name in LINEAR and all(out.is_floating_point() for out in call.outputs):
             results = self._linear(call.op, args, kwargs)
         else:
@@ -147,11 +144,9 @@ class _Reader:
             found.append(_source(value, total._replace(value=value.double().flatten())))
         return found
 
-    def _product(self, call: Call, args: tuple) -> Expression:
+    def _product(self, a: Expression, b: Expression) -> Expression:
         """Product of two matrices that both move, as elementwise products and sums."""
-        if call.name not in ("mm", "bmm"):
-            raise Unsupported(f"{call.op} of two tensors that move, which has none")
-        a, b = (self._linear(torch.unsqueeze, (x, at), {})[0] for x, at in zip(args, (-1, -3), strict=True))
+        a, b = (self._linear(torch.unsqueeze, (x, at), {})[0] for x, at in ((a, -1), (b, -3)))
         pairs = self._elementwise("mul", torch.mul, (a, b), {})
         return self._linear(torch.sum, (pairs, -2), {})[0]
 

@@ -79,10 +79,6 @@ def _convert(emitter: Emitter, call: Call) -> None:
 def _matmul(emitter: Emitter, call: Call) -> None:
     a, b = call.args
     left, right = _numbered(a), _numbered(b)
-    if b.ndim == 1:  # mv and dot
-        right = right.unsqueeze(-1)
-    if a.ndim == 1:
-        left = left.unsqueeze(0)
     order = _rows_by_member(emitter, (a, left), (b, right))
     right = right[order] if right.ndim == 3 else right
     _multiply(emitter, call, left[order], right, (*left.shape[:-1], right.shape[-1]))
@@ -116,15 +112,6 @@ def _multiply(emitter: Emitter, call: Call, left: Tensor, right: Tensor, shape: 
     for p in range(products):
         first, second = f"{a} + {at_a.base + p * at_a.strides[0]}", f"{b} + {at_b.base + p * at_b.strides[0]}"
         emitter.emit(f"matmul<{sizes}>({target} + {p * rows * columns}, {first}, {second});")
-
-
-def _multiply_and_add(emitter: Emitter, call: Call) -> None:
-    bias, a, b = call.args
-    if call.kwargs:
-        raise Unsupported(f"{call.op} with factors has no compiled form")
-    product = emitter.keep(torch.empty(call.outputs[0].shape, dtype=emitter.dtype, device="meta"))
-    _matmul(emitter, Call(call.op, (a, b), {}, [product]))
-    emitter.elementwise(Call(call.op, (bias, product), {}, call.outputs), FORMULAS["add"])
 
 
 def _reduction(function: str) -> Callable[[Emitter, Call], None]:
@@ -240,8 +227,7 @@ def _numbered(tensor: Tensor) -> Tensor:
 
 
 OTHERS: dict[str, Callable[[Emitter, Call], None]] = {
-    **dict.fromkeys(("mm", "bmm", "mv", "dot"), _matmul),
-    **dict.fromkeys(("addmm", "baddbmm"), _multiply_and_add),
+    **dict.fromkeys(("mm", "bmm"), _matmul),
     **dict.fromkeys(("cat", "stack"), _join),
     **dict.fromkeys(("select_scatter", "slice_scatter"), _scatter),
     "sum": _reduction("total"),

@@ -231,12 +231,21 @@ def _remainder(a: Tensor, b: Tensor | float) -> Tensor:
     return torch.where((rest != 0) & ((rest < 0) != torch.lt(torch.as_tensor(b), 0)), rest + b, rest)
 
 
+def _multiply_and_add(x: Tensor, a: Tensor, b: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
+    product = torch.bmm(a, b) if a.ndim == 3 else torch.mm(a, b)
+    return torch.add(x if beta == 1 else beta * x, product, alpha=alpha)
+
+
 OWN = {
+    "addmm": _multiply_and_add,
     "all": lambda x, *rest: (x != 0).amin(*rest or (axes_of(x),)),
     "any": lambda x, *rest: (x != 0).amax(*rest or (axes_of(x),)),
+    "baddbmm": _multiply_and_add,
     "copy": lambda x, source, *_: source.to(x.dtype).expand(x.shape),
+    "dot": lambda a, b: (a * b).sum(),
     "max": _extreme(torch.amax),
     "min": _extreme(torch.amin),
+    "mv": lambda a, b: torch.mm(a, b.unsqueeze(-1)).squeeze(-1),
     "remainder": _remainder,
     "var": _variance,
     "var_mean": _variance_and_mean,

@@ -119,12 +119,6 @@ OTHER = {
     "_to_copy": lambda v: (v.s > 0).to(v.s.dtype),
     "mm": lambda v: v.a[..., 0, :] @ v.k.mT,
     "bmm": flat(lambda v: v.a @ v.b),
-    "mv": lambda v: v.k @ v.t_vector + 0 * v.a[..., 0],
-    "dot": lambda v: (v.k[0] @ v.t_vector) * v.a[..., 0, :1],
-    "addmm": lambda v: nn.linear(v.a[..., 0, :], v.k, v.k[:, 0]),
-    "baddbmm": flat(
-        lambda v: torch.baddbmm(v.c.flatten(0, -3), v.a.flatten(0, -3), v.b.flatten(0, -3)).reshape(v.c.shape)
-    ),
     "sum": flat(lambda v: torch.cat([v.a.sum(-1), v.a.sum(-2), v.a.sum((-2, -1)).unsqueeze(-1)], dim=-1)),
     "mean": flat(lambda v: torch.cat([v.a.mean(-1), v.a.mean(-2)], dim=-1)),
     "amax": flat(lambda v: torch.cat([v.a.amax(-1), v.s.amax(-1, True), v.s[..., :-1].amax(-1, True)], dim=-1)),
@@ -141,6 +135,12 @@ OTHER = {
 }
 
 COMPOSED = {
+    "mv": lambda v: v.k @ v.t_vector + 0 * v.a[..., 0],
+    "dot": lambda v: (v.k[0] @ v.t_vector) * v.a[..., 0, :1],
+    "addmm": lambda v: nn.linear(v.a[..., 0, :], v.k, v.k[:, 0]),
+    "baddbmm": flat(
+        lambda v: torch.baddbmm(*(x.flatten(0, -3) for x in (v.c, v.a, v.b)), beta=2, alpha=0.5).reshape(v.c.shape)
+    ),
     "_softmax": flat(lambda v: torch.cat([v.a.softmax(-1), v.a.softmax(-2) + v.s[..., :1, None]], dim=-1)),
     "_log_softmax": flat(lambda v: v.a.log_softmax(-1)),
     "all": lambda v: (v.a > -1).all(-1).to(v.a.dtype),
