@@ -214,6 +214,7 @@ class Emitter:
         members: how many there are.
         constants: what the statements read from outside.
         scratch: how many numbers of each member the statements keep.
+        matrices: that were factorised, by the identity of the factors.
     """
 
     def __init__(self, trace: Trace):
@@ -222,7 +223,7 @@ class Emitter:
         self.lead, self.members = shape[:-1], math.prod(shape[:-1])
         self.constants = Constants(self.members, self.dtype)
         self._values = {id(t): fresh("t", ()), id(y): fresh("y", shape, self.members)}
-        self._matrices: dict[int, Tensor] = {}
+        self.matrices: dict[int, Tensor] = {}
         self._kept: list[Tensor] = []
         self._sizes: dict[str, int] = {}
         self._lines: list[str] = []
@@ -255,16 +256,6 @@ class Emitter:
     def assign(self, tensor: Tensor, value: Located) -> None:
         """Record where a result is kept."""
         self._values[id(tensor)] = value
-
-    def factorised(self, factors: Tensor, matrix: Tensor) -> None:
-        """Remember which matrix was factorised."""
-        self._matrices[id(factors)] = matrix
-
-    def matrix_of(self, factors: Tensor) -> Tensor:
-        """The matrix with these factors."""
-        if id(factors) not in self._matrices:
-            raise Unsupported("it uses a result that has no compiled form")
-        return self._matrices[id(factors)]
 
     def new(self, tensor: Tensor, shape: Sequence[int], count: int) -> str:
         """A fresh buffer for a result, whose elements it holds in the order of `shape`."""

@@ -148,16 +148,16 @@ def _cumsum(emitter: Emitter, call: Call) -> None:
 
 def _solve(emitter: Emitter, call: Call) -> None:
     matrix, right = call.args[:2]
-    emitter.factorised(call.outputs[1], matrix)
+    emitter.matrices[id(call.outputs[1])] = matrix
     _eliminate(emitter, call, matrix, right)
 
 
 def _solve_again(emitter: Emitter, call: Call) -> None:
     """Solve with the factors of a matrix that was met before, as derivatives of linear solves do."""
     factors, _, right = call.args
-    if call.kwargs.get("adjoint"):
-        raise Unsupported("a linear solve with the transposed matrix has no compiled form")
-    _eliminate(emitter, call, emitter.matrix_of(factors), right)
+    if id(factors) not in emitter.matrices or call.kwargs.get("adjoint"):
+        raise Unsupported("a linear solve with other factors, or with the transposed matrix, has no compiled form")
+    _eliminate(emitter, call, emitter.matrices[id(factors)], right)
 
 
 def _eliminate(emitter: Emitter, call: Call, matrix: Tensor, right: Tensor) -> None:

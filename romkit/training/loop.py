@@ -194,13 +194,16 @@ class Checkpoint:
     Args:
         path: the file; its folder is made if need be.
         identity: method, recipe, seeds, data, ... of the run; resuming another run is refused.
+
+    Attributes:
+        ended: whether the run that was saved last had been ended by its watch.
     """
 
     def __init__(self, path: str | os.PathLike, identity: dict[str, object]):
         self.path = files.expanded(path)
         files.make_folder(self.path.parent)
         self.identity = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
-        self._next = 0.0
+        self.ended, self._next = False, 0.0
 
     def load(self, like: Snapshot) -> Snapshot:
         """The run as it was when last saved, on the device of `like`; `like` itself if there is no file.
@@ -217,6 +220,7 @@ class Checkpoint:
             raise FileError(self.path, problem=error.problem, fix=fix) from error
         if header.get("checkpoint") != self.identity:
             raise FileError(self.path, problem="belongs to a run with other settings, data or seeds", fix=fix)
+        self.ended = bool(header.get("ended"))
         try:
             return _unpacked(tensors, like)
         except (KeyError, ValueError, RuntimeError) as error:
@@ -235,7 +239,7 @@ class Checkpoint:
         started = time.perf_counter()
         try:
             stored = {name: _stored(name, value) for name, value in _tensors(snapshot).items()}
-            files.write(self.path, "checkpoint", {"checkpoint": self.identity}, stored)
+            files.write(self.path, "checkpoint", {"checkpoint": self.identity, "ended": self.ended}, stored)
         except FileError as error:
             warn(f"training goes on without checkpoints: {error}", RuntimeWarning)
             self._next = math.inf
@@ -323,8 +327,9 @@ def train(
     if checkpoint is not None:
         run = checkpoint.load(run)
     state, plateaus, losses, best = run
-    over = watch is not None and exhausted(watch.patience, len(losses) - 1, best)  # a run that had ended
-    progress = track(range(len(losses), len(losses) if over else epochs), label)
+    ended = checkpoint is not None and checkpoint.ended
+    ended |= watch is not None and exhausted(watch.patience, len(losses) - 1, best)
+    progress = track(range(len(losses), len(losses) if ended else epochs), label)
     for epoch in progress:
         alive, total = state.alive, torch.zeros_like(plateaus.best)
         for index, batch in enumerate(batches(epoch)):
@@ -343,10 +348,12 @@ def train(
         if checkpoint is not None:
             checkpoint.save_if_due(Snapshot(state, plateaus, losses, best))
         validation = best.losses[-1] if len(best.losses) else None
-        if watch is not None and watch.ends(Epoch(epoch, epochs, losses[-1], validation), best):
+        ended = watch is not None and watch.ends(Epoch(epoch, epochs, losses[-1], validation), best)
+        if ended:
             break
     run = Snapshot(state, plateaus, losses, best)
     if checkpoint is not None:
+        checkpoint.ended = ended
         checkpoint.save(run)
     flat.write(state.theta if held_out is None else best.theta)
     return run, time.perf_counter() - started

@@ -102,6 +102,13 @@ def test_training_ends_when_nothing_gets_better_and_then_stays_as_it_was(tmp_pat
     assert torch.equal(next(again.parameters()), next(model.parameters()))
 
 
+def test_a_run_that_its_callback_ended_stays_as_it_was(tmp_path):
+    early = {"callback": lambda epoch: epoch.number == 1, "epochs": 5, "checkpoint": tmp_path}
+    first, again = (romkit.fit("ncae", waves(SPEEDS), **early, **SMALL).report["losses"] for _ in range(2))
+    assert len(first) == 2
+    assert again == first
+
+
 @pytest.mark.parametrize("optimizer", ["adam", "soap"])
 def test_an_interrupted_run_goes_on_bit_for_bit(tmp_path, monkeypatch, optimizer):
     data, calls = waves(SPEEDS), {"validation": 0.2, "epochs": 6, "seeds": [1, 2], "optimizer": optimizer, **SMALL}
