@@ -57,6 +57,7 @@ def march(solver: Solver, steps: Steps, y: Tensor, times: Tensor, label: str, re
     intervals = Grid.between(times, solver.dt).intervals()
     states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
     states[0] = y
+    y = y.clone()  # derivatives along a path need numbers with memory of their own
     for k in track(range(len(intervals)), label):
         y = steps(times[k], y, *intervals[k])
         states[k + 1] = y
@@ -214,17 +215,19 @@ class Iterated(Solver):
         return partial(self._integrate, settle, label), name
 
     def _integrate(self, settle: Callable[..., Tensor], label: str, y0: Tensor, times: Tensor) -> Tensor:
-        y, rate, states, intervals = y0, self.rate, [y0], Grid.between(times, self.dt).intervals()
-        for k in track(range(len(intervals)), label):
-            h = times.new_tensor(intervals[k][0])
-            for i in range(intervals[k][1]):
-                t = times[k] + i * h
-                known, u = self.rule.begin(t, y, rate, h)
-                y, rate = self.rule.end(y, h, known, settle(t + self.rule.at * h, known, u))
-            states.append(y)
-            healthy = inside(y, self.divergence_threshold)
-            y, rate = torch.where(healthy, y, 0.0), torch.where(healthy, rate, 0.0)
-        return torch.stack(states)
+        rate = self.rate
+
+        def steps(t: Tensor, y: Tensor, h: float, number: int) -> Tensor:
+            nonlocal rate
+            length = times.new_tensor(h)
+            rate = torch.where(rate.isfinite(), rate, 0.0)  # that of a member that was lost
+            for i in range(number):
+                start = t + i * length
+                known, u = self.rule.begin(start, y, rate, length)
+                y, rate = self.rule.end(y, length, known, settle(start + self.rule.at * length, known, u))
+            return y
+
+        return march(self, steps, y0, times, label)
 
     def _settle(self, t: Tensor, known: Tensor, u: Tensor) -> Tensor:
         moving = torch.ones_like(u[..., :1], dtype=torch.bool)
