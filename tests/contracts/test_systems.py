@@ -135,11 +135,8 @@ class Broken(Lorenz96):
 
     def weigh(self, x, u, c):
         weights = torch.linspace(1, 2, 5, dtype=x.dtype).unsqueeze(-1)
-        return {
-            "is not linear": u.square(),
-            "is not symmetric": u.cumsum(-2),
-            "is negative": -weights * u,
-        }.get(self.how, weights * u)
+        wrong = {"is not linear": u.square(), "is not symmetric": u.cumsum(-2), "is negative": -weights * u}
+        return wrong.get(self.how, weights * u)
 
     def initial_state(self, contexts, rng):
         noise = torch.rand(len(contexts), 5) if rng is not None and self.how == "forgets the seed" else 0.0

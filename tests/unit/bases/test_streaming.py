@@ -8,7 +8,6 @@ from scipy.linalg import subspace_angles
 
 import romkit
 from romkit.bases import modes as streaming
-from romkit.bases.modes import Summary
 from romkit.core.errors import FitWarning
 from tests.refusals import refused
 
@@ -66,17 +65,6 @@ def test_modes_that_did_not_settle_are_a_warning(monkeypatch):
     monkeypatch.setattr(streaming, "PASSES", 1)  # not enough, so that the tests above can fail
     memory, streamed = romkit.basis(DATA, 10), romkit.basis(DATA, 10, chunk=20)
     assert subspace_angles(streamed.modes.numpy(), memory.modes.numpy()).max() > 1e-4
-
-
-def test_summaries_merge_in_any_order():
-    x = torch.from_numpy(DATA.state.values.reshape(-1, 80))
-    parts = [Summary.of(part, 80, lambda u: u) for part in x.split(50)]
-    join = lambda a, b: a.merged(b, 80, lambda u: u)  # noqa: E731
-    left = join(join(parts[0], parts[1]), join(parts[2], parts[3]))
-    sigma = left.found.singular_values
-    assert torch.allclose(sigma, torch.linalg.svdvals(x - x.mean(0))[: len(sigma)], atol=1e-9)
-    assert torch.allclose(left.found.energy, (x - x.mean(0)).square().sum())
-    assert torch.allclose(left.mean, x.mean(0))
 
 
 class Killed(Exception):

@@ -26,11 +26,7 @@ def unary(function):
 def binary(function):
     """All pairs of special numbers, and a member's own vector with a constant one."""
     return lambda v: torch.cat(
-        [
-            function(v.s.unsqueeze(-1), v.s.unsqueeze(-2)).flatten(-2),
-            function(v.a[..., 0, :], v.k[0]),
-        ],
-        dim=-1,
+        [function(v.s.unsqueeze(-1), v.s.unsqueeze(-2)).flatten(-2), function(v.a[..., 0, :], v.k[0])], dim=-1
     )
 
 

@@ -16,11 +16,6 @@ def lorenz63(x):
     return torch.stack([10 * (y - x), x * (28 - z) - y, x * y - 8 / 3 * z], dim=-1)
 
 
-def cubic(x):
-    x, y = x.unbind(-1)
-    return torch.stack([-0.1 * x**3 + 2 * y**3, -2 * x**3 - 0.1 * y**3], dim=-1)
-
-
 def van_der_pol(x, mu):
     x, y = x.unbind(-1)
     return torch.stack([y, mu * (1 - x**2) * y - x], dim=-1)
@@ -64,7 +59,6 @@ def problem(name):
     """(samples, settings of the fit)."""
     return {
         "lorenz63": lambda: (autonomous(lorenz63, [-8.0, 8.0, 27.0], 3000, 0.005), {"degree": 3}),
-        "cubic": lambda: (autonomous(cubic, [2.0, 0.0], 2000, 0.01), {"degree": 5, "threshold": 0.05}),
         "van der pol": lambda: (van_der_pol_samples(), {"degree": 3}),
         "lorenz96 latent": lambda: (lorenz96_samples(), {"degree": 3, "threshold": 0.2}),
         "pendulum latent": lambda: (pendulum_samples(), {"degree": 1, "threshold": 0.5}),
@@ -77,7 +71,7 @@ def law(name):
     return SINDy(**settings).fit_samples(samples)
 
 
-PROBLEMS = ("lorenz63", "cubic", "van der pol", "lorenz96 latent", "pendulum latent")
+PROBLEMS = ("lorenz63", "van der pol", "lorenz96 latent", "pendulum latent")
 
 
 def pysindy_coefficients(samples: LatentSamples, model: Equation, *, degree=3, threshold=0.1, alpha=0.05):

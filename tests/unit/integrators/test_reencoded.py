@@ -6,7 +6,6 @@ import torch
 
 import romkit
 from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin, Reencoded, SINDy
-from romkit.solvers import RK4, Adaptive
 from romkit.systems import Lorenz96, Pendulum
 from tests.refusals import refused
 
@@ -47,18 +46,6 @@ def test_a_restart_is_one_more_encoding(system, models):
 def test_it_costs_nothing_from_the_nearest_point(system, models):
     stays, restarts = (latent(system, models["ae"], d, duration=0.3) for d in (Galerkin(), Reencoded(Galerkin(), 1)))
     assert np.allclose(restarts, stays, atol=1e-6)
-
-
-def test_it_takes_a_solver_and_records_it(system, models):
-    settings = {"duration": 0.5, "dt": 0.1, "F": [3.14, 3.15], "dynamics": Reencoded(PetrovGalerkin(), 2)}
-    fine, adaptive, coarse = (
-        romkit.rollout(system, models["cae"], **settings, solver=solver)
-        for solver in (RK4(0.005), Adaptive(rtol=1e-8, atol=1e-9), None)
-    )
-    assert np.allclose(fine.latent, adaptive.latent, atol=1e-6)
-    assert np.abs(fine.latent - coarse.latent).max() > 1e-9
-    assert fine.attrs["solver_reduced_model"].startswith("Restarted(solver=RK4(dt=0.005")
-    assert fine.attrs["dynamics_settings"] == "Reencoded(dynamics=PetrovGalerkin(), every=2)"
 
 
 def test_a_law_of_second_order_needs_no_system():

@@ -1,18 +1,11 @@
-"""SINDy: pysindy's support and coefficients on five problems; stacks, ensembles, printing, rollouts, bad input."""
+"""SINDy: pysindy's support and coefficients on four problems; stacks, ensembles, printing, rollouts, bad input."""
 
 import numpy as np
 import pytest
 import torch
 
 import romkit
-from romkit.integrators import (
-    Galerkin,
-    LatentSamples,
-    SINDy,
-    differentiated_samples,
-    encoded_samples,
-    galerkin_samples,
-)
+from romkit.integrators import Galerkin, LatentSamples, SINDy, differentiated_samples, encoded_samples, galerkin_samples
 from romkit.integrators.laws.equations import Fourier, Functions, Polynomial
 from romkit.integrators.laws.sindy import bootstrap, gram
 from tests.refusals import refused
@@ -62,10 +55,7 @@ def test_known_equations_are_found(lorenz63):
     assert bool(model.converged)
     assert float(model.residual.max()) < 1e-6
     van_der_pol = law("van der pol")
-    assert van_der_pol.equations(3) == [
-        "z0' = 1.00 z1",
-        "z1' = -1.00 z0 + 1.00 z1 c0 - 1.00 z0^2 z1 c0",
-    ]
+    assert van_der_pol.equations(3) == ["z0' = 1.00 z1", "z1' = -1.00 z0 + 1.00 z1 c0 - 1.00 z0^2 z1 c0"]
     assert all(line in repr(van_der_pol) for line in van_der_pol.equations())
 
 

@@ -55,13 +55,6 @@ def test_data_with_fewer_directions_than_modes():
     refused(message, romkit.fit, "quadratic-manifold", dataset(states), latent_dim=2, regularisation=0)
 
 
-def test_rollouts_compile(lorenz, lorenz_data):
-    model = romkit.fit("quadratic-manifold", lorenz_data, latent_dim=4)
-    runs = [romkit.rollout(lorenz, model, F=3.15, duration=0.2, engine=name) for name in ("compiled", "torch")]
-    assert runs[0].attrs["engine_reduced_model"] == "compiled"
-    assert np.allclose(runs[0].rom, runs[1].rom, rtol=0, atol=1e-9)
-
-
 @pytest.mark.parametrize("method", ["pod", "quadratic-manifold"])
 def test_what_is_not_trained_needs_no_velocities(method):
     data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.15, 3.18], duration=0.02)

@@ -51,9 +51,7 @@ def test_former_names_of_frames_and_paths_work_and_warn(lorenz_data):
     model = romkit.fit("pod", lorenz_data, latent_dim=2)
     with pytest.warns(DeprecationWarning, match="old name"):
         assert model.normalization.signature is model.frame
-    with pytest.warns(DeprecationWarning, match="old name of romkit.projections"):
-        ConstantPath = romkit.problem.ConstantPath
-    assert isinstance(ConstantPath(model(F=3.15)), MovingPath)
+        assert isinstance(romkit.problem.ConstantPath(model(F=3.15)), MovingPath)
 
 
 def test_scales_of_many_samples_in_single_precision_are_those_of_the_samples(lorenz_data):

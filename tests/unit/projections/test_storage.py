@@ -11,17 +11,7 @@ import romkit
 from romkit import load, save
 from romkit.core.errors import FileError
 from romkit.data import open_dataset, save_dataset
-from romkit.projections import (
-    CAE,
-    METHODS,
-    Frame,
-    NcAE,
-    Projection,
-    method_named,
-    stack,
-    storage,
-    unstack,
-)
+from romkit.projections import CAE, METHODS, Frame, NcAE, Projection, method_named, stack, storage, unstack
 from romkit.verbs.presets import sized
 from tests.refusals import refused
 from tests.robustness.test_damage import forge

@@ -106,13 +106,3 @@ def test_curvature_at_zero_is_exact_where_it_exists():
     assert parabola[14].item() == pytest.approx(-2 * 2 * 2.0**2)  # (-2 q²)¨ = -4 q̇² at q = 0
     _, _, flat = couple(ZERO, v, ZERO, long)
     assert flat[14].item() == 0.0
-
-
-def test_the_power_is_even_and_its_slope_odd():
-    q = torch.tensor([0.3, 0.0, 0.4, 0.5], dtype=torch.float64)
-    v, c = torch.ones(4, dtype=torch.float64), torch.tensor([0.4, 0.5, 0.6, 0.45], dtype=torch.float64)
-    plus, minus = couple(q, v, ZERO, c), couple(-q, v, ZERO, c)
-    for k in (14, 15):  # the angles that are a pure power
-        assert plus[0][k] == minus[0][k]
-        assert plus[1][k] == -minus[1][k]
-        assert plus[2][k] == minus[2][k]

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from romkit.solvers import RK4
 from romkit.systems import Pendulum
-from romkit.systems.mujoco import chain, engine
+from romkit.systems.mujoco import engine
 from tests.refusals import refused
 
 DT = 1e-3
@@ -27,22 +26,6 @@ def members(count, seed=0):
     rng = np.random.default_rng(seed)
     q0, v0 = rng.uniform(-1, 1, (count, 4)), rng.normal(size=(count, 4))
     return q0, v0, rng.uniform(0.35, 0.65, (count, 4))
-
-
-def test_follows_the_closed_form_under_another_integrator():
-    q0, v0, lengths = members(5)
-    times = np.arange(301) * DT
-    q, v, alive = simulate(q0, v0, lengths, times)
-    c = torch.from_numpy(lengths)
-
-    def first_order(t, y):
-        q, v = y.chunk(2, -1)
-        return torch.cat([v, chain.acceleration(q, v, c)], -1)
-
-    y0 = torch.from_numpy(np.concatenate([q0, v0], -1))
-    expected = RK4(DT)(first_order, y0, torch.from_numpy(times)).states.numpy()
-    np.testing.assert_allclose(np.concatenate([q, v], -1), expected, rtol=1e-9, atol=1e-9)
-    assert alive.all()
 
 
 def test_output_is_at_any_times_and_takes_the_fewest_equal_steps(monkeypatch):
