@@ -105,9 +105,6 @@ def test_lorenz_changes_its_wave_number_where_it_should():
     """Must hold: wave number 8 up to F = 3.163 and 7 from 3.167 on, after the default transient."""
     data = Lorenz96().dataset(F=[3.133, 3.15, 3.16, 3.163, 3.167, 3.175, 3.193], duration=1.0)
     assert data.wave_number.values.tolist() == [8, 8, 8, 8, 7, 7, 7]
-
-
-def test_a_lost_trajectory_of_lorenz_has_no_wave_number():
     with pytest.warns(DivergenceWarning):
         data = Lorenz96(transient=0.0).dataset(F=[3.15, 1e9], duration=0.1)
     assert np.isnan(data.wave_number.values).tolist() == [False, True]

@@ -50,15 +50,12 @@ def test_small_singular_values_are_seen():
     assert subspace_angles(streamed.modes.numpy(), modes[:20].T).max() < 1e-6
 
 
-def test_passes_are_two_where_singular_values_fall_fast(monkeypatch):
+def test_passes_are_two_where_singular_values_fall_fast_and_modes_that_do_not_settle_are_a_warning(monkeypatch):
     read, deviations = [], streaming._Blocks.deviations
     monkeypatch.setattr(streaming._Blocks, "deviations", lambda *where: read.append(1) or deviations(*where))
     romkit.basis(dataset(decay=0.7), 10, chunk=45)
     assert len(read) == 1 + 2  # a mean of the first block, and the passes
-
-
-def test_modes_that_did_not_settle_are_a_warning(monkeypatch):
-    """Noise has singular values of one size, none of which is ahead of the others."""
+    # noise has singular values of one size, none of which is ahead of the others
     noise = DATA.assign(state=DATA.state.copy(data=RNG.standard_normal(DATA.state.shape)))
     with pytest.warns(FitWarning, match=r"the 5 modes are known up to an angle of \d.* after 12 passes"):
         romkit.basis(noise, 5, chunk=45)

@@ -71,16 +71,13 @@ def test_round_trip_is_exact(path, tmp_path, lorenz, projection):
     assert os.listdir(path.parent) == ["small.nc"]
 
 
-def test_saving_does_not_touch_the_dataset_nor_apply_a_packing(tmp_path):
+def test_saving_touches_no_dataset_and_applies_no_packing_and_text_comes_back(tmp_path):
     data = small()
     data.state.encoding.update(dtype="int16", scale_factor=0.1, _FillValue=-1)  # left over from another file
     assert_same(small(), open_dataset(save_dataset(data, tmp_path / "a.nc")))
     assert data.attrs["yes"] is True
     assert data.attrs["sizes"] == (1, 2)
     assert data.state.encoding["dtype"] == "int16"
-
-
-def test_text_as_python_objects_comes_back_as_text(tmp_path):
     text = np.array(["one", "three"], dtype=object)
     data = xr.Dataset({"a": ("x", text, {"units": "1"})}, {"x": text, "k": ("x", text)})
     back = open_dataset(save_dataset(data, tmp_path / "a.nc"))

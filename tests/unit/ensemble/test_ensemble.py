@@ -154,6 +154,11 @@ def test_an_ensemble_is_stored_in_a_folder(ensemble, held_out, tmp_path):
     romkit.Ensemble(ensemble.projection, ensemble.law).save(tmp_path / "run")
     assert romkit.Ensemble.load(tmp_path / "run").calibration is None
     refused("nowhere", romkit.Ensemble.load, tmp_path / "nowhere", error=FileError)
+    law = ensemble.law
+    back = romkit.load(romkit.save(law, tmp_path / "law"))
+    z = torch.randn(10, 4, 2, dtype=torch.float64)
+    assert torch.equal(back.domain.distance(z), law.domain.distance(z))
+    assert torch.allclose(law.domain.distance(z)[3], law[3].domain.distance(z[3]))
 
 
 def test_what_cannot_be_an_ensemble(pod, data, ensemble):
@@ -203,11 +208,3 @@ def test_what_is_beyond_the_training_data_warns_and_says_how_far(ensemble, pod, 
     with pytest.warns(ExtrapolationWarning, match=r"the state of 1 trajectories from t=0 on \(distance up to"):
         away = romkit.forecast(pod, dynamics=law, initial_state=[[1.0, 1.0], [40.0, 0.0]], duration=1, dt=0.1, mu=0.8)
     assert float(away.state_distance.isel(trajectory=0).max()) < 1 < float(away.state_distance[1, 0])
-
-
-def test_the_domain_comes_back_from_a_file(ensemble, tmp_path):
-    law = ensemble.law
-    back = romkit.load(romkit.save(law, tmp_path / "law"))
-    z = torch.randn(10, 4, 2, dtype=torch.float64)
-    assert torch.equal(back.domain.distance(z), law.domain.distance(z))
-    assert torch.allclose(law.domain.distance(z)[3], law[3].domain.distance(z[3]))

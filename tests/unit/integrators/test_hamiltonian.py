@@ -73,7 +73,7 @@ def test_the_field_is_that_of_hamiltons_equations_and_of_galerkin(pendulum, data
     assert torch.allclose(field, along, rtol=1e-9, atol=1e-9)
 
 
-def test_the_error_of_the_energy_is_of_order_two():
+def test_the_error_of_the_energy_is_of_order_two(lorenz_data):
     """A particle in a bowl, on the curve of a constrained autoencoder; Galerkin's motion is the same."""
     model = make("cae", (1, 3, 1, 2)).double().requires_grad_(False)
     P, H = model(torch.zeros(1, dtype=torch.float64)), Hamiltonian()
@@ -89,6 +89,10 @@ def test_the_error_of_the_energy_is_of_order_two():
         galerkin = Galerkin().solve(problem, w, times, solver=RK4(float(dt)), engine="torch").states
     assert np.polyfit(np.log(steps), np.log(errors), 1)[0] == pytest.approx(2, abs=0.3)
     assert torch.allclose(found.states, galerkin, atol=0.02)
+    model = CAE(Frame.from_dataset(lorenz_data), torch.Generator(), layers=(2, 4, 36)).double()
+    problem = FirstOrder(Path.constant(model(F=3.15)))
+    message = "dynamics: expected dynamics of first order"
+    refused(message, Hamiltonian().solve, problem, torch.zeros(1, 2), torch.arange(2.0))
 
 
 def test_quadratic_invariants_are_kept_over_many_steps():
@@ -101,10 +105,3 @@ def test_quadratic_invariants_are_kept_over_many_steps():
         assert (invariant - invariant[0]).abs().max() < 1e-12
     other = RK4(0.1)(field, y0, times).states[0]
     assert (other.square().sum(-1) - 1.52).abs().max() > 1e-9
-
-
-def test_it_is_for_mechanical_systems(lorenz_data):
-    model = CAE(Frame.from_dataset(lorenz_data), torch.Generator(), layers=(2, 4, 36)).double()
-    problem = FirstOrder(Path.constant(model(F=3.15)))
-    message = "dynamics: expected dynamics of first order"
-    refused(message, Hamiltonian().solve, problem, torch.zeros(1, 2), torch.arange(2.0))

@@ -57,7 +57,7 @@ def test_weak_sindy_is_that_of_pysindy(lorenz, noise, monkeypatch):
     assert np.abs(law.coefficients.T.numpy() - oracle.coefficients()).max() < 1e-6
 
 
-def test_weak_weights_integrate_lines_exactly_on_uneven_times():
+def test_weights_and_windows_are_for_uneven_times():
     times = torch.tensor([0.0, 0.3, 0.5, 1.2, 1.4, 2.0], dtype=torch.float64)
     (within,), (across,) = weak_weights(times, [(0, 5)], 2)
     s = times - 1  # φ = (1 - s²)²: ∫ φ = 16 / 15, ∫ s φ' = - ∫ φ
@@ -65,6 +65,11 @@ def test_weak_weights_integrate_lines_exactly_on_uneven_times():
     assert torch.allclose((across * s).sum(), torch.tensor(-16 / 15, dtype=torch.float64))
     assert abs(float((within * s).sum())) < 1e-14
     assert abs(float(across.sum())) < 1e-14
+    times = torch.cat([torch.linspace(0, 1, 50), torch.linspace(1.1, 3, 20)]).double()
+    spans = spread_windows(times, 0.5, 30)
+    assert spans[0][0] == 0
+    assert spans[-1][1] == 69
+    refused("width: expected windows of three samples or more", spread_windows, times, 0.01, 30)
 
 
 def test_weak_sindy_sees_through_noise(lorenz):
@@ -77,14 +82,6 @@ def test_weak_sindy_sees_through_noise(lorenz):
     assert {tuple(k) for k in law.support.nonzero().tolist()} == set(true)
     for index, value in true.items():
         assert abs(float(law.coefficients[index]) / value - 1) < 0.1
-
-
-def test_windows_are_spread_over_uneven_times_and_refused_where_too_short():
-    times = torch.cat([torch.linspace(0, 1, 50), torch.linspace(1.1, 3, 20)]).double()
-    spans = spread_windows(times, 0.5, 30)
-    assert spans[0][0] == 0
-    assert spans[-1][1] == 69
-    refused("width: expected windows of three samples or more", spread_windows, times, 0.01, 30)
 
 
 @pytest.mark.parametrize("regularization", [0.0, (0.3, 2.0)])
@@ -132,7 +129,7 @@ def test_dmd_is_that_of_pydmd(forced):
     assert np.abs(ours[1].numpy() - oracle.B).max() < 1e-6
 
 
-def test_a_linear_motion_is_found_exactly_whatever_the_scaling():
+def test_a_linear_motion_is_found_exactly_whatever_the_scaling_or_said_to_be_none():
     A = torch.tensor([[-0.1, 2.0], [-2.0, -0.1]], dtype=torch.float64)
     c = torch.tensor([[0.5], [1.0], [2.0]], dtype=torch.float64)
     field = lambda t, z: 30 + z @ A.T + c * torch.tensor([1.0, -1.0], dtype=torch.float64)  # noqa: E731
@@ -140,9 +137,6 @@ def test_a_linear_motion_is_found_exactly_whatever_the_scaling():
     z = RK4(0.005)(field, torch.ones(3, 2, dtype=torch.float64), times).states
     law = DMD().fit_samples(z, torch.zeros_like(z), c, times=times)
     assert torch.allclose(law.predict(z[:, 0], c), field(0, z[:, 0]), rtol=1e-6)
-
-
-def test_dmd_says_when_no_linear_motion_makes_such_steps():
     times = torch.arange(20, dtype=torch.float64)
     z = ((-0.9) ** times)[None, :, None]
     message = "a mode that is multiplied by -0.9 in a step; sample more finely"

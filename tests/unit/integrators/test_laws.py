@@ -81,7 +81,6 @@ def test_latents_are_scaled_by_default_and_a_poor_fit_warns(pod, own):
     assert float(law.residual.max()) < 0.01  # as small as the threshold of the terms
     scaled = encoded_samples(pod, own.assign(velocity=own.state.differentiate("time"))).scaled()
     assert torch.allclose(law.basis.variables.scale, scaled.variables.scale)
-
     with pytest.warns(FitWarning, match=r"2 of 2 equations explain less than 90% .* raise the degree"):
         SINDy(degree=0).fit(pod, own)
     z = torch.linspace(1, 2, 99, dtype=torch.float64)[:, None]
@@ -155,28 +154,23 @@ DOUBLE = {"dtype": torch.float64}
 COMMON = [
     *({"law": kind} for kind in ("oracle", ["sindy"], "a\x1b[31m")),
     *({"order": order} for order in (2, 3, True)),
-    *({"samples": "many"}, {"source": 3}, {"source": "a\x07"}, {"context": ["speed", "F"]}, {"context": [1]}),
+    *({"samples": "many"}, {"source": "a\x07"}, {"context": ["speed", "F"]}, {"context": [1]}),
     {"tensors": {"context.scale": torch.zeros(1, **DOUBLE)}},
-    {"tensors": {"context.shift": torch.full((1,), torch.inf, **DOUBLE)}},
     {"tensors": {"domain.points": torch.zeros(5, 3, **DOUBLE)}},
     {"tensors": {"domain.scale": torch.zeros(2, **DOUBLE)}},
-    {"tensors": {"domain.reach": torch.ones(2, **DOUBLE)}},
 ]
 LIBRARIES = [["Polynomial", degree] for degree in (10**6, -1, 2)] + [["Fourier", 10**9], ["Terms", 3], "Polynomial", {}]
 LIBRARIES += [["Subset", ["Polynomial", 1], list(range(10))], ["Product", ["Polynomial", 3]]]
 OF_EQUATIONS = [
     *({"library": spec} for spec in LIBRARIES),
     {"context_library": ["Fourier", 10**9]},
-    {"residual": "none"},
-    {"variables": ["a"]},
+    *({"residual": "none"}, {"variables": ["a"]}),
     {"tensors": {"coefficients": torch.ones(20, 3, **DOUBLE)}},
     {"tensors": {"coefficients": torch.full((20, 2), torch.nan, **DOUBLE)}},
-    {"tensors": {"coefficients": torch.ones(20, 2, dtype=torch.complex64)}},
 ]
 OF_NETWORKS = [
     *({"layers": number} for number in (10**9, 1, 0, -1, None)),
     {"tensors": {"layers.1": torch.ones(9, **DOUBLE)}},
-    {"tensors": {"layers.0": torch.full((3, 8), torch.nan, **DOUBLE)}},
     {"tensors": {"shift": torch.ones(3, **DOUBLE)}},
     {"tensors": {"scale": torch.zeros(2, **DOUBLE)}},
 ]

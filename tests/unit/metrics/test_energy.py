@@ -8,7 +8,7 @@ import torch
 from romkit.metrics import energy_drift, peak_energy_drift
 
 
-def test_an_oscillator_that_gains_gives_its_gain():
+def test_an_oscillator_that_gains_gives_its_gain_and_a_diverged_member_an_infinite_peak():
     t = torch.linspace(0, 10, 101, dtype=torch.float64)
     growth = torch.tensor([[0.0], [0.01], [-0.02]], dtype=torch.float64)
     q, v = torch.exp(growth * t) * torch.cos(t), torch.exp(growth * t) * torch.sin(t)
@@ -20,9 +20,6 @@ def test_an_oscillator_that_gains_gives_its_gain():
     assert peak_energy_drift(energy, energy[:, 0]).tolist() == pytest.approx(expected, abs=1e-14)
     of_the_caller = torch.tensor([4.0])
     assert energy_drift(torch.tensor([[1.0, 2.0, 0.5]]), of_the_caller).tolist() == [[0.0, 0.25, -0.125]]
-
-
-def test_a_diverged_member_has_an_infinite_peak_and_its_neighbour_is_not_touched():
     energy = torch.ones(2, 5)
     energy[0, 3:] = torch.nan
     assert energy_drift(energy, torch.ones(2))[0].isnan().tolist() == [False, False, False, True, True]

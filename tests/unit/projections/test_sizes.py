@@ -51,6 +51,7 @@ def test_former_names_of_frames_and_paths_work_and_warn(lorenz_data):
     model = romkit.fit("pod", lorenz_data, latent_dim=2)
     with pytest.warns(DeprecationWarning, match="old name"):
         assert model.normalization.signature is model.frame
+    with pytest.warns(DeprecationWarning, match="old name of romkit.projections"):
         assert isinstance(romkit.problem.ConstantPath(model(F=3.15)), MovingPath)
 
 

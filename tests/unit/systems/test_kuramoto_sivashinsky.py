@@ -55,12 +55,9 @@ def one_crest_at(system, u, L):
     return steady(system, u, L)
 
 
-def test_rest_loses_stability_at_two_pi():
+def test_rest_loses_stability_at_two_pi_and_waves_have_their_published_heights():
     rest = torch.zeros(32, dtype=torch.float64)
     assert leading(SYSTEM, rest, 2 * np.pi * 0.999).real < 0 < leading(SYSTEM, rest, 2 * np.pi * 1.001).real
-
-
-def test_steady_waves_have_their_published_heights():
     for L, rms in ((8.0, 1.74141), (10.0, 1.21450)):
         assert one_crest_at(SYSTEM, ONE_CREST, L).square().mean().sqrt().item() == pytest.approx(rms, rel=1e-5)
 

@@ -41,7 +41,7 @@ def exact(k, t):
     return (k**2 * np.cos(t) + k * np.sin(t) - k**2 * np.exp(-k * t)) / (1 + k**2)
 
 
-def test_the_step_is_apart_from_the_sampling():
+def test_the_step_is_apart_from_the_sampling_and_a_transient_ends_where_the_clock_begins():
     k = np.array([1.0, 20.0])
     errors = []
     for step in (None, 0.01):
@@ -51,6 +51,9 @@ def test_the_step_is_apart_from_the_sampling():
     assert errors[0] > 1e-3
     assert errors[1] < 1e-5
     assert Stiff(step=0.01).dataset(k=k).attrs["step"] == 0.01
+    data = Stiff(step=0.01, transient=10.3).dataset(k=2.0)
+    t = data.time.values
+    assert np.abs(data.state.values[0, :, 0] - (4 * np.cos(t) + 2 * np.sin(t)) / 5).max() < 1e-6
 
 
 @pytest.mark.parametrize("method", ["BDF", "Radau", "LSODA"])
@@ -62,12 +65,6 @@ def test_an_implicit_solver_takes_what_is_stiff(method):
     assert data.attrs["engine"] == "SciPy"
     assert data.attrs["solver"].startswith("SciPy(")
     assert Stiff().using(solver).dataset(k=k).attrs["solver"] == str(solver)
-
-
-def test_a_transient_ends_where_the_clock_of_the_dataset_begins():
-    data = Stiff(step=0.01, transient=10.3).dataset(k=2.0)
-    t = data.time.values
-    assert np.abs(data.state.values[0, :, 0] - (4 * np.cos(t) + 2 * np.sin(t)) / 5).max() < 1e-6
 
 
 class Measured(Stiff):

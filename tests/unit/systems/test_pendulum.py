@@ -40,7 +40,7 @@ def test_datasets_start_at_fifteen_degrees_and_rest_and_have_units_and_provenanc
     assert (data["velocity"].values[:, 0] == 0).all()
 
 
-def test_training_set_is_random_in_lengths_and_angles():
+def test_the_training_set_is_random_and_the_test_set_a_grid():
     data = Pendulum().dataset("train", seed=3, duration=0.002)
     angles, lengths = np.rad2deg(data["state"].values[:, 0, :4]), context_matrix(data)
     for values, low, high in ((angles, 0, 30), (lengths, 0.35, 0.65)):
@@ -50,9 +50,6 @@ def test_training_set_is_random_in_lengths_and_angles():
     again, other = (Pendulum().dataset("train", seed=seed, duration=0.002) for seed in (3, 4))
     assert data.equals(again)
     assert not data.equals(other)
-
-
-def test_test_set_is_the_grid_from_fifteen_degrees():
     data = Pendulum().dataset("test", duration=0.002)
     grid = itertools.product((0.35, 0.45, 0.55, 0.65), repeat=4)
     assert {tuple(row) for row in context_matrix(data)} == set(grid)
