@@ -104,14 +104,12 @@ def _function(value: object) -> object:
 
 def _instance(kind: type, value: object) -> object:
     """The value, if it is an instance of the class, or has the methods of the runtime protocol."""
-    protocol = getattr(kind, "_is_protocol", False)
-    a_class = isinstance(value, type)
-    if (protocol and not kind._is_runtime_protocol) or (isinstance(value, kind) and not (protocol and a_class)):
+    if isinstance(value, kind) and not isinstance(value, type):  # a class has the methods of a protocol, too
         return value
     home = kind.__module__.partition(".")[0]
     name = kind.__name__ if home == "romkit" else f"{home}.{kind.__name__}"
     fix = HOW_TO_MAKE.get(kind.__name__, f"give {name}(...)")
-    if a_class and not protocol and issubclass(value, kind):
+    if isinstance(value, type) and kind in value.__mro__:
         fix = f"give an instance, {value.__name__}(...)"
     raise _refused(f"{'an' if name[0] in 'aeiouAEIOUx' else 'a'} {name}", value, fix)
 

@@ -1,6 +1,6 @@
 """Plain autoencoders: AE, Context-AE (context concatenated to the input) and FiLM+AE (context scales and shifts)."""
 
-from typing import ClassVar
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -29,24 +29,19 @@ class AE(Projection):
     """
 
     name = "ae"
-    joint: ClassVar[bool] = False
-    """Whether the encoder sees the p parameters of the context beside the state."""
 
-    def __init__(
-        self,
-        frame: Frame,
-        generator: torch.Generator,
-        *,
-        encoder: Sizes,
-        decoder: Sizes,
-    ):
+    def __init__(self, frame: Frame, generator: torch.Generator, *, encoder: Sizes, decoder: Sizes):
         n = frame.size
         if (encoder[0], encoder[-1], decoder[-1]) != (n, decoder[0], n):
             expected, got = f"sizes (m, ..., {n}) after an encoder ({n}, ..., m)", f"{decoder} after {encoder}"
             raise InputError("decoder", expected=expected, got=got, fix="leave both out, and give layers")
         super().__init__(frame, {"encoder": list(encoder), "decoder": list(decoder)})
-        self.latent_dim, p = int(decoder[0]), len(frame.context_names)
-        self.encoder = linears([encoder[0] + p, *encoder[1:]] if self.joint else encoder, generator)
+        self.latent_dim = int(decoder[0])
+        self._make_layers(encoder, decoder, len(frame.context_names), generator)
+
+    def _make_layers(self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator) -> None:
+        """Layers between these sizes, at p parameters of the context."""
+        self.encoder = linears(encoder, generator)
         self.decoder = linears(decoder, generator)
 
     def at(self, c: Tensor) -> Networks:
@@ -65,13 +60,14 @@ class ContextAE(AE):
     """
 
     name = "context-ae"
-    joint = True
+
+    def _make_layers(self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator) -> None:
+        super()._make_layers([encoder[0] + p, *encoder[1:]], decoder, p, generator)
 
     def at(self, c: Tensor) -> Joint:
         return Joint(super().at(c), c, self.frame.size)
 
 
-@validated
 class FilmAE(AE):
     """An autoencoder with SiLU whose hidden units are scaled and shifted by the context: γ(c) h + β(c).
 
@@ -88,16 +84,8 @@ class FilmAE(AE):
 
     name = "film-ae"
 
-    def __init__(
-        self,
-        frame: Frame,
-        generator: torch.Generator,
-        *,
-        encoder: Sizes,
-        decoder: Sizes,
-    ):
-        super().__init__(frame, generator, encoder=encoder, decoder=decoder)
-        p = len(frame.context_names)
+    def _make_layers(self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator) -> None:
+        super()._make_layers(encoder, decoder, p, generator)
         self.encoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in encoder[1:-1])
         self.decoder_film = nn.ModuleList(FilmHead(p, size, generator) for size in decoder[1:-1])
 

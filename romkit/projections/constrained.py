@@ -72,14 +72,7 @@ class CAE(Constrained):
     joint: ClassVar[bool] = False
     """Whether the layers see the p parameters of the context behind the state."""
 
-    def __init__(
-        self,
-        frame: Frame,
-        generator: torch.Generator,
-        *,
-        layers: Sizes,
-        slope: Slope = math.pi / 8,
-    ):
+    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sizes, slope: Slope = math.pi / 8):
         check_chain("layers", layers, frame.size)
         sizes = [*layers[:-1], layers[-1] + self.joint * len(frame.context_names)]
         super().__init__(frame, generator, {"layers": list(layers), "slope": slope}, sizes, 0)
@@ -108,14 +101,7 @@ class ContextCAE(CAE):
     idempotent = False
     joint = True
 
-    def __init__(
-        self,
-        frame: Frame,
-        generator: torch.Generator,
-        *,
-        layers: Sizes,
-        slope: Slope = parts.MIDDLE_SLOPE,
-    ):
+    def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sizes, slope: Slope = parts.MIDDLE_SLOPE):
         super().__init__(frame, generator, layers=layers, slope=slope)
 
     def at(self, c: Tensor) -> parts.Joint:
@@ -137,13 +123,7 @@ class Modulated(Constrained):
     """
 
     def __init__(
-        self,
-        frame: Frame,
-        generator: torch.Generator,
-        *,
-        layers: Sizes,
-        embedding: Sizes,
-        bandwidth: Positive = 1.0,
+        self, frame: Frame, generator: torch.Generator, *, layers: Sizes, embedding: Sizes, bandwidth: Positive = 1.0
     ):
         check_chain("layers", layers, frame.size)
         check_embedding(embedding, frame)

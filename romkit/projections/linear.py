@@ -135,12 +135,7 @@ class QuadraticManifold(Projection):
     trained = False
 
     def __init__(
-        self,
-        frame: Frame,
-        generator: torch.Generator,
-        *,
-        latent_dim: Count,
-        regularisation: Positive | None = None,
+        self, frame: Frame, generator: torch.Generator, *, latent_dim: Count, regularisation: Positive | None = None
     ):
         check_chain("latent_dim", (latent_dim, frame.size), frame.size)
         super().__init__(frame, {"latent_dim": latent_dim, "regularisation": regularisation})
