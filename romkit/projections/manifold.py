@@ -107,11 +107,7 @@ class BiorthogonalManifold(Manifold):
         return ManifoldTensor(point, manifold=self)
 
     def origin(
-        self,
-        *size: int,
-        dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
-        seed: int | None = 42,
+        self, *size: int, dtype: torch.dtype | None = None, device: torch.device | None = None, seed: int | None = 42
     ) -> ManifoldTensor:
         """Φ = Ψ = the first r columns of the identity; `seed` is not used."""
         shape = tuple(size2shape(*size))
