@@ -75,49 +75,6 @@ class Motion(NamedTuple):
     cost: dict[str, object]
 
 
-def starting(
-    parts: Parts, context: Tensor | ContextFunction, order: int, size: int, names: Sequence[str]
-) -> tuple[Parts, Tensor | ContextFunction]:
-    """The start and the context (..., p) of a motion in float64, each with all leading axes of both, if they fit."""
-    tensors.parts("parts", parts, order, size)
-    parts = tuple(part.double() for part in parts)
-    if callable(context):
-        return parts, context
-    found = one_context(context, names).double()
-    rows = [*parts, found]
-    axes = max(each.ndim for each in rows)
-    rows = [align(each, each.new_empty((1,) * axes)) for each in rows]
-    for part in rows[:-1]:
-        tensors.broadcast(contexts=rows[-1].sum(-1), parts=part.sum(-1))  # there may be no parameters
-    lead = torch.broadcast_shapes(*(each.shape[:-1] for each in rows))
-    *parts, found = (each.expand(*lead, -1) for each in rows)
-    return tuple(parts), found
-
-
-def warn_of_divergence(
-    motion: Motion, parts: Parts, times: Tensor, label: str, names: Sequence[str], context: Tensor | ContextFunction
-) -> None:
-    """Name the trajectories that are lost, with time, and the context where it stays; not those that started so."""
-    started = torch.cat(parts, dim=-1).isfinite().all(-1)
-    lost = ((motion.status == Status.DIVERGED) & started).reshape(-1).nonzero().flatten().tolist()
-    if not lost:
-        return
-    count = motion.status.numel()
-    ends = motion.state.isfinite().all(-1).reshape(count, -1).sum(-1)
-    rows = None if callable(context) else context.expand(*motion.status.shape, -1).reshape(count, -1)
-    said = []
-    for k in lost[:NAMED]:
-        values = () if rows is None else zip(names, rows[k].tolist(), strict=True)
-        at = ", ".join([*(f"{name}={value:.4g}" for name, value in values), f"t={float(times[ends[k]]):.4g}"])
-        said.append(f"{k} ({at})")
-    more = ", ..." if len(lost) > NAMED else ""
-    text = f"{label}: {len(lost)} of {count} trajectories are lost: {', '.join(said)}{more}, and NaN from there on"
-    fix = "shorten the step, or take another solver: system.using(romkit.solvers.SciPy('BDF'))"
-    if int(ends[lost].min()) == 0:
-        fix = "they begin beyond the solver's divergence_threshold: raise it"
-    warn(f"{text}; {fix}", DivergenceWarning)
-
-
 def recorded_name(kind: type["System"], name: str) -> str:
     """Name of a system in files, with its class behind it where romkit has another system of that name."""
     kinds = [System]
@@ -291,7 +248,7 @@ class System(abc.ABC):
             engine: "auto", "torch" or "compiled" (see `romkit.engine`).
             label: what the progress bar says.
         """
-        begin, context = starting(parts, context, self.order, self.state_size, self.context_names)
+        begin, context = self._starting(parts, context)
         first_order = self.field(context) if self.order == 1 else System.field(self, context)
         solver = self.solver or self.make_solver(context)
         with torch.no_grad():
@@ -301,7 +258,7 @@ class System(abc.ABC):
             rates = (*states[1:], self.rate_along(context, times, *states))
         found = (part.to(parts[0].dtype) for part in (states[0], *rates))
         motion = Motion(*found, *(None,) * (2 - self.order), solution.status, solution.cost)
-        warn_of_divergence(motion, begin, times, f"{label} of {self.name}", self.context_names, context)
+        self._warn_of_divergence(motion, begin, context, times, label)
         return motion
 
     def rate_along(self, context: Tensor | ContextFunction, times: Tensor, *states: Tensor) -> Tensor:
@@ -384,6 +341,44 @@ class System(abc.ABC):
 
     def _initial_parts(self, contexts: Tensor, rng: np.random.Generator | None) -> Parts:
         return (self.initial_state(contexts, rng),)
+
+    def _starting(self, parts: Parts, context: Tensor | ContextFunction) -> tuple[Parts, Tensor | ContextFunction]:
+        """Start and context (..., p) of a motion in float64, each with all leading axes of both, if they fit."""
+        tensors.parts("parts", parts, self.order, self.state_size)
+        rows = [part.double() for part in parts]
+        if callable(context):
+            return tuple(rows), context
+        rows.append(one_context(context, self.context_names).double())
+        axes = max(each.ndim for each in rows)
+        rows = [align(each, each.new_empty((1,) * axes)) for each in rows]
+        for part in rows[:-1]:
+            tensors.broadcast(contexts=rows[-1].sum(-1), parts=part.sum(-1))  # there may be no parameters
+        lead = torch.broadcast_shapes(*(each.shape[:-1] for each in rows))
+        *begin, found = (each.expand(*lead, -1) for each in rows)
+        return tuple(begin), found
+
+    def _warn_of_divergence(
+        self, motion: Motion, parts: Parts, context: Tensor | ContextFunction, times: Tensor, label: str
+    ) -> None:
+        """Name the trajectories that are lost, with time, and the context where it stays; not those that started so."""
+        started = torch.cat(parts, dim=-1).isfinite().all(-1)
+        lost = ((motion.status == Status.DIVERGED) & started).reshape(-1).nonzero().flatten().tolist()
+        if not lost:
+            return
+        count = motion.status.numel()
+        ends = motion.state.isfinite().all(-1).reshape(count, -1).sum(-1)
+        rows = None if callable(context) else context.expand(*motion.status.shape, -1).reshape(count, -1)
+        said = []
+        for k in lost[:NAMED]:
+            values = () if rows is None else zip(self.context_names, rows[k].tolist(), strict=True)
+            at = ", ".join([*(f"{name}={value:.4g}" for name, value in values), f"t={float(times[ends[k]]):.4g}"])
+            said.append(f"{k} ({at})")
+        more = f"{', ...' if len(lost) > NAMED else ''}, and NaN from there on"
+        text = f"{label} of {self.name}: {len(lost)} of {count} trajectories are lost: {', '.join(said)}{more}"
+        fix = "shorten the step, or take another solver: system.using(romkit.solvers.SciPy('BDF'))"
+        if int(ends[lost].min()) == 0:
+            fix = "they begin beyond the solver's divergence_threshold: raise it"
+        warn(f"{text}; {fix}", DivergenceWarning)
 
     def _contexts(
         self, split: str | None, seed: int, named: Mapping[str, object]
