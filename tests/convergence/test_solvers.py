@@ -1,5 +1,6 @@
 """Solvers: order by regression, agreement with SciPy, and members that do not disturb each other."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from scipy.integrate import solve_ivp
 
 import romkit
-from romkit.solvers import RK4, Adaptive, PerMember, Status
+from romkit.solvers import RK4, Adaptive, ImplicitMidpoint, PerMember, Restarted, Status
 
 T64 = torch.float64
 
@@ -70,19 +71,24 @@ def blow_up(t, y):
     return y.square()
 
 
-@pytest.mark.parametrize("solver", [RK4(1e-3), Adaptive(rtol=1e-8, atol=1e-10), PerMember()])
-def test_a_diverging_member_is_scored_and_leaves_its_neighbours_alone(solver):
-    y0, times = (
-        torch.tensor([[-1.0], [2.0], [0.1], [torch.nan], [1e200]], dtype=T64),
-        torch.linspace(0, 1, 11, dtype=T64),
-    )
-    together, well = solver(blow_up, y0, times), y0[[0, 2]]
+COMPILED = RK4(1e-3), ImplicitMidpoint(1e-3), Restarted(RK4(1e-3), 2, lambda t, y: y)
+RUNS = [*itertools.product(COMPILED, ("torch", "compiled")), (PerMember(), "torch"), (Adaptive(rtol=1e-8), "torch")]
+
+
+@pytest.mark.parametrize(("solver", "engine"), RUNS, ids=lambda part: type(part).__name__)
+def test_a_diverging_member_is_scored_and_its_neighbours_are_the_same_to_the_bit(solver, engine):
+    """Members of `Adaptive` share their steps: those that stay are near what they are alone."""
+    y0 = torch.tensor([[-1.0], [2.0], [0.1], [torch.nan], [1e200]], dtype=T64)
+    times, well, healthy = torch.linspace(0, 1, 11, dtype=T64), y0[[0, 2]], y0.clone()
+    healthy[[1, 3, 4]] = 0.3
+    together, unharmed = (solver(blow_up, y, times, engine=engine) for y in (y0, healthy))
     bad, good = Status.DIVERGED, Status.COMPLETED
     assert together.status.tolist() == [good, bad, good, bad, bad]
     assert together.states[1, :5].isfinite().all()
     assert together.states[1, 6:].isnan().all()
     assert together.states[3:].isnan().all()
     assert torch.allclose(together.states[[0, 2], :, 0], well / (1 - well * times), rtol=0, atol=1e-5)
+    assert torch.equal(together.states[[0, 2]], unharmed.states[[0, 2]]) or isinstance(solver, Adaptive)
 
 
 def test_lorenz_agrees_with_scipy():
