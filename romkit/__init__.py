@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from romkit import bases, data, integrators, metrics, projections, solvers, systems, training
     from romkit.bases import basis
     from romkit.certificates import certify
+    from romkit.inference import continuation
     from romkit.integrators import reduced_mesh
     from romkit.verbs import presets
     from romkit.verbs.compare import compare
@@ -34,6 +35,7 @@ __all__ = [
     "bootstrap",
     "certify",
     "compare",
+    "continuation",
     "data",
     "fit",
     "follow",
@@ -59,6 +61,7 @@ VERBS = {
     "bootstrap": "verbs.ensemble",
     "certify": "certificates",
     "compare": "verbs.compare",
+    "continuation": "inference",
     "fit": "verbs.fit",
     "follow": "verbs.runs",
     "forecast": "verbs.runs",

@@ -199,6 +199,50 @@ def plot_training(model: Projection) -> Figure:
 
 
 @validated
+def plot_branches(branch: xr.Dataset, *, component: str | None = None) -> Figure:
+    """Bifurcation diagram: a component of equilibria, or the period of orbits, over the parameter of a branch.
+
+    Stable parts are solid, unstable ones dashed; special points have markers.
+
+    Args:
+        branch: result of `romkit.continuation`.
+        component: name of the component of an equilibrium; the first one by default.
+
+    Raises:
+        InputError: another dataset, or an unknown component.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_branches
+        >>> branch = romkit.continuation(romkit.systems.Lorenz96(n=4), start=[0.5] * 4, F=(0.5, 2.0))
+        >>> plot_branches(branch).axes[0].get_ylabel()
+        'x0'
+    """
+    if "special_kind" not in branch.coords:
+        fix = "give the result of romkit.continuation"
+        raise InputError("branch", expected="a branch", got="another dataset", fix=fix)
+    names = [str(name) for name in branch["component"].values]
+    chosen = names[0] if component is None else checks.one_of("component", component, names)
+    orbits, parameter = branch.attrs["kind"] == "orbits", branch.attrs["parameter"]
+    height = branch["period"] if orbits else branch["state"].sel(component=chosen)
+    special = branch["special_period"] if orbits else branch["special_state"].sel(component=chosen)
+    with style.style():
+        figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
+        stable = branch["stable"].values
+        for rows, line, label in ((stable, "-", "stable"), (~stable, "--", "unstable")):
+            if rows.any():
+                # a part ends at the first point of the next one, so that no gap is seen
+                ends = rows | np.roll(rows, 1) & (np.arange(len(rows)) > 0)
+                axes.plot(branch[parameter], height.where(ends), line, color=style.BLUE, label=label)
+        for kind, marker in zip(np.unique(branch["special_kind"]), "osD^v", strict=False):
+            here = branch["special_kind"].values == kind
+            axes.plot(branch["special_parameter"][here], special[here], marker, color=style.ORANGE, label=kind)
+        style.plain(axes).set(xlabel=style.label(branch[parameter]), ylabel="period" if orbits else chosen)
+        axes.legend(frameon=False)
+    return figure
+
+
+@validated
 def plot_forecast(
     band: xr.Dataset, truth: xr.Dataset | None = None, *, components: Sequence[str] | None = None
 ) -> Figure:

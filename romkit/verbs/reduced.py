@@ -138,18 +138,28 @@ class ReducedModel:
         self.placed = self.projection if on_cpu else copy.deepcopy(self.projection).to(self.device)
         self.dynamics = trained_dynamics(projection) if dynamics is None else dynamics
         _check_dynamics(self.dynamics, projection)
-        self.contexts, self.control = contexts, control
-        self.lead = (*(() if projection.seeds is None else (projection.seeds,)), len(contexts.initial))
+        self.control = control
         if projection.basis is not None and self.dynamics.needs == "nothing":
             system = None  # its image in the basis takes seconds and is not used
         if self.dynamics.needs != "full":
             system = in_coordinates(projection.basis, system)
         self.image = getattr(system, "image", None)
         self.basis = projection.basis if system is None or system.basis is not None else None
-        self.solved = self._in_coordinates(self.projection)
-        self.problem = self._problem(system)
-        constant = system is not None and contexts.path is None
-        self.quadratic = system.quadratic(contexts.initial.to(self.device)) if constant else None
+        self.solved, self.system = self._in_coordinates(self.projection), system
+        self._place(contexts)
+
+    def _place(self, contexts: Contexts) -> None:
+        self.contexts, seeds = contexts, self.given.seeds
+        self.lead = (*(() if seeds is None else (seeds,)), len(contexts.initial))
+        self.problem = self._problem(self.system)
+        constant = self.system is not None and contexts.path is None
+        self.quadratic = self.system.quadratic(contexts.initial.to(self.device)) if constant else None
+
+    def at(self, contexts: Contexts) -> "ReducedModel":
+        """Copy of the model at other contexts."""
+        model = copy.copy(self)
+        model._place(contexts)
+        return model
 
     def start(self, t: Tensor, parts: Parts) -> Tensor:
         """Latent state (..., order · m) at time t of trajectories that start at full states, each (C, n)."""
@@ -163,13 +173,17 @@ class ReducedModel:
     def follow(self, start: Tensor, times: Tensor, *, solver: Solver | None, engine: str) -> xr.Dataset:
         """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes."""
         with torch.no_grad(), one_thread():
-            problem = precontracted(self.problem, self.quadratic) if self.dynamics.needs == "decoder" else self.problem
-            solution = self.dynamics.solve(problem, start.to(self.device), times, solver=solver, engine=engine)
+            solution = self.solve(start, times, solver=solver, engine=engine)
             P = self.operator(self.placed, self.contexts.over_time.to(self.device))
             decoded = tuple(part.cpu() for part in self.problem.decode(P, solution.states))
             solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
         run = self._dataset(solution, decoded)
         return with_extrapolation(run, self.projection, self._distance(times), self.contexts.over_time)
+
+    def solve(self, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto") -> Solution:
+        """Latent states at `times` (T,), on the device."""
+        problem = precontracted(self.problem, self.quadratic) if self.dynamics.needs == "decoder" else self.problem
+        return self.dynamics.solve(problem, start.to(self.device), times, solver=solver, engine=engine)
 
     def operator(self, projection: Projection, contexts: Tensor) -> Operator:
         """A projection at contexts (C, p) or (C, T, p)."""

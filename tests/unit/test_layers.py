@@ -17,6 +17,7 @@ FLOORS = (
     {"training", "testing"},
     {"tasks"},
     {"verbs"},
+    {"inference"},
     {"plotting"},
     {"explorer"},
     {"cli"},

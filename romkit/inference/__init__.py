@@ -1,0 +1,5 @@
+"""Inference on reduced models: continuation of equilibria and periodic orbits along a context."""
+
+from romkit.inference.branches import continuation
+
+__all__ = ["continuation"]
