@@ -11,7 +11,7 @@ from romkit.integrators import DMD, OperatorInference, WeakSINDy
 from romkit.integrators.laws.sindy import spread_windows, weak_weights
 from romkit.solvers import RK4
 from tests.refusals import refused
-from tests.unit.integrators.sindy_problems import lorenz63, trajectory
+from tests.unit.integrators.test_sindy import lorenz63_rate, trajectory
 
 TIMES = torch.arange(401, dtype=torch.float64) * 0.01
 
@@ -19,8 +19,8 @@ TIMES = torch.arange(401, dtype=torch.float64) * 0.01
 @pytest.fixture(scope="module")
 def lorenz():
     """(x (401, 3), ẋ) of one trajectory, of unequal means and sizes."""
-    x = trajectory(lorenz63, [-8.0, 8.0, 27.0], 401, 0.01)
-    return x, lorenz63(x)
+    x = trajectory(lorenz63_rate, [-8.0, 8.0, 27.0], 401, 0.01)
+    return x, lorenz63_rate(x)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_weights_and_windows_are_for_uneven_times():
 
 def test_weak_sindy_sees_through_noise(lorenz):
     """At 5 % noise the seven coefficients come back within a twentieth, without any rates."""
-    x = trajectory(lorenz63, [-8.0, 8.0, 27.0], 4001, 0.005)
+    x = trajectory(lorenz63_rate, [-8.0, 8.0, 27.0], 4001, 0.005)
     z = x + 0.05 * x.std(0) * torch.randn(x.shape, generator=torch.Generator().manual_seed(1), dtype=x.dtype)
     times = torch.arange(4001, dtype=torch.float64) * 0.005
     law = WeakSINDy(degree=2, threshold=0.5).fit_samples(z[None], torch.zeros_like(z)[None], times=times)

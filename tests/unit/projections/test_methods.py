@@ -1,0 +1,195 @@
+"""The flow and the quadratic manifold, and sizes, scales and bases that have to fit the data."""
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+
+import romkit
+from romkit.projections import Flow, Frame, unstack
+from romkit.projections.flow import Rotation
+from romkit.projections.linear import leading_modes
+from romkit.testing import check_projection
+from tests.refusals import refused
+
+
+def test_a_rotation_is_orthogonal_and_the_product_of_its_reflections():
+    u = torch.randn(7, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    eye = torch.eye(7, dtype=torch.float64)
+    reflections = [eye - 2 * torch.outer(v, v) / v.dot(v) for v in u.T]
+    Q = Rotation(u)(eye).T  # rows of the result are Q applied to unit vectors
+    assert torch.allclose(Q, reflections[0] @ reflections[1] @ reflections[2], atol=1e-14)
+    assert torch.allclose(Q.T @ Q, eye, atol=1e-14)
+    assert torch.allclose(Rotation(u).inverse(eye), Q, atol=1e-14)
+
+
+@pytest.mark.parametrize("units", [(5,), ((5, 4),), (5, 4, 5), ((5, 4), 3, (6, 5, 4))])
+def test_before_training_it_is_the_projection_onto_the_leading_modes(lorenz_data, units):
+    flow = romkit.fit("flow", lorenz_data, epochs=1, learning_rate=1e-12, units=units, latent_dim=2).double()
+    pod = romkit.fit("pod", lorenz_data, latent_dim=2).double()
+    x = torch.from_numpy(lorenz_data.state.values[0])
+    assert torch.allclose(flow(F=3.15)(x), pod(F=3.15)(x), atol=1e-5)
+
+
+def test_its_first_coordinates_are_the_modes_that_pod_keeps():
+    y = torch.randn(50, 6, generator=torch.Generator().manual_seed(1)) * torch.linspace(3, 1, 6)
+    modes = leading_modes(y, 6)
+    covariance = y.double().T @ y.double()
+    rayleigh = (modes.T @ covariance @ modes).diagonal()
+    assert bool((rayleigh.diff() < 0).all())
+    assert torch.allclose(rayleigh, torch.linalg.eigvalsh(covariance).flip(0))
+
+
+def test_every_seed_of_a_stack_has_the_modes_of_the_data(lorenz_data):
+    first, second = unstack(romkit.fit("flow", lorenz_data, epochs=1, seeds=[0, 1], engine="torch"))
+    assert torch.equal(first.reflectors, second.reflectors)
+    assert not torch.equal(first.couplings[0].inner.weight, second.couplings[0].inner.weight)
+
+
+def test_one_coupling_is_a_graph_over_trained_coordinates_that_the_encoder_reads_off(lorenz_data):
+    flow = romkit.fit("flow", lorenz_data, latent_dim=2, units=((6, 5),), epochs=2).double()
+    check_projection(flow)
+    x, v = torch.randn(2, 7, 36, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    P, elsewhere = flow(F=3.15), flow(F=3.18)
+    assert torch.allclose(P.encode(x + v) - P.encode(x), P.encode_jvp(x, v).tangent, atol=1e-12)
+    assert torch.equal(P.encode(x), elsewhere.encode(x))
+    assert not torch.allclose(P(x), elsewhere(x))
+    eye = torch.eye(36, dtype=torch.float64)
+    Q, start = flow.rotation(eye), Rotation(flow.reflectors)(eye)
+    assert torch.allclose(Q.T @ Q, eye, atol=1e-12)
+    assert not torch.allclose(Q, start, atol=1e-4)
+
+
+def test_the_number_of_couplings_is_odd(lorenz_data):
+    message = "units.*: expected (an odd number of couplings|a list|an integer|1 or more)"
+    for units in ((8, 8), (), (8, 0, 8), (8, 2.5, 8), ((8, 0), 8, 8), ((), 8, 8), "888"):
+        refused(message, romkit.fit, Flow, lorenz_data, latent_dim=2, units=units, epochs=1)
+
+
+def test_it_learns_more_of_the_waves_than_any_subspace(lorenz_data):
+    flow, pod = romkit.fit("flow", lorenz_data, epochs=60), romkit.fit("pod", lorenz_data, latent_dim=2)
+    x = torch.from_numpy(lorenz_data.state.values).float()
+    errors = [(model(lorenz_data)(x) - x).square().mean().sqrt().item() for model in (flow, pod)]
+    assert errors[0] < 0.2 * errors[1]
+
+
+def dataset(states):
+    return romkit.data.from_arrays(
+        states, np.arange(states.shape[1]), context={"c": np.arange(len(states))}, velocity=0 * states
+    )
+
+
+def left(model, states):
+    """What a model leaves of states, relative to their deviation from the mean of the training data."""
+    x = torch.from_numpy(states)
+    P = model.double()(c=0.0)
+    return ((P(x) - x).norm() / (x - model.frame.state_shift).norm()).item()
+
+
+def test_states_on_a_paraboloid_are_recovered():
+    rng = np.random.default_rng(0)
+    modes = np.linalg.qr(rng.standard_normal((40, 5)))[0]
+    z = rng.uniform(-1, 1, (4, 60, 2))
+    z[2] = -z[1]  # and z[0] below: no mean, and no correlation with products, so that modes are those of z
+    z[0] = np.concatenate([z[0, :30], -z[0, :30]])
+    squares = np.stack([z[..., 0] ** 2, z[..., 0] * z[..., 1], z[..., 1] ** 2], axis=-1)
+    states = z @ (3 * modes[:, :2]).T + 0.3 * squares @ modes[:, 2:].T
+    train, unseen = dataset(states[:3]), states[3]
+    curved, flat = (romkit.fit(name, train, latent_dim=2) for name in ("quadratic-manifold", "pod"))
+    assert left(flat, unseen) > 0.05
+    assert left(curved, unseen) < 1e-4
+
+
+def test_the_regularisation_is_that_which_holds_for_snapshots_that_are_not_seen():
+    states = np.random.default_rng(1).standard_normal((6, 10, 30))  # nothing that products could tell
+    train, unseen = dataset(states[:5]), states[5]
+    chosen, free = (
+        romkit.fit("quadratic-manifold", train, latent_dim=7, regularisation=ridge) for ridge in (None, 1e-10)
+    )
+    flat = left(romkit.fit("pod", train, latent_dim=7), unseen)
+    assert left(free, unseen) > 1.05 * flat
+    assert left(chosen, unseen) < 1.02 * flat
+
+
+def test_data_with_fewer_directions_than_modes():
+    states = np.zeros((2, 20, 10))
+    states[..., 0] = np.linspace(0, 1, 40).reshape(2, 20)
+    model = romkit.fit("quadratic-manifold", dataset(states), latent_dim=3)
+    assert left(model, states) < 1e-6
+    message = "regularisation: expected .* got 0"
+    refused(message, romkit.fit, "quadratic-manifold", dataset(states), latent_dim=2, regularisation=0)
+
+
+@pytest.mark.parametrize("method", ["pod", "quadratic-manifold"])
+def test_what_is_not_trained_needs_no_velocities(method):
+    data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.15, 3.18], duration=0.02)
+    one_time = data.drop_vars("velocity").isel(time=[1])
+    assert romkit.fit(method, one_time, latent_dim=1).latent_dim == 1
+    refused("states to differentiate", romkit.fit, "ncae", one_time, latent_dim=1)
+
+
+def test_sizes_that_do_not_fit_the_data_are_named_by_the_class_itself(lorenz_data):
+    frame, falling = Frame.from_dataset(lorenz_data), "expected sizes that do not decrease"
+    for method, sizes, message in (
+        ("ncae", {"layers": (2, 24, 12), "embedding": (1, 4)}, f"layers: {falling} .* n = 36"),
+        ("ncae", {"layers": (2, 36), "embedding": (2, 4)}, "embedding: expected sizes that start with the 1 context"),
+        ("cae", {"layers": (40, 36)}, f"layers: {falling}"),
+        ("context-cae", {"layers": (2, 37)}, f"layers: {falling}"),
+        ("flow", {"latent_dim": 2, "units": (8,), "embedding": (2, 4)}, "embedding: expected sizes that start"),
+        ("pod", {"latent_dim": 37}, f"latent_dim: {falling}"),
+        ("quadratic-manifold", {"latent_dim": 37}, f"latent_dim: {falling}"),
+    ):
+        refused(message, romkit.projections.METHODS[method], frame, torch.Generator(), **sizes)
+
+
+def test_a_basis_of_other_states_or_coordinates_is_refused(lorenz_data):
+    basis = romkit.basis(lorenz_data, rank=4)
+    inner = Frame.from_dataset(basis.project(lorenz_data))
+    names = ("", inner.state_names, inner.state_units)
+    refused("basis: expected the 4 components of the state, got 36", Frame, *names, basis=basis)
+    whole, behind = Frame.from_dataset(lorenz_data), Frame.from_dataset(lorenz_data, basis, inner)
+    refused("inner: expected the 4 coordinates in the basis, got 36", Frame.from_dataset, lorenz_data, basis, whole)
+    pod = romkit.fit("pod", lorenz_data, latent_dim=2)
+    refused("frame: expected one with a basis of 36 modes", pod.behind, behind)
+
+
+def test_former_names_of_frames_and_paths_work_and_warn(lorenz_data):
+    """Names of romkit before November 2026."""
+    basis, projections = romkit.basis(lorenz_data, rank=4), romkit.projections
+    inner, whole = (Frame.from_dataset(data) for data in (basis.project(lorenz_data), lorenz_data))
+    old = ["Signature", "Normalization", "BasisNormalization", "MovingPath"]
+    with pytest.warns(DeprecationWarning, match="old name of romkit.projections"):
+        Signature, Normalization, BasisNormalization, MovingPath = (getattr(projections, name) for name in old)
+    signature = Signature("", inner.state_names, inner.state_units, ("F",), ("1",))
+    assert Normalization(signature).state_names == inner.state_names
+    assert torch.equal(Normalization.from_dataset(lorenz_data).state_std, whole.state_std)
+    x = torch.from_numpy(lorenz_data.state.values).float()
+    behind = BasisNormalization(whole, basis, inner)
+    assert torch.equal(behind.normalise(x), Frame.from_dataset(lorenz_data, basis, inner).normalise(x))
+    model = romkit.fit("pod", lorenz_data, latent_dim=2)
+    with pytest.warns(DeprecationWarning, match="old name"):
+        assert model.normalization.signature is model.frame
+    with pytest.warns(DeprecationWarning, match="old name of romkit.projections"):
+        assert isinstance(romkit.problem.ConstantPath(model(F=3.15)), MovingPath)
+
+
+def test_scales_of_many_samples_in_single_precision_are_those_of_the_samples(lorenz_data):
+    pressure = 1e5 + np.random.default_rng(0).normal(size=(1, 300_000, 2))
+    data = xr.Dataset(
+        {"state": (("trajectory", "time", "component"), pressure.astype(np.float32))}, {"time": range(300_000)}
+    )
+    found = Frame.from_dataset(data)
+    for scale in (found.state_std, found.state_scale):
+        assert torch.allclose(scale, torch.ones(2), rtol=0.01)
+
+
+def test_a_default_of_a_users_method_is_not_replaced_by_a_guess(lorenz_data):
+    class Sized(romkit.projections.Projection):
+        def __init__(self, frame, generator, *, latent_dim, units=8):
+            raise NotImplementedError
+
+        def at(self, c):
+            raise NotImplementedError
+
+    frame = Frame.from_dataset(lorenz_data)
+    assert romkit.projections.architecture(Sized, frame, latent_dim=3) == {"latent_dim": 3}
