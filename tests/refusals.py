@@ -7,8 +7,8 @@ import pytest
 from romkit.core.errors import InputError, RomkitError
 
 
-def refused(message, call, *given, error: type[RomkitError] = InputError, **named):
-    """Refused by an error whose line holds the message, or matches it; messages of romkit's errors are one line."""
+def refused(words, call, *given, error: type[RomkitError] = InputError, **named):
+    """Check that a call is refused by an error whose message, which is one line, holds or matches the words."""
     with pytest.raises(error) as caught:
         call(*given, **named)
-    assert message in str(caught.value) or re.search(message, str(caught.value)), str(caught.value)
+    assert words in str(caught.value) or re.search(words, str(caught.value)), str(caught.value)
