@@ -1,4 +1,4 @@
-"""LSPG: its limit, its order, its independence of members, and what it says to a solver."""
+"""LSPG: its limit, its order, what it says to a solver; and restarts from the decoded state, free where ρ ∘ φ = id."""
 
 import shutil
 
@@ -9,10 +9,10 @@ import torch
 import romkit
 from romkit.data import ContextParameter
 from romkit.engine import trace
-from romkit.integrators import LSPG, Galerkin, base, lspg
+from romkit.integrators import LSPG, Galerkin, LearnedField, PetrovGalerkin, Reencoded, SINDy, base, lspg
 from romkit.projections import Path
 from romkit.solvers import RK4, Status
-from romkit.systems import Lorenz96, MechanicalSystem
+from romkit.systems import Lorenz96, MechanicalSystem, Pendulum
 from romkit.systems.problem import FirstOrder
 from tests.refusals import refused
 
@@ -177,3 +177,70 @@ def test_the_weights_of_a_quadrature_decide_which_residual_is_small(system, proj
             rule = x[1] - x[0] - h / 2 * (f(t, x[None, 1]) + f(t, x[None, 0]))[0]
             residuals.append(rule[chosen > 0].abs().max().item())
     assert residuals[0] < 1e-8 < 1e-5 < residuals[1]
+
+
+@pytest.fixture(scope="module")
+def models(system):
+    data = system.dataset(F=[3.14, 3.18], duration=2.0)
+    return {method: romkit.fit(method, data, epochs=200, layers=(3, 6, 8), seeds=range(2)) for method in ("cae", "ae")}
+
+
+def latents(system, model, dynamics, **more):
+    settings = {"duration": 0.5, "dt": 0.1, "F": [3.14, 3.15]} | more
+    return romkit.rollout(system, model, dynamics=dynamics, **settings).latent.values
+
+
+@pytest.mark.parametrize("every", [1, 2, 100])
+def test_it_costs_nothing_where_the_encoder_is_a_left_inverse(system, models, every):
+    stays = latents(system, models["cae"], PetrovGalerkin())
+    assert np.allclose(latents(system, models["cae"], Reencoded(PetrovGalerkin(), every)), stays, atol=1e-11)
+
+
+def test_a_restart_is_one_more_encoding(system, models):
+    model = models["ae"]
+    stays, jumps = (latents(system, model, d) for d in (PetrovGalerkin(), Reencoded(PetrovGalerkin(), 2)))
+    assert np.array_equal(jumps[..., :3, :], stays[..., :3, :])  # the state before the jump is reported
+    assert np.abs(jumps[..., 3:, :] - stays[..., 3:, :]).max() > 1e-3
+    P = model.double()(torch.tensor([[3.14], [3.15]], dtype=torch.float64))
+    again = P.decode(torch.from_numpy(jumps[..., 2, :])).detach().numpy()
+    one = [latents(system, model, PetrovGalerkin(), duration=0.1, initial_state=again[s])[s] for s in range(2)]
+    assert np.allclose(np.stack(one)[..., 1, :], jumps[..., 3, :], atol=1e-10)
+
+
+def test_it_costs_nothing_from_the_nearest_point(system, models):
+    stays, restarts = (latents(system, models["ae"], d, duration=0.3) for d in (Galerkin(), Reencoded(Galerkin(), 1)))
+    assert np.allclose(restarts, stays, atol=1e-6)
+
+
+def test_a_law_of_second_order_needs_no_system():
+    class Law(LearnedField):
+        order, latent_dim, context_names = 2, 2, ()
+
+        def right_hand_side(self, c):
+            return lambda w: -w[..., :2]
+
+    data = Pendulum().dataset("train", duration=0.05).isel(trajectory=slice(2))
+    model = romkit.fit("pod", data, latent_dim=2)
+    lengths = {name: 0.5 for name in Pendulum().context_names}
+    start = {"initial_state": [0.1, 0.2], "initial_velocity": [0.0, 1.0]}
+    run = romkit.forecast(model, dynamics=Reencoded(Law(), 2), duration=1.0, dt=0.01, **start, **lengths)
+    t = run.time.values
+    assert np.allclose(run.latent, np.stack([0.1 * np.cos(t), 0.2 * np.cos(t) + np.sin(t)], -1), atol=1e-6)
+
+
+def test_what_cannot_be_restarted():
+    refused("every", Reencoded, Galerkin(), 0)
+    refused("dynamics: expected a LatentField, got LSPG", Reencoded, LSPG(), 2)
+
+
+def test_laws_keep_what_they_know():
+    times = np.linspace(0, 5, 51)
+    u = np.stack([k * np.sin(times) for k in (1.0, 2.0, 3.0)])[..., None]
+    states = np.cumsum(u, axis=1) * np.array([0.1, 0.2])
+    data = romkit.data.from_arrays(states, times, control=u)
+    pod = romkit.fit("pod", data, latent_dim=1)
+    law = SINDy(degree=1, threshold=0.0).fit(pod, data)
+    given = {"initial_state": states[0, 0], "duration": 1.0, "dt": 0.1, "control": u[0, :11]}
+    plain, again = (romkit.forecast(pod, dynamics=d, **given) for d in (law, Reencoded(law, 5)))
+    assert np.allclose(plain.latent, again.latent, atol=1e-9)
+    assert np.allclose(plain.state_distance, again.state_distance, atol=1e-9)
