@@ -222,9 +222,7 @@ def test_checks_say_why():
     assert manifold.check_vector_on_tangent(x, manifold.proju(x, vector()), explain=True) == (True, None)
     for (ok, reason), message in (
         (manifold.check_point(torch.zeros(7, 2), explain=True), r"x: expected shape .* got \(7, 2\)"),
-        (manifold.check_point(torch.zeros(4, 3), explain=True), "with n >= r > 0"),
         (manifold.check_point_on_manifold(1.1 * x, explain=True), r"\|Ψᵀ Φ - I\| reaches 2\.1e-01, over .* projx"),
-        (manifold.check_point_on_manifold(x * torch.nan, explain=True), "reaches nan"),
         (manifold.check_vector_on_tangent(x, vector(), explain=True), r"\|Yᵀ Φ \+ Ψᵀ X\| reaches .* \(2,\), r = 3"),
     ):
         assert not ok

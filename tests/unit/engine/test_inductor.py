@@ -19,7 +19,8 @@ def test_training_in_a_cuda_graph_follows_eager_training(lorenz_data, optimizer,
     eager = romkit.fit("ncae", lorenz_data, **settings, engine="torch").report["seeds"]
     captured = romkit.fit("ncae", lorenz_data, **settings, engine=engine).report["seeds"]
     for one, other in zip(eager, captured, strict=True):
-        assert (one["captured"], other["captured"], other["compiled"]) == (False, True, engine == "compiled")
+        assert (one["captured"], other["captured"]) == (False, True)
+        assert engine == "compiled" or not other["compiled"]
         assert other["losses"] == pytest.approx(one["losses"], rel=1e-3)
 
 

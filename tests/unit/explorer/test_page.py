@@ -15,25 +15,21 @@ pytestmark = pytest.mark.skipif(not (chromium and shutil.which("chromedriver")),
 PORT = 5173
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def browser():
     from selenium import webdriver
 
+    from romkit.explorer import explore
+
+    server = explore(romkit.load("ncae-lorenz96"), port=PORT, show=False, threaded=True)
     options = webdriver.ChromeOptions()
     options.binary_location = chromium
     for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1300,900"):
         options.add_argument(flag)
     found = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    found.get(f"http://127.0.0.1:{PORT}")
     yield found
     found.quit()
-
-
-@pytest.fixture(scope="module")
-def address():
-    from romkit.explorer import explore
-
-    server = explore(romkit.load("ncae-lorenz96"), port=PORT, show=False, threaded=True)
-    yield f"http://127.0.0.1:{PORT}"
     server.stop()
 
 
@@ -63,8 +59,7 @@ for (const model of Bokeh.documents[0]._all_models.values())
 """
 
 
-def test_a_slider_moves_the_page(browser, address):
-    browser.get(address)
+def test_a_slider_moves_the_page(browser):
     before = _wait(lambda: browser.execute_script(TEXT))
     titles = "return Bokeh.documents[0].roots().map(r => r.tabs ? r.tabs.map(t => t.title) : [])"
     assert ["Model", "Your own data"] in browser.execute_script(titles)
