@@ -8,10 +8,7 @@ import torch
 from torch import Tensor
 
 PIECES = 4096
-"""Number of pieces of a box, at most; narrow ones have an eighth of that, which moves the bounds by 2e-4."""
-
-NARROW = 2.0
-"""Half width of a narrow box, in units of asinh."""
+"""Number of pieces of a box."""
 
 
 class Range(NamedTuple):
@@ -277,9 +274,8 @@ def _cut(boxes: list[Range]) -> list[Range]:
     """Pieces of boxes (..., 1), wider where the number is larger than one: functions hardly bend there."""
     scales = [box.map(torch.asinh) for box in boxes]
     widths = [max(float(scale.radius.max()), 1e-300) for scale in scales]
-    number = PIECES if max(widths) > NARROW else PIECES // 8
-    first = number if len(boxes) == 1 else min(number, max(1, round(math.sqrt(number * widths[0] / widths[1]))))
-    counts = [first, number // first][: len(boxes)]
+    first = PIECES if len(boxes) == 1 else min(PIECES, max(1, round(math.sqrt(PIECES * widths[0] / widths[1]))))
+    counts = [first, PIECES // first][: len(boxes)]
     pieces = []
     for box, scale, count in zip(boxes, scales, counts, strict=True):
         share = torch.linspace(0, 1, count + 1, dtype=torch.float64)
