@@ -68,8 +68,6 @@ class Equilibria:
         field: of B members.
     """
 
-    unknowns = ("parameter",)
-
     def __init__(self, field: Field):
         self.field = field
 
@@ -96,6 +94,10 @@ class Equilibria:
         values = values[np.argsort(-values.real, kind="stable")]
         return values, values.real
 
+    def bifurcation(self, value: complex, pair: bool) -> str:
+        """Name of the point where this eigenvalue, or pair of eigenvalues, changes its side."""
+        return "Hopf" if pair else "branch point"
+
 
 class Orbits(Equilibria):
     """Equations φ_T(w; λ) = w of the flow over one period, and a phase condition: w on a plane across the field.
@@ -103,8 +105,6 @@ class Orbits(Equilibria):
     Args:
         steps: Runge-Kutta steps in a period.
     """
-
-    unknowns = ("period", "parameter")
 
     def __init__(self, field: Field, steps: int):
         super().__init__(field)
@@ -136,6 +136,9 @@ class Orbits(Equilibria):
         values = np.delete(values, np.argmin(abs(values - 1)))
         values = values[np.argsort(-abs(values), kind="stable")]
         return values, np.log(abs(values).clip(1e-300))
+
+    def bifurcation(self, value: complex, pair: bool) -> str:
+        return "torus" if pair else "period doubling" if value.real < 0 else "branch point"
 
 
 class Branch:
@@ -198,15 +201,10 @@ class Branch:
         while crossing < upper:
             found = self._located(one, step, lambda point, k=crossing: point.growth[k])
             pair = abs(found.values[crossing].imag) > NEUTRAL and crossing + 1 < upper
-            kind = self._kind(found.values[crossing], pair)
+            kind = self.equations.bifurcation(found.values[crossing], pair)
             if not (turns and kind == "branch point"):
                 yield kind, found
             crossing += 2 if pair else 1
-
-    def _kind(self, value: complex, pair: bool) -> str:
-        if isinstance(self.equations, Orbits):
-            return "torus" if pair else "period doubling" if value.real < 0 else "branch point"
-        return "Hopf" if pair else "branch point"
 
     def _located(self, one: Point, step: float, test: Callable[[Point], float]) -> Point:
         """The point between one and the next where a test function changes its sign."""
