@@ -28,6 +28,9 @@ QUICK_START = {
 }
 """Options of Inductor on a CPU: compilation takes 40 % of the time, and the code is as fast or faster."""
 
+VECTORS = {"AVX512": 512, "AVX2": 256}
+"""Bits of a vector, by what torch calls the capability of a processor; Inductor chooses for others."""
+
 
 class Traced:
     """A pure function of tensors, compiled from the operations of its first call at each shape.
@@ -102,7 +105,10 @@ def fast_or_eager(run: Callable[[bool], T], fast: bool) -> tuple[T, bool]:
 
 
 def _options(device: torch.device) -> dict[str, object]:
-    return dict(QUICK_START) if device.type == "cpu" and sys.platform == "linux" else {}
+    if device.type != "cpu" or sys.platform != "linux":
+        return {}
+    # torch's cache would hand on code for wider vectors than this processor has, were the width no part of its key
+    return QUICK_START | {"cpp.simdlen": VECTORS.get(torch.backends.cpu.get_cpu_capability())}
 
 
 def _writes(node: torch.fx.Node) -> bool:
