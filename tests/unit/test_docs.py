@@ -33,7 +33,7 @@ def small(monkeypatch, tmp_path):
     lorenz = partial(romkit.systems.Lorenz96, transient=2.0, duration=0.5, horizon=0.5)
     fit, rollout = romkit.fit, romkit.rollout
     monkeypatch.setattr(romkit.systems, "Lorenz96", lorenz)
-    monkeypatch.setattr(romkit, "fit", lambda *args, **more: fit(*args, **more | {"epochs": 2}))
+    monkeypatch.setattr(romkit, "fit", lambda *args, **more: fit(*args, **{"engine": "torch"} | more | {"epochs": 2}))
     short = lambda source: {} if isinstance(source, xr.Dataset) else {"duration": 0.5}  # noqa: E731
     monkeypatch.setattr(romkit, "rollout", lambda source, *args, **more: rollout(source, *args, **more | short(source)))
     network = romkit.integrators.NeuralODE
