@@ -11,6 +11,7 @@ from tests.golden.make_golden import FILES, NUMBERS, ROOMS, TOLERANCES, computed
 STORED = json.loads(NUMBERS.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
 def test_numbers_are_those_of_before(room):
     found = computed(room)

@@ -11,6 +11,8 @@ from studies.paper.figures import FIGURES
 from studies.paper.report import page as paper_page
 from studies.runner import archived_keys, discover
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 RESULTS = {name: ROOT / "studies" / name / "results" for name in ("exactness", "paper", "rollout_drift")}
 PAGES = [
