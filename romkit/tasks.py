@@ -135,7 +135,7 @@ class Executor:
         workers: tasks at a time: 1 in this process, one per core on this machine, 100 jobs in the queue by default.
 
     Raises:
-        InputError: an unknown cluster, a number of workers that it cannot have, or no sbatch and squeue for Slurm.
+        InputError: an unknown cluster, a number of workers that it cannot have, or no sbatch, squeue and srun for Slurm.
     """
 
     cluster: str = "debug"
@@ -148,9 +148,9 @@ class Executor:
         if self.cluster == "debug" and width != 1:
             fix = "choose the executor that has workers, or leave their number out"
             raise InputError("workers", expected="1 for tasks in this process", got=width, fix=fix)
-        if self.cluster == "slurm" and not (shutil.which("sbatch") and shutil.which("squeue")):
+        if self.cluster == "slurm" and not all(map(shutil.which, ("sbatch", "squeue", "srun"))):
             fix = "log in to a node that submits jobs, or choose another executor"
-            raise InputError("executor", expected="sbatch and squeue for slurm", got="no such programs", fix=fix)
+            raise InputError("executor", expected="sbatch, squeue and srun for slurm", got="no such programs", fix=fix)
 
     @classmethod
     def local(cls, workers: int | None = None) -> "Executor":

@@ -223,7 +223,7 @@ def test_a_killed_runner_finds_its_jobs_again(tmp_path):
 
 def test_without_a_scheduler_the_error_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InputError, match="sbatch and squeue"):
+    with pytest.raises(InputError, match="sbatch, squeue and srun"):
         Executor("slurm")
 
 
