@@ -135,7 +135,7 @@ class Executor:
         workers: tasks at a time: 1 in this process, one per core on this machine, 100 jobs in the queue by default.
 
     Raises:
-        InputError: an unknown cluster, a number of workers that it cannot have, or no sbatch, squeue and srun for Slurm.
+        InputError: an unknown cluster, a number of workers that it cannot have, or Slurm without its programs.
     """
 
     cluster: str = "debug"
