@@ -323,9 +323,9 @@ class _Full:
 
     def __init__(self, system: System):
         self.system, self.context_names = system, system.context_names
-        self.names = [*system.state_names] if system.order == 1 else [
-            *system.state_names, *(f"velocity of {name}" for name in system.state_names)
-        ]  # fmt: skip
+        self.names = list(system.state_names)
+        if system.order == 2:
+            self.names += [f"velocity of {name}" for name in system.state_names]
 
     def unit(self, name: str) -> str:
         """Unit of a parameter."""
@@ -335,7 +335,12 @@ class _Full:
         f = self.system.field(c)
         if self.system.order == 1:
             return f
-        return lambda t, y: torch.cat([(v := y.chunk(2, -1)[1]), f(t, y.chunk(2, -1)[0], v)], dim=-1)
+
+        def first_order(t: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            q, v = y.chunk(2, dim=-1)
+            return torch.cat([v, f(t, q, v)], dim=-1)
+
+        return first_order
 
     def start(self, c: torch.Tensor, start: torch.Tensor) -> list[float]:
         checks.last_axis("start", start.shape, len(self.names), "of the state")

@@ -10,7 +10,7 @@ from romkit.errors import InputError
 import romkit
 from romkit.data import ContextParameter
 from romkit.integrators import LSPG, Galerkin
-from romkit.systems import Lorenz96, System
+from romkit.systems import Lorenz96, Pendulum, System
 
 
 class Textbook(System):
@@ -90,6 +90,18 @@ def test_lorenz96_has_a_hopf_point_where_its_eigenvalues_say():
     branch = romkit.continuation(Lorenz96(n=n), start=[0.5] * n, F=(0.5, 1.0))
     assert branch.special_kind.values.tolist() == ["Hopf"]
     assert float(branch.special_parameter[0]) == pytest.approx(first, abs=1e-6)
+
+
+def test_a_pendulum_at_rest_swings_with_the_frequencies_of_its_stiffness():
+    system, lengths = Pendulum(), {"l2": 0.5, "l3": 0.5, "l4": 0.5}
+    branch = romkit.continuation(system, start=[0.0] * 32, points=2, l1=(0.4, 0.6), **lengths)
+    f, rest = system.field(torch.tensor([0.4, 0.5, 0.5, 0.5])), torch.zeros(16, dtype=torch.float64)
+    stiffness = torch.func.jacfwd(lambda q: f(torch.tensor(0.0), q, rest))(rest)
+    squares = -np.linalg.eigvals(stiffness).real
+    found = branch.eigenvalue.values[0].imag
+    # twelve of the sixteen angles follow from the other four and do not swing by themselves
+    assert np.sort(found[found > 1e-3]) == pytest.approx(np.sort(np.sqrt(squares[squares > 1e-6])), rel=1e-6)
+    assert int((found > 1e-3).sum()) == 4
 
 
 def test_orbits_have_their_period_and_multipliers():
