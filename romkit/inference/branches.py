@@ -215,6 +215,8 @@ class Branch:
                 known[length] = self.ahead(one, length) or one
             return test(known[length])
 
+        if value(0.0) * value(step) > 0:  # a neutral eigenvalue, which has a sign by rounding alone
+            return min(known.values(), key=lambda point: abs(test(point)))
         length = brentq(value, 0.0, step, xtol=1e-12 * max(1.0, step), rtol=1e-12)
         value(length)
         return known[length]
