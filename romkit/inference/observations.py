@@ -1,0 +1,73 @@
+"""Observations of trajectories: some components of the state at some times, with gaps."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.core import checks
+from romkit.core.errors import InputError
+from romkit.data import DIMS, trajectories
+from romkit.data.layout import component_names
+from romkit.projections import Projection
+
+
+class Observations(NamedTuple):
+    """Observed components of trajectories in time.
+
+    Attributes:
+        times: (T,).
+        values: (B, T, s); NaN where they are missing.
+        rows: (s,) which components of the state they are.
+    """
+
+    times: Tensor
+    values: Tensor
+    rows: Tensor
+
+    @classmethod
+    def of(cls, projection: Projection, observations: xr.Dataset, sensors: Sequence[object] | None) -> "Observations":
+        """Observations of a dataset with `state`: all components, or sensors given by name or number."""
+        names = projection.frame.state_names
+        rows = torch.tensor(_rows(names, sensors))
+        if "state" not in observations:
+            got, fix = ", ".join(map(str, observations.data_vars)) or "nothing", "give it, NaN where it is missing"
+            raise InputError("observations", expected="a variable 'state'", got=got, fix=fix)
+        found = observations[["state"]]
+        for dim in DIMS[:2]:
+            found = found if dim in found.dims else found.expand_dims(dim)
+        given = component_names(found)
+        if given != names:
+            missing = [names[row] for row in rows if names[row] not in given]
+            if missing:
+                got, fix = f"no {missing[0]!r}", "name the components as in training, or give sensors=..."
+                raise InputError("observations", expected="the observed components", got=got, fix=fix)
+            rows_given = [given.index(names[row]) for row in rows]
+        else:
+            rows_given = rows.tolist()
+        values = trajectories(found.isel(component=rows_given), "state")
+        times = torch.tensor(found["time"].values, dtype=torch.float64) if "time" in found.coords else torch.zeros(1)
+        if not bool(values.isfinite().any(-1).any(-1).all()):
+            raise InputError("observations", expected="numbers", got="a trajectory without any", fix="drop it")
+        return cls(times.double(), values, rows)
+
+    def at(self, number: Tensor | slice) -> "Observations":
+        """Observations of some of the trajectories."""
+        return self._replace(values=self.values[number])
+
+
+def _rows(names: Sequence[str], sensors: Sequence[object] | None) -> list[int]:
+    if sensors is None:
+        return list(range(len(names)))
+    rows = []
+    for sensor in sensors:
+        row = names.index(sensor) if sensor in names else sensor
+        if isinstance(row, bool) or not isinstance(row, int) or not -len(names) <= row < len(names):
+            expected = f"names of components ({names[0]} ...), or numbers below {len(names)}"
+            raise InputError(
+                "sensors", expected=expected, got=checks.shown(sensor), fix=f"give sensors=[0, {names[-1]!r}]"
+            )
+        rows.append(row % len(names))
+    return rows
