@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import reduce
 from typing import NamedTuple
 
 import torch
@@ -21,9 +22,12 @@ class Range(NamedTuple):
         return Range(self.low + other.low, self.high + other.high)
 
     def __mul__(self, other: "Range") -> "Range":
-        # NaN is 0 · ∞ here: a bound of zero times one that is missing.
-        ends = torch.stack([p.nan_to_num(0, math.inf, -math.inf) for a in self for p in (a * b for b in other)])
-        return Range(ends.amin(0), ends.amax(0))
+        ends = [a * b for a in self.ends for b in other.ends]
+        low, high = reduce(torch.minimum, ends), reduce(torch.maximum, ends)
+        if bool(low.sum().isnan()):  # NaN is 0 · ∞ here: a bound of zero times one that is missing
+            ends = [end.nan_to_num(0, math.inf, -math.inf) for end in ends]
+            low, high = reduce(torch.minimum, ends), reduce(torch.maximum, ends)
+        return Range(low, high)
 
     def __neg__(self) -> "Range":
         return Range(-self.high, -self.low)
@@ -38,11 +42,17 @@ class Range(NamedTuple):
 
     def map(self, function: Callable[[Tensor], Tensor]) -> "Range":
         """Image under a function of tensors that does not decrease, or moves entries only."""
-        return Range(function(self.low), function(self.high))
+        ends = [function(end) for end in self.ends]
+        return Range(ends[0], ends[-1])
 
     def entry(self, *at: int) -> "Range":
         """Component with these numbers along the last axes."""
         return Range(self.low[(..., *at)], self.high[(..., *at)])
+
+    @property
+    def ends(self) -> tuple[Tensor, ...]:
+        """Both ends, or the one of an exact number."""
+        return (self.low,) if self.low is self.high else (self.low, self.high)
 
     @property
     def middle(self) -> Tensor:
@@ -76,8 +86,7 @@ class Jet(NamedTuple):
         second = None
         if self.second and other.second:
             mixed = self.first.map(_wide) * other.first.map(_along_rows)
-            flipped = self.first.map(_along_rows) * other.first.map(_wide)
-            second = self.second * g.map(_wide) + mixed + flipped + f.map(_wide) * other.second
+            second = self.second * g.map(_wide) + mixed + mixed.map(_flipped) + f.map(_wide) * other.second
         return Jet(self.value * other.value, self.first * g + f * other.first, second)
 
     def through(self, value: Range, slope: Range, bend: Range) -> "Jet":
@@ -98,6 +107,10 @@ def _wide(x: Tensor) -> Tensor:
 
 def _along_rows(x: Tensor) -> Tensor:
     return x.unsqueeze(-2)
+
+
+def _flipped(x: Tensor) -> Tensor:
+    return x.mT
 
 
 def constant(value: Tensor | float, like: Jet) -> Jet:
