@@ -21,8 +21,7 @@ def page(found: Result) -> str:
         rows = [_row(name, result, paper, goal, seconds_to_loss(quick, goal)) for name, result in results.items()]
         title = f"{system}, {config['budgets'][system]:.0f} CPU seconds each; the paper has {paper[0]} / {paper[1]}"
         tables.append(table(rows, caption=f"\n## {title}"))
-    torch = found["versions"].get("torch")
-    template = Path(__file__).with_name("page.template")
+    template, torch = Path(__file__).with_name("page.template"), found["versions"].get("torch")
     return filled(template, device=found["device"], torch=torch, seeds=config["seeds"], tables="".join(tables))
 
 

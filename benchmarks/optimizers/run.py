@@ -18,7 +18,6 @@ from torch import Tensor
 from benchmarks.harness import Parts, Result
 from benchmarks.ncae import Problem, make_problem
 from benchmarks.optimizers.geometry import Cayley, InvariantMetric
-from benchmarks.optimizers.muon import Muon
 from romkit.metrics import reconstruction_rmse
 from romkit.projections.layers import EuclideanMetric, Fractional
 from romkit.systems import SYSTEMS
@@ -64,7 +63,6 @@ ADAM, ADAM_RATES, RIEMANNIAN_RATES = Adam(clip=10.0), (1e-2, 3e-2, 9e-2), (0.05,
 CONTESTANTS: dict[str, Contestant] = {
     QUICK: Contestant(ADAM, ADAM_RATES),
     "SOAP": Contestant(Soap(clip=10.0), ADAM_RATES),
-    "Muon": Contestant(Muon(), ADAM_RATES),
     "Riemannian Adam, Euclidean metric, fractional": Contestant(
         RiemannianAdam(metric=EuclideanMetric(), retraction=Fractional(), clip=10.0), RIEMANNIAN_RATES
     ),
@@ -77,7 +75,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "Adam, cosine, no clipping": Contestant(Adam(clip=math.inf), ADAM_RATES),
     "Adam, cosine, no penalty": Contestant(ADAM, ADAM_RATES, penalty_weight=0.0),
 }
-"""Contestants by their name in the report. L-BFGS and Levenberg-Marquardt, also there, last stood at commit 5370ed9."""
+"""Contestants by their name in the report. README.md says where the code of the others there is."""
 
 
 class Task(NamedTuple):

@@ -31,7 +31,6 @@ STAGES = 4
 NUMBERS = {"cpu": 2**15, "cuda": 2**28}
 """Numbers in a copy: one that stays in the second-level cache of a core, one that fills a GPU."""
 
-
 PACKAGES = ("torchode", "jax", "diffrax")
 
 
