@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from romkit import bases, data, integrators, metrics, projections, solvers, systems, training
     from romkit.bases import basis
     from romkit.certificates import certify
-    from romkit.inference import continuation
+    from romkit.inference import continuation, verify
     from romkit.integrators import reduced_mesh
     from romkit.verbs import presets
     from romkit.verbs.compare import compare
@@ -53,6 +53,7 @@ __all__ = [
     "solvers",
     "systems",
     "training",
+    "verify",
 ]
 
 VERBS = {
@@ -62,6 +63,7 @@ VERBS = {
     "certify": "certificates",
     "compare": "verbs.compare",
     "continuation": "inference",
+    "verify": "inference",
     "fit": "verbs.fit",
     "follow": "verbs.runs",
     "forecast": "verbs.runs",

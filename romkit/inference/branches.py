@@ -1,263 +1,53 @@
-"""Pseudo-arclength continuation of equilibria and periodic orbits along a context parameter, with bifurcations."""
+"""Continuation of equilibria and periodic orbits along a context parameter, and what the full model has there."""
 
-from collections.abc import Callable, Iterator
-from typing import Annotated, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Annotated
 
 import numpy as np
 import torch
 import xarray as xr
-from scipy.optimize import brentq
+from scipy.optimize import NoConvergence, newton_krylov
 
 from romkit.core import checks, runtime
-from romkit.core.boundary import Count, Numbers, Positive, validated
+from romkit.core.boundary import Count, Finite, Natural, Numbers, Positive, validated
 from romkit.core.errors import InputError
 from romkit.data import Contexts
 from romkit.engine.threads import one_thread
+from romkit.inference.arclength import ACCURACY, Branch, Equilibria, Orbits, Point
 from romkit.integrators import LatentField
 from romkit.projections import Projection
-from romkit.solvers import RK4
+from romkit.solvers import RK4, Solver
 from romkit.systems import System
 from romkit.verbs.reduced import Dynamics, ReducedModel
 
 KINDS = ("equilibria", "orbits")
 
-DIFFERENCE = 1e-6
-"""Step of central differences, relative to a number of size one or larger: the cube root of the rounding error."""
+STEPS = 400
+"""Runge-Kutta steps in a period of a reduced model."""
 
-ACCURACY = 1e-8
-"""Length of Newton's last step; with differences for derivatives the next one would be some 1e-9 of it."""
+DENSE = 600
+"""Components up to which Jacobians of the full model are computed, and its bifurcations located."""
 
-SMALLEST, LARGEST = 1e-5, 0.05
-"""Shortest and longest step along a branch, where the range of the parameter has length one."""
+BEFORE = 5
+"""Points before a special one of a reduced model, from where that of the full model is sought."""
 
-NEUTRAL = 1e-6
-"""Distance from the boundary of stability below which an eigenvalue has no side, such as that of a symmetry."""
-
-Field = Callable[[np.ndarray], Callable]
-"""Parameters (B,) -> the field f(t, y) of torch for B members."""
-
-
-class Point(NamedTuple):
-    """Point of a branch.
-
-    Attributes:
-        u: (d + 1,) state and parameter of an equilibrium, (d + 2,) state, period and parameter of an orbit; the
-            parameter is 0 at the start of its range and 1 at the end.
-        tangent: of the branch, of length one.
-        jacobian: of the equations at u.
-        values: eigenvalues of the linearised field, or nontrivial multipliers of an orbit; least stable first.
-        growth: (d,) real parts of eigenvalues, or logarithms of moduli of multipliers.
-    """
-
-    u: np.ndarray
-    tangent: np.ndarray
-    jacobian: np.ndarray
-    values: np.ndarray
-    growth: np.ndarray
-
-    @property
-    def unstable(self) -> int:
-        """Number of directions that grow."""
-        return int((self.growth > NEUTRAL).sum())
-
-
-class Equilibria:
-    """Equations f(w; λ) = 0.
-
-    Args:
-        field: of B members.
-    """
-
-    def __init__(self, field: Field):
-        self.field = field
-
-    def rate(self, w: np.ndarray, parameter: np.ndarray) -> np.ndarray:
-        """f (B, d) at states (B, d) and parameters (B,)."""
-        y = torch.from_numpy(w)
-        with torch.no_grad(), one_thread():
-            return self.field(parameter)(torch.zeros((), dtype=torch.float64), y).numpy()
-
-    def anchor(self, u: np.ndarray) -> None:
-        """Nothing: an equilibrium has no phase."""
-
-    def at_rest(self, u: np.ndarray) -> bool:
-        """False: to be at rest is no failure here."""
-        return False
-
-    def __call__(self, u: np.ndarray) -> np.ndarray:
-        """Residuals (B, d) at u (B, d + 1)."""
-        return self.rate(u[:, :-1], u[:, -1])
-
-    def spectrum(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues and their real parts, the largest first."""
-        values = np.linalg.eigvals(jacobian[:, :-1])
-        values = values[np.argsort(-values.real, kind="stable")]
-        return values, values.real
-
-    def bifurcation(self, value: complex, pair: bool) -> str:
-        """Name of the point where this eigenvalue, or pair of eigenvalues, changes its side."""
-        return "Hopf" if pair else "branch point"
-
-
-class Orbits(Equilibria):
-    """Equations φ_T(w; λ) = w of the flow over one period, and a phase condition: w on a plane across the field.
-
-    Args:
-        steps: Runge-Kutta steps in a period.
-    """
-
-    def __init__(self, field: Field, steps: int):
-        super().__init__(field)
-        self.solver = RK4(1 / steps, divergence_threshold=1e12)
-
-    def anchor(self, u: np.ndarray) -> None:
-        """Lay the plane through the state of u."""
-        self.origin = u[:-2]
-        rate = self.rate(u[None, :-2], u[-1:])[0]
-        self.normal = rate / np.linalg.norm(rate).clip(1e-300)
-
-    def at_rest(self, u: np.ndarray) -> bool:
-        """Whether the orbit has shrunk to an equilibrium, or through it, so that it no longer crosses the plane."""
-        speed = float(self.rate(u[None, :-2], u[-1:])[0] @ self.normal)
-        return speed * u[-2] < 1e-4 * (1 + np.linalg.norm(u[:-2]))
-
-    def __call__(self, u: np.ndarray) -> np.ndarray:
-        """Residuals (B, d + 1) at u (B, d + 2)."""
-        w, period = u[:, :-2], torch.from_numpy(u[:, -2:-1])
-        field = self.field(u[:, -1])
-        with torch.no_grad(), one_thread(), runtime.bars(False):
-            ends = self.solver(lambda t, y: period * field(t * 0, y), torch.from_numpy(w), [0.0, 1.0]).states[:, -1]
-        return np.column_stack([ends.numpy() - w, (w - self.origin) @ self.normal])
-
-    def spectrum(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Multipliers but the trivial one, and logarithms of their moduli."""
-        d = len(jacobian) - 1
-        values = np.linalg.eigvals(jacobian[:d, :d] + np.eye(d))
-        values = np.delete(values, np.argmin(abs(values - 1)))
-        values = values[np.argsort(-abs(values), kind="stable")]
-        return values, np.log(abs(values).clip(1e-300))
-
-    def bifurcation(self, value: complex, pair: bool) -> str:
-        return "torus" if pair else "period doubling" if value.real < 0 else "branch point"
-
-
-class Branch:
-    """Points along a branch, and the special points between them.
-
-    Args:
-        equations: of an equilibrium or an orbit.
-    """
-
-    def __init__(self, equations: Equilibria):
-        self.equations = equations
-
-    def first(self, u: np.ndarray) -> Point:
-        """The point of the branch at the parameter of a guess u; the parameter grows from there.
-
-        Raises:
-            InputError: Newton's method finds none.
-        """
-        along = np.zeros_like(u)
-        along[-1] = 1.0
-        self.equations.anchor(u)
-        found = self._corrected(u, along)
-        if found is None or self.equations.at_rest(found[0]):
-            got = "another" if found is None else "one that comes to rest"
-            fix = "give start=... nearer to it, or run the system until it has settled"
-            raise InputError("start", expected="a state near an equilibrium or an orbit", got=got, fix=fix)
-        return self._point(*found, along)
-
-    def points(self, first: Point, count: int) -> Iterator[Point]:
-        """Points until the parameter leaves its range or an orbit shrinks to an equilibrium, `count` at most."""
-        point, step = first, LARGEST / 4
-        yield point
-        for _ in range(count - 1):
-            while True:
-                found = self.ahead(point, step)
-                if found is not None and found.tangent @ point.tangent > 0.9:
-                    break
-                step /= 2
-                if step < SMALLEST:
-                    return
-            point, step = found, min(1.3 * step, LARGEST)
-            yield point
-            if not 0 <= point.u[-1] <= 1 or self.equations.at_rest(point.u):
-                return
-
-    def ahead(self, point: Point, step: float) -> Point | None:
-        """The point of the branch on the plane across its tangent at this distance; None where Newton fails."""
-        self.equations.anchor(point.u)
-        found = self._corrected(point.u + step * point.tangent, point.tangent)
-        return None if found is None else self._point(*found, point.tangent)
-
-    def special(self, one: Point, other: Point) -> Iterator[tuple[str, Point]]:
-        """Folds, and points where eigenvalues cross the boundary of stability, between neighbouring points."""
-        step = float((other.u - one.u) @ one.tangent)
-        turns = one.tangent[-1] * other.tangent[-1] < 0
-        if turns:
-            yield "fold", self._located(one, step, lambda point: point.tangent[-1])
-        lower, upper = sorted((one.unstable, other.unstable))
-        crossing = lower
-        while crossing < upper:
-            found = self._located(one, step, lambda point, k=crossing: point.growth[k])
-            pair = abs(found.values[crossing].imag) > NEUTRAL and crossing + 1 < upper
-            kind = self.equations.bifurcation(found.values[crossing], pair)
-            if not (turns and kind == "branch point"):
-                yield kind, found
-            crossing += 2 if pair else 1
-
-    def _located(self, one: Point, step: float, test: Callable[[Point], float]) -> Point:
-        """The point between one and the next where a test function changes its sign."""
-        known = {0.0: one}
-
-        def value(length: float) -> float:
-            if length not in known:
-                known[length] = self.ahead(one, length) or one
-            return test(known[length])
-
-        if value(0.0) * value(step) > 0:  # a neutral eigenvalue, which has a sign by rounding alone
-            return min(known.values(), key=lambda point: abs(test(point)))
-        length = brentq(value, 0.0, step, xtol=1e-12 * max(1.0, step), rtol=1e-12)
-        value(length)
-        return known[length]
-
-    def _corrected(self, u: np.ndarray, along: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Newton's method on the plane through u across `along`: the point and the Jacobian there."""
-        origin = u
-        for _ in range(8):
-            residual, jacobian = self._linearised(u)
-            if not np.isfinite(jacobian).all():
-                return None
-            matrix = np.vstack([jacobian, along])
-            move = np.linalg.lstsq(matrix, -np.append(residual, (u - origin) @ along), rcond=1e-13)[0]
-            u = u + move
-            if np.abs(move).max() < ACCURACY * max(1.0, np.abs(u).max()):
-                return u, jacobian
-        return None
-
-    def _linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Residual and Jacobian at u, by one call for all differences."""
-        steps = np.diag(DIFFERENCE * np.maximum(1.0, np.abs(u)))
-        found = self.equations(np.vstack([u, u + steps, u - steps]))
-        forward, backward = found[1 : len(u) + 1], found[len(u) + 1 :]
-        return found[0], ((forward - backward) / (2 * steps.diagonal()[:, None])).T
-
-    def _point(self, u: np.ndarray, jacobian: np.ndarray, along: np.ndarray) -> Point:
-        tangent = np.linalg.lstsq(np.vstack([jacobian, along]), np.eye(len(u))[-1], rcond=1e-13)[0]
-        return Point(u, tangent / np.linalg.norm(tangent), jacobian, *self.equations.spectrum(jacobian))
+LEAVING = ("branch point", "Hopf", "period doubling")
+"""Special points that another branch leaves."""
 
 
 @validated
 def continuation(
     source: System | Projection,
     *,
+    start: Numbers | xr.Dataset,
     kind: Annotated[str, checks.choice(KINDS)] = "equilibria",
-    start: Numbers,
     period: Positive | None = None,
+    at: Natural | None = None,
+    amplitude: Finite = 0.01,
     dynamics: Dynamics | None = None,
     system: System | None = None,
     points: Count = 200,
-    steps: Count = 400,
+    steps: Count | None = None,
     **context: object,
 ) -> xr.Dataset:
     """Follow an equilibrium or a periodic orbit of a full or reduced model along one parameter of its context.
@@ -266,65 +56,135 @@ def continuation(
     multipliers those of the flow over one period (single shooting), so that orbits that are very unstable are out of
     reach. Derivatives are central differences.
 
+    A branch is also a start: `start=branch, at=k` follows the one that leaves it at its special point k, which is
+    another equilibrium at a branch point, periodic orbits at a Hopf point, and the doubled orbit at a period doubling.
+
     Args:
         source: a system, or a projection, whose latent field is followed.
-        kind: "equilibria" or "orbits".
         start: state near the equilibrium or the orbit at the start of the range: (n,) of a system, (n,) or latent
-            (m,) of a projection; with the velocity behind it for mechanical problems.
+            (m,) of a projection; with the velocity behind it for mechanical problems. Or a branch of the same model.
+        kind: "equilibria" or "orbits"; of a branch that leaves another one, the special point decides.
         period: of the orbit, roughly.
+        at: index of a special point of the branch `start`.
+        amplitude: distance from that point to the first one of the new branch, in units of the state; negative for its
+            other half.
         dynamics: of a projection, as in `romkit.follow`.
         system: the full model, for dynamics that look at it.
         points: on the branch, at most.
-        steps: Runge-Kutta steps in a period.
+        steps: Runge-Kutta steps in a period; by default 400 for a projection, and a system's own solver for a system.
         **context: the parameter that varies as (start, end), the others as numbers.
 
     Returns:
         Dataset of points: `state` (point, component), `parameter` by its own name, `period` of orbits, `stable`,
-        `eigenvalue` (point, mode), or `multiplier`, complex; and of special points: `special_kind` ("fold",
-        "branch point", "Hopf", "period doubling" or "torus"), `special_state`, the parameter as `special_parameter`,
-        `special_period`, and `frequency`, the angular one of the pair at a Hopf point.
+        `eigenvalue` (point, mode, part), real and imaginary, or `multiplier`; and of special points: `special_kind`
+        ("fold", "branch point", "Hopf", "period doubling" or "torus"), `special_state`, the parameter as
+        `special_parameter`, `special_period`, `special_after`, the index of the point before, and `frequency`, the
+        angular one of the pair at a Hopf point. `decoded` and `special_decoded` are states of the full model
+        (point, full_component), for a projection or a system through a basis.
 
     Raises:
-        InputError: no parameter with two ends, or more than one; no equilibrium or orbit near `start`; no period.
+        InputError: no parameter with two ends, or more than one; no equilibrium or orbit near `start`; no period; a
+            special point that no branch leaves.
 
     Source: Keller (1977); Kuznetsov, Elements of Applied Bifurcation Theory, chapter 10.
 
     Example:
         >>> import romkit
-        >>> branch = romkit.continuation(romkit.systems.Lorenz96(n=4), start=[0.5] * 4, F=(0.5, 2.0))
-        >>> branch.special_kind.values.tolist(), [round(F, 6) for F in branch.special_parameter.values.tolist()]
+        >>> ring = romkit.systems.Lorenz96(n=4)
+        >>> rest = romkit.continuation(ring, start=[0.5] * 4, F=(0.5, 2.0))
+        >>> rest.special_kind.values.tolist(), [round(F, 6) for F in rest.special_parameter.values.tolist()]
         (['Hopf'], [1.0])
+        >>> waves = romkit.continuation(ring, start=rest, at=0, F=(0.5, 2.0), points=3)
+        >>> waves.kind, round(float(waves.period[0]), 2)  # 2π over the frequency
+        ('orbits', 6.28)
     """
-    name, (low, high), others = _range(context)
+    name, ends, others = _range(context)
     model = _model(source, dynamics, system)
-    names = model.context_names
-    fixed = Contexts.of(names, {name: low, **others}, torch.zeros(1)).initial
-    column = names.index(name)
-
-    def field(parameter: np.ndarray) -> Callable:
-        c = fixed.repeat(len(parameter), 1)
-        c[:, column] = torch.from_numpy(low + (high - low) * parameter)
-        return model.field(c)
-
-    state = model.start(fixed, start)
-    if kind == "orbits":
-        if period is None:
-            raise InputError("period", expected="a number", got="none", fix="measure it on a simulation")
-        branch, u = Branch(Orbits(field, steps)), [*state, period, 0.0]
+    line = _Line(model, name, ends, others, steps)
+    if isinstance(start, xr.Dataset):
+        kind, u, along = _leaving(start, at, line)
+        branch = line.branch(kind)
+        first, argument, fix = branch.leaving(u, along, amplitude), "at", "change amplitude"
     else:
-        branch, u = Branch(Equilibria(field)), [*state, 0.0]
-    first, found, special = branch.first(np.array(u)), [], []
+        if kind == "orbits" and period is None:
+            raise InputError("period", expected="a number", got="none", fix="measure it on a simulation")
+        u = [*model.start(line.contexts(np.zeros(1)), start), *([period] if kind == "orbits" else []), 0.0]
+        branch = line.branch(kind)
+        first, argument, fix = branch.at(np.array(u)), "start", "give a state nearer to it, or let the system settle"
+    if first is None:
+        expected = "a state near an equilibrium or an orbit" if argument == "start" else "a point that a branch leaves"
+        raise InputError(argument, expected=expected, got="another", fix=fix)
+    found, special = [], []
     for point in runtime.track(branch.points(first, points), f"{kind} along {name}"):
-        special += branch.special(found[-1], point) if found else []
+        special += [(len(found) - 1, *each) for each in branch.special(found[-1], point)] if found else []
         found.append(point)
-    return _dataset(kind, name, low, high - low, found, special, model)
+    return _dataset(kind, found, special, line)
+
+
+@validated
+def verify(branch: xr.Dataset, system: System, *, every: Count = 10, time: Positive = 1.0) -> xr.Dataset:
+    """Solve the full model from the decoded points of a branch of its reduced model, by Newton's method.
+
+    Up to 600 components, Jacobians are central differences, and bifurcations are those of the full model's own branch,
+    which is followed from a few points before each special point of the reduced one. Beyond that, a Newton-Krylov
+    method finds fixed points of the flow over `time`, or over a period.
+
+    Args:
+        branch: result of `romkit.continuation` of a projection, or of a system through a basis.
+        system: the full model.
+        every: distance of the points of the branch that are verified.
+        time: over which the flow of a large system is computed, several times that in which its fast parts decay.
+
+    Returns:
+        Dataset with the index `point` of each in the branch: `state` (point, component) of the full model, `distance`
+        from the decoded one, the root of the mean square over components, `period` of orbits, and `stable`, up to 600
+        components. Of the special points: the parameter as `special_parameter`, `special_state`, `special_period` and
+        `special_distance`. NaN where nothing was found.
+
+    Raises:
+        InputError: no branch of such a model, or of another system.
+
+    Source: Sánchez, Net, García-Archilla, Simó (2004), Newton-Krylov continuation of periodic orbits.
+
+    Example:
+        >>> import romkit
+        >>> ring = romkit.systems.Lorenz96(n=4)
+        >>> rest = romkit.continuation(ring, start=[0.5] * 4, F=(0.5, 2.0))
+        >>> found = romkit.verify(rest, ring)
+        >>> bool(found.distance.max() < 1e-9), [round(F, 6) for F in found.special_parameter.values.tolist()]
+        (True, [1.0])
+    """
+    line = _line_of(branch, system)
+    kind, state = branch.attrs["kind"], "decoded" if "decoded" in branch else "state"
+    guesses, turns, full = line.unknowns(branch, state), line.unknowns(branch, f"special_{state}"), line.branch(kind)
+    rows, small = np.unique([*range(0, len(guesses), every), len(guesses) - 1]), len(line.model.names) <= DENSE
+
+    def solved(guess: np.ndarray) -> tuple[np.ndarray, float]:
+        if not small:
+            return _by_flow(full, line, guess, time), np.nan
+        point = full.at(guess)
+        return (guess * np.nan, np.nan) if point is None else (point.u, point.unstable == 0)
+
+    found = [solved(guesses[k]) for k in runtime.track(rows, f"{kind} of the full model")]
+    special = [
+        solved(turns[k])[0] if not small else _turned(line, branch, guesses, k)
+        for k in runtime.track(range(len(turns)), "special points of the full model")
+    ]
+    solutions = line.variables(np.array([u for u, _ in found]), "point", kind)
+    solutions |= line.variables(np.array(special).reshape(turns.shape), "special", kind, "special_")
+    for prefix, dim, decoded in (("", "point", guesses[rows]), ("special_", "special", turns)):
+        apart = solutions[f"{prefix}state"][1] - decoded[:, : len(line.model.names)]
+        solutions[f"{prefix}distance"] = (dim, np.sqrt((apart**2).mean(-1)))
+    solutions["stable"] = ("point", np.array([stable for _, stable in found]))
+    coords = {"component": line.model.names, "point": rows, "special_kind": branch["special_kind"]}
+    return line.named(xr.Dataset(solutions, coords, {"kind": kind}))
 
 
 class _Full:
     """A full model as a first-order field."""
 
     def __init__(self, system: System):
-        self.system, self.context_names = system, system.context_names
+        self.system, self.context_names, self.steps = system, system.context_names, None
         self.names = list(system.state_names)
         if system.order == 2:
             self.names += [f"velocity of {name}" for name in system.state_names]
@@ -344,6 +204,13 @@ class _Full:
 
         return first_order
 
+    def solver(self, c: torch.Tensor) -> Solver:
+        return self.system.solver or self.system.make_solver(c)
+
+    def decode(self, c: torch.Tensor, w: torch.Tensor) -> torch.Tensor | None:
+        """States (B, n) of the full model behind this one; None if there is no other."""
+        return None if self.system.basis is None else self.system.basis.decode(w)
+
     def start(self, c: torch.Tensor, start: torch.Tensor) -> list[float]:
         checks.last_axis("start", start.shape, len(self.names), "of the state")
         return start.double().tolist()
@@ -360,9 +227,8 @@ class _Reduced:
             fix = "take Galerkin, PetrovGalerkin or a law"
             got = type(self.model.dynamics).__name__
             raise InputError("dynamics", expected="one with a latent field", got=got, fix=fix)
-        self.context_names = frame.context_names
-        self.size = self.model.problem.order * projection.latent_dim
-        self.names = [f"z{k}" for k in range(self.size)]
+        self.context_names, self.steps = frame.context_names, STEPS
+        self.names = [f"z{k}" for k in range(self.model.problem.order * projection.latent_dim)]
 
     def unit(self, name: str) -> str:
         """Unit of a parameter."""
@@ -372,11 +238,142 @@ class _Reduced:
         model = self.model.at(Contexts(c, c))
         return model.dynamics.field(model.problem)
 
+    def decode(self, c: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+        model = self.model.at(Contexts(c, c))
+        return torch.cat(model.problem.decode(model.operator(model.placed, c), w), -1)
+
     def start(self, c: torch.Tensor, start: torch.Tensor) -> list[float]:
-        if start.shape == (self.size,):
+        if start.shape == (len(self.names),):
             return start.double().tolist()
         parts = start.double().unsqueeze(0).chunk(self.model.problem.order, -1)
         return self.model.at(Contexts(c, c)).start(torch.zeros((), dtype=torch.float64), parts)[0].tolist()
+
+
+class _Line:
+    """A model along one parameter of its context, which counts from 0 at `low` to 1 at `low + width`.
+
+    Args:
+        model: the model.
+        name: of the parameter.
+        ends: of its range.
+        others: values of the other parameters.
+        steps: Runge-Kutta steps in a period; None for the model's own solver.
+    """
+
+    def __init__(
+        self,
+        model: "_Full | _Reduced",
+        name: str,
+        ends: Sequence[float],
+        others: dict[str, object],
+        steps: int | None = None,
+    ):
+        self.model, self.name, self.others, self.steps = model, name, others, steps or model.steps
+        self.low, self.width = ends[0], ends[1] - ends[0]
+        self.fixed = Contexts.of(model.context_names, {name: self.low, **others}, torch.zeros(1)).initial
+
+    def contexts(self, parameter: np.ndarray) -> torch.Tensor:
+        """(B, p)."""
+        c = self.fixed.repeat(len(parameter), 1)
+        c[:, self.model.context_names.index(self.name)] = torch.from_numpy(self.low + self.width * parameter)
+        return c
+
+    def branch(self, kind: str) -> Branch:
+        """Branches of equilibria or orbits of the model."""
+        field = lambda parameter: self.model.field(self.contexts(parameter))  # noqa: E731
+        return Branch(Equilibria(field) if kind == "equilibria" else Orbits(field, self.flow))
+
+    def flow(self, parameter: np.ndarray, w: torch.Tensor, time: float) -> torch.Tensor:
+        """States (B, d) after a time."""
+        c = self.contexts(parameter)
+        solver = RK4(time / self.steps, divergence_threshold=1e12) if self.steps else self.model.solver(c)
+        return solver(self.model.field(c), w, [0.0, time]).states[:, -1]
+
+    def unknowns(self, branch: xr.Dataset, state: str) -> np.ndarray:
+        """(K, d + 1) or (K, d + 2) of the points of a branch, or of its special points."""
+        special = state.startswith("special_")
+        parameter = (branch["special_parameter" if special else self.name].values - self.low) / self.width
+        periods = [branch["special_period" if special else "period"].values] if "period" in branch else []
+        return np.column_stack([branch[state].values, *periods, parameter])
+
+    def variables(self, u: np.ndarray, dim: str, kind: str, prefix: str = "") -> dict[str, tuple]:
+        """State, period and parameter of unknowns."""
+        size = len(self.model.names)
+        found = {f"{prefix}state": ((dim, "component"), u[:, :size])}
+        found |= {f"{prefix}period": (dim, u[:, size])} if kind == "orbits" else {}
+        return found | {f"{prefix}parameter": (dim, self.low + self.width * u[:, -1])}
+
+    def named(self, data: xr.Dataset) -> xr.Dataset:
+        """A dataset with the parameters of the context as coordinates, and what leads back to them."""
+        data = data.assign_attrs(parameter=self.name, range=[self.low, self.low + self.width])
+        data["parameter"].attrs["units"] = self.model.unit(self.name)
+        known = [self.name, "special_kind", "special_parameter"]
+        return data.rename(parameter=self.name).set_coords(known).assign_coords(self.others)
+
+
+def _leaving(start: xr.Dataset, at: int | None, line: _Line) -> tuple[str, np.ndarray, np.ndarray]:
+    """Kind of the branch that leaves another at a special point, this point, and the tangent of the other there."""
+    same = start.attrs.get("parameter") == line.name and "special_after" in start
+    if not same or start["component"].values.tolist() != line.model.names:
+        expected, fix = f"a branch of the same model along {line.name}", "give a result of romkit.continuation"
+        raise InputError("start", expected=expected, got="another dataset", fix=fix)
+    kinds = start["special_kind"].values.tolist()
+    if at is None or at >= len(kinds) or kinds[at] not in LEAVING:
+        got = "none" if at is None else kinds[at] if at < len(kinds) else f"{at} of {len(kinds)}"
+        expected = f"the index of a {', '.join(LEAVING)}"
+        raise InputError("at", expected=expected, got=got, fix="see special_kind of the branch")
+    points, after = line.unknowns(start, "state"), int(start["special_after"][at])
+    u, along = line.unknowns(start, "special_state")[at], points[after + 1] - points[after]
+    if kinds[at] == "Hopf":
+        u, along = np.insert(u, -1, 2 * np.pi / float(start["frequency"][at])), np.insert(along, -1, 0.0)
+    elif kinds[at] == "period doubling":
+        u[-2], along[-2], line.steps = 2 * u[-2], 2 * along[-2], line.steps and 2 * line.steps
+    return "equilibria" if len(u) == len(line.model.names) + 1 else "orbits", u, along
+
+
+def _line_of(branch: xr.Dataset, system: System) -> _Line:
+    """The full model along the parameter of a branch."""
+    model, name = _Full(system), branch.attrs.get("parameter")
+    state = branch.get("decoded", branch.get("state"))
+    if "special_after" not in branch or name not in system.context_names or state.shape[-1] != len(model.names):
+        expected, fix = f"a branch of a reduced model of {system.name}", "give a result of romkit.continuation"
+        raise InputError("branch", expected=expected, got="another dataset", fix=fix)
+    others = {other: float(branch[other]) for other in system.context_names if other != name}
+    return _Line(model, name, branch.attrs["range"], others)
+
+
+def _by_flow(full: Branch, line: _Line, guess: np.ndarray, time: float) -> np.ndarray:
+    """A fixed point of the flow over a time, or over its period, near a guess and at its parameter; NaN without one."""
+    parameter, orbit = guess[-1:], isinstance(full.equations, Orbits)
+    full.equations.anchor(guess)
+
+    def moved(v: np.ndarray) -> np.ndarray:
+        if orbit:
+            return full.equations(np.append(v, parameter)[None])[0]
+        return line.flow(parameter, torch.from_numpy(v[None]), time).numpy()[0] - v
+
+    try:
+        with torch.no_grad(), one_thread(), runtime.bars(False):
+            return np.append(newton_krylov(moved, guess[:-1], f_tol=ACCURACY, method="gmres", maxiter=20), parameter)
+    except NoConvergence:
+        return guess * np.nan
+
+
+def _turned(line: _Line, branch: xr.Dataset, guesses: np.ndarray, k: int) -> np.ndarray:
+    """Special point of the full model, of the kind of special point k, by following it from a few points before."""
+    after, kind = int(branch["special_after"][k]), str(branch["special_kind"].values[k])
+    before = max(0, after - BEFORE)
+    onward = np.sign(guesses[before + 1, -1] - guesses[before, -1])
+    low = line.low + line.width * guesses[before, -1]
+    way = _Line(line.model, line.name, (low, low + onward * line.width), line.others)
+    full = way.branch(branch.attrs["kind"])
+    one = full.at(np.append(guesses[before, :-1], 0.0))
+    for other in full.points(one, 8 * BEFORE) if one else ():
+        for found, point in full.special(one, other):
+            if found == kind:
+                return np.append(point.u[:-1], guesses[before, -1] + onward * point.u[-1])
+        one = other
+    return guesses[0] * np.nan
 
 
 def _model(source: System | Projection, dynamics: Dynamics | None, system: System | None) -> _Full | _Reduced:
@@ -401,33 +398,25 @@ def _range(context: dict[str, object]) -> tuple[str, tuple[float, float], dict[s
     return name, (low, high), {other: value for other, value in context.items() if other != name}
 
 
-def _dataset(
-    kind: str,
-    name: str,
-    low: float,
-    width: float,
-    found: list[Point],
-    special: list[tuple[str, Point]],
-    model: _Full | _Reduced,
-) -> xr.Dataset:
-    orbits = kind == "orbits"
-    size, spectrum = len(model.names), "multiplier" if orbits else "eigenvalue"
-
-    def rows(points: list[Point], dim: str, prefix: str) -> dict[str, tuple]:
-        u = np.array([point.u for point in points]).reshape(len(points), size + 1 + orbits)
-        values = {"state": ((dim, "component"), u[:, :size]), "parameter": (dim, low + width * u[:, -1])}
-        values |= {"period": (dim, u[:, size])} if orbits else {}
-        return {prefix + key: value for key, value in values.items()}
-
-    variables = rows(found, "point", "") | rows([point for _, point in special], "special", "special_")
+def _dataset(kind: str, found: list[Point], special: list[tuple[int, str, Point]], line: _Line) -> xr.Dataset:
+    u, spectrum = np.array([point.u for point in found]), "multiplier" if kind == "orbits" else "eigenvalue"
+    values = np.array([point.values for point in found])
+    turned = np.array([point.u for *_, point in special]).reshape(len(special), u.shape[1])
+    variables = line.variables(u, "point", kind) | line.variables(turned, "special", kind, "special_")
+    for prefix, dim, rows in (("", "point", u), ("special_", "special", turned)):
+        w = torch.from_numpy(rows[:, : len(line.model.names)])
+        with torch.no_grad():
+            decoded = line.model.decode(line.contexts(rows[:, -1]), w)
+        if decoded is not None:
+            variables[f"{prefix}decoded"] = ((dim, "full_component"), decoded.numpy())
     variables |= {
         "stable": ("point", [point.unstable == 0 for point in found]),
-        spectrum: (("point", "mode"), np.array([point.values for point in found])),
-        "special_kind": ("special", np.array([kind for kind, _ in special], dtype=str)),
+        spectrum: (("point", "mode", "part"), np.stack([values.real, values.imag], -1)),
+        "special_kind": ("special", np.array([name for _, name, _ in special], dtype=str)),
+        "special_after": ("special", np.array([after for after, *_ in special], dtype=int)),
     }
-    if not orbits:
-        frequency = [abs(p.values[np.argmin(abs(p.growth))].imag) if k == "Hopf" else np.nan for k, p in special]
+    if kind == "equilibria":
+        frequency = [abs(p.values[np.argmin(abs(p.growth))].imag) if k == "Hopf" else np.nan for _, k, p in special]
         variables["frequency"] = ("special", np.array(frequency))
-    data = xr.Dataset(variables, {"component": model.names}, {"kind": kind, "parameter": name})
-    data["parameter"].attrs["units"] = model.unit(name)
-    return data.rename(parameter=name).set_coords([name, "special_kind", "special_parameter"])
+    coords = {"component": line.model.names, "part": ["real", "imaginary"]}
+    return line.named(xr.Dataset(variables, coords, {"kind": kind}))
