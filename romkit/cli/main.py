@@ -62,7 +62,12 @@ app = typer.Typer(name="romkit", cls=OneLineErrors, **PLAIN)
 
 @app.callback(invoke_without_command=True)
 def start(
-    context: typer.Context, version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False
+    context: typer.Context,
+    version: Annotated[bool, Option("--version", help="Print the version and exit.")] = False,
+    files: Annotated[
+        list[str] | None,
+        Option("--import", metavar="FILE.py", help="Import a file with methods or dynamics of your own."),
+    ] = None,
 ) -> None:
     """Reduced-order modeling with context-dependent nonlinear projections.
 
@@ -81,6 +86,8 @@ def start(
 
     Bad input ends with one line on stderr and exit code 2.
     """  # noqa: D301, typer keeps the lines after \b as they are
+    for file in files or ():
+        options.imported(file)
     if version:
         print(importlib.metadata.version("romkit"))
     elif context.invoked_subcommand is None:

@@ -8,6 +8,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Context, Option
@@ -135,21 +136,27 @@ def system_named(name: str) -> "romkit.systems.System":
     return romkit.systems.SYSTEMS[checks.one_of("system", name, romkit.systems.SYSTEMS)]()
 
 
-def _system_in_file(path: str, name: str) -> "romkit.systems.System":
-    """Instance of a class of systems in a Python file, or an instance that the file made."""
+def imported(path: str) -> ModuleType:
+    """Module of a Python file of the user's."""
     from romkit.core.files import existing, reason
-    from romkit.systems.base import System, recorded_name
 
     file = existing(path)
-    alias = f"romkit_system_{file.stem}"  # not the stem alone, which may be the name of an installed module
+    alias = f"romkit_file_{file.stem}"  # not the stem alone, which may be the name of an installed module
     spec = importlib.util.spec_from_file_location(alias, file)
     module = sys.modules[alias] = importlib.util.module_from_spec(spec)  # dataclasses look their module up there
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         raise FileError(path, problem=f"cannot be imported ({reason(error)})", fix="run it with python") from error
+    return module
+
+
+def _system_in_file(path: str, name: str) -> "romkit.systems.System":
+    """Instance of a class of systems in a Python file, or an instance that the file made."""
+    from romkit.systems.base import System, recorded_name
+
     kinds = lambda x: isinstance(x, type) and issubclass(x, System) and not inspect.isabstract(x)  # noqa: E731
-    found = {key: x for key, x in vars(module).items() if isinstance(x, System) or kinds(x)}
+    found = {key: x for key, x in vars(imported(path)).items() if isinstance(x, System) or kinds(x)}
     system = found[checks.one_of("system", name, found)]
     if isinstance(system, System):
         return system

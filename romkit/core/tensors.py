@@ -183,9 +183,16 @@ def align(parameter: Tensor, x: Tensor) -> Tensor:
 
 
 def matmul(x: Tensor, weight: Tensor) -> Tensor:
-    """x W along the last axis of x, for a weight (n, r), or one per seed (S, n, r) with x (S, ..., n)."""
+    """x W along the last axis of x, for a weight (n, r), or (..., n, r) whose leading axes match those of x.
+
+    They match from the left: one matrix per seed (S, n, r) or per seed and context (S, C, n, r), with x (S, C, ..., n).
+    """
     if weight.ndim == 2:
         return x @ weight
+    if weight.ndim > 3:
+        lead = torch.broadcast_shapes(weight.shape[:-2], x.shape[: weight.ndim - 2])
+        x, weight = x.expand(*lead, *x.shape[len(lead) :]), weight.expand(*lead, *weight.shape[-2:])
+        return matmul(x.flatten(0, len(lead) - 1), weight.flatten(0, -3)).unflatten(0, lead)
     if x.ndim == 3 and x.shape[0] == weight.shape[0]:
         return x.bmm(weight)
     x = x.expand(weight.shape[0], *x.shape[1:])

@@ -185,8 +185,8 @@ class LearnedField(LatentField, Display):
     order: int
     latent_dim: int
     context_names: tuple[str, ...]
-    source: str
-    samples: int
+    source: str = Default("unknown")
+    samples: int = Default(0)
 
     @property
     def parameter_names(self) -> tuple[str, ...]:

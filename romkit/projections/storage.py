@@ -175,7 +175,8 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
     method = method_named(str(header.get("method")))
     if method is None:
         problem = f"holds a projection of the unknown method {header.get('method')!r:.40}"
-        raise FileError(path, problem=problem, fix="import the module that defines it first")
+        fix = "import the module that defines it first, romkit --import FILE.py in a shell"
+        raise FileError(path, problem=problem, fix=fix)
     try:
         seeds, most = header["seeds"], max((t.shape[0] for t in tensors.values() if t.ndim), default=0)
         if seeds is not None and (type(seeds) is not int or not 1 <= seeds <= most):

@@ -9,6 +9,7 @@ import xarray as xr
 
 import romkit
 from romkit.data import open_dataset, save_dataset
+from romkit.projections import METHODS
 from romkit.systems import SYSTEMS
 from tests.unit.test_cli import ran, refusal, romkit_command
 
@@ -33,10 +34,11 @@ small = Own(duration=0.5)
 @pytest.fixture(autouse=True)
 def _empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    known = dict(SYSTEMS)
+    known = [(table, dict(table)) for table in (SYSTEMS, METHODS)]
     yield
-    SYSTEMS.clear()
-    SYSTEMS.update(known)
+    for table, before in known:
+        table.clear()
+        table.update(before)
 
 
 @pytest.fixture
@@ -185,6 +187,22 @@ def test_a_system_in_a_file():
         "info broken.py:Own": "broken.py: cannot be imported",
     }.items():
         assert reason in refusal(words)
+
+
+def test_a_projection_in_a_file():
+    Path("mine.py").write_text(
+        "from romkit.projections import METHODS\n"
+        "from romkit.projections.linear import POD\n"
+        "class Mine(POD):\n    name = 'my-modes'\n"
+        "METHODS[Mine.name] = Mine\n"
+    )
+    Path("my_system.py").write_text(OWN)
+    Path("broken.py").write_text("import nothing_of_the_kind")
+    ran("--import mine.py fit my-modes my_system.py:Own --set latent_dim=3 --out mine.safetensors")
+    del METHODS["my-modes"]
+    words = "rollout my_system.py:Own --F 3.15 --model mine.safetensors"
+    assert "own-lorenz at F = 3.15" in ran(f"--import mine.py {words}")
+    assert "cannot be imported" in refusal("--import broken.py info")
 
 
 def test_a_context_that_moves_is_shown_with_the_others(own):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from romkit.broadcast import matmul
 
 import romkit
 from romkit.projections import Flow, Frame, unstack
@@ -21,6 +22,16 @@ def test_a_rotation_is_orthogonal_and_the_product_of_its_reflections():
     assert torch.allclose(Q, reflections[0] @ reflections[1] @ reflections[2], atol=1e-14)
     assert torch.allclose(Q.T @ Q, eye, atol=1e-14)
     assert torch.allclose(Rotation(u).inverse(eye), Q, atol=1e-14)
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3), (1, 3)], ids=str)
+def test_a_matrix_per_seed_and_context_multiplies_states_from_the_left(lead):
+    draw = torch.Generator().manual_seed(0)
+    weight = torch.randn(*lead, 5, 4, generator=draw, dtype=torch.float64)
+    for more in ((), (6,), (6, 7)):
+        x = torch.randn(*(2, 3)[: len(lead)], *more, 5, generator=draw, dtype=torch.float64)
+        whole = weight.reshape(*lead, *(1,) * len(more), 5, 4)
+        assert torch.allclose(matmul(x, weight), (x.unsqueeze(-2) @ whole).squeeze(-2), rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("units", [(5,), ((5, 4),), (5, 4, 5), ((5, 4), 3, (6, 5, 4))])

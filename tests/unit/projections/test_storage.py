@@ -125,7 +125,7 @@ def test_a_method_of_the_users_own(tmp_path):
     refused(message, save, incomplete, tmp_path / "b")
     assert not (tmp_path / "b").exists()
     forge(tmp_path / "a", {"method": "nobody"}, {})
-    message = "unknown method 'nobody'; import the module that defines it first"
+    message = "unknown method 'nobody'; import the module that defines it first, romkit --import"
     refused(message, load, tmp_path / "a", error=FileError)
 
 
