@@ -1,8 +1,11 @@
 """Foreign data and arrays in the schema of romkit, and a dataset in words."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from romkit.core import checks, tensors
@@ -54,6 +57,7 @@ def _states_in_words(data: xr.Dataset) -> str:
         sizes = ", ".join(f"{dim} {size}" for dim, size in zip(variable.dims, variable.shape, strict=True))
         common = str(data["state"].attrs.get("units", ""))
         unit = with_unit(variable.units or ("" if common.startswith("mixed") else common)).strip()
+        sizes += f"; {masked} masked" if (masked := math.prod(variable.shape) - variable.size) else ""
         parts.append(f"{variable.name}{f' ({sizes})' if sizes else ''}{f' [{unit}]' if unit else ''}")
     return f"{', '.join(parts)}, {data['state'].dtype}"
 
@@ -99,7 +103,7 @@ TRAJECTORIES = ("trajectory", "run", "case", "member", "realization", "simulatio
 
 @validated
 def describe(
-    data: xr.Dataset | xr.DataArray,
+    data: xr.Dataset | xr.DataArray | pd.DataFrame,
     *,
     context: Sequence[str] | None = None,
     state: Sequence[str] | None = None,
@@ -112,7 +116,9 @@ def describe(
     """Data of any origin in romkit's schema; prints what was taken as what, and what was left out.
 
     Args:
-        data: any Dataset whose variables have a dimension of time; a DataArray is a state of one variable.
+        data: any Dataset whose variables have a dimension of time; a DataArray is a state of one variable; a table of
+            pandas has a row for each time of each run, with further dimensions in its index,
+            `table.set_index(["run", "t", "x"])`. Cells that are always NaN, land and solids, are no part of the state.
         context: names of the context parameters: coordinates or variables, whole numbers or not, one for each
             trajectory or varying along it; dimensions (`Re` of `u(Re, time, x)`), of which each value is a trajectory;
             or attributes, for all trajectories. By default every coordinate of numbers along the trajectories.
@@ -122,13 +128,14 @@ def describe(
         velocity: names of the derivatives, in the order of the state; by default the variable `velocity`. Without,
             velocities are estimated where they are needed.
         acceleration: the same of the second derivatives; without, laws are of first order.
-        trajectory: the dimension of the trajectories; by default one of that name, or of `run`, `case`, `member`,
-            `realization`, `simulation`, `experiment`, and that of the context.
-        time: the dimension of time; by default "time" or "t".
+        trajectory: the dimension, or column, of the trajectories; by default one of that name, or of `run`, `case`,
+            `member`, `realization`, `simulation`, `experiment`, and that of the context.
+        time: the dimension, or column, of time; by default "time" or "t".
 
     Returns:
         `state`, perhaps `velocity`, `acceleration` and `control`, each (trajectory, time, ...), the context declared.
-        `romkit.data.fields` gives any such dataset its own dimensions back. NaN means missing, and stays.
+        `romkit.forecast` returns the variables in their own dimensions, and `romkit.data.fields` gives them back to any
+        other result. NaN means missing, and stays.
 
     Raises:
         InputError: a name that is not there, or data that cannot be used.
@@ -147,9 +154,13 @@ def describe(
         >>> data.state.dims
         ('trajectory', 'time', 'component')
     """
+    if isinstance(data, pd.DataFrame):
+        data = _of_table(data, tuple(context or ()), trajectory, time)
     given = data.to_dataset(name=str(data.name or "state")) if isinstance(data, xr.DataArray) else data
-    data = _numeric_time(_with_time(given, time))
-    data = _with_trajectories(data, tuple(context or ()), trajectory)
+    own_time = _time_of(given, time)
+    data = _numeric_time(given.rename({own_time: "time"}))
+    runs = _runs_of(data, tuple(context or ()), trajectory)
+    data = _with_trajectories(data, runs)
     controls = [_named(data, "control", name) for name in control]
     rates = {name: _rates(data, name, own) for name, own in zip(RATES, (velocity, acceleration), strict=True)}
     taken = {*controls, *(context or ()), *(own for names in rates.values() for own in names)}
@@ -157,11 +168,12 @@ def describe(
     if not states:
         fix = "name one: state=['u'], say"
         raise InputError("state", expected="a variable or several", got="none", fix=fix)
-    found = _assembled(data, states, rates, controls)
+    found = _assembled(data, states, rates, controls, runs, own_time)
     found = _with_context(found, data, context)
-    unused = given.variables.keys() - {*states, *taken, *found.coords, *given.dims}
+    held = layout_of(found).coords
+    unused = given.variables.keys() - {*states, *taken, *found.variables, *given.dims, *held}
     left = [f"{name}{_parameter(values)}" for name, values in given.variables.items() if name in unused]
-    left += [name for name in found.coords if found[name].attrs.get(ROLE) == "label" and name not in left]
+    left += [name for name in found.coords if found[name].attrs.get(ROLE) == "label" and name not in (*left, *runs)]
     found.attrs |= {"ignored": ", ".join(left)}
     check_states(found)
     print(summary(found))
@@ -174,7 +186,39 @@ def _parameter(values: xr.Variable) -> str:
     return f" (along {values.dims[0]}; if it is a parameter, name it as the context)" if alone else ""
 
 
-def _with_time(data: xr.Dataset, name: str | None) -> xr.Dataset:
+def _of_table(table: pd.DataFrame, context: Sequence[str], run: str | None, time: str | None) -> xr.Dataset:
+    """A table as a dataset; a column that stays within each run is a coordinate of the runs."""
+    space = [str(name) for name in table.index.names if name is not None]
+    table = (table.reset_index() if space else table).rename(columns=str)
+    columns = list(table.columns)
+    time = next((name for name in TIMES if name in columns), None) if time is None else time
+    run = next((name for name in TRAJECTORIES if name in columns), None) if run is None else run
+    named = [("time", time), *(("context", name) for name in context), *([("trajectory", run)] if run else [])]
+    for argument, name in named:
+        checks.one_of(argument, name, columns)
+    space = [name for name in space if name not in (run, time)]
+    alone = run is None and not table.duplicated([time, *space]).any()
+    if run is None:
+        run = context[0] if len(context) == 1 and not alone else "trajectory"
+        table = table.assign(trajectory=table.groupby(list(context)).ngroup() if context and not alone else 0)
+    steps = table.groupby(run)[time].diff()
+    if table[time].dtype.kind == "f" and (steps > 0).any():  # runs whose times differ by rounding share them
+        table[time] = table.groupby((table[time] / steps[steps > 0].median() * 1e4).round())[time].transform("first")
+    keys = [run, time, *space]
+    if (twice := table.duplicated(keys)).any():
+        got = ", ".join(f"{name}={value:g}" for name, value in table.loc[twice, keys[1:]].iloc[0].items())
+        fix = "name the runs, trajectory='...', or put dimensions into the index, data.set_index(['run', 't', 'x'])"
+        keys = [name for name in keys if name in columns]
+        raise InputError("data", expected=f"one row for each {', '.join(keys)}", got=f"several for {got}", fix=fix)
+    data = table.set_index(keys).to_xarray()
+    for name in columns:
+        if name not in keys and (within := table.groupby(run)[name]).nunique().max() <= 1:
+            data = data.drop_vars(name).assign_coords({name: (run, within.first().values)})
+    return (data.isel(trajectory=0) if alone else data).drop_vars("trajectory", errors="ignore")
+
+
+def _time_of(data: xr.Dataset, name: str | None) -> str:
+    """Name of the dimension of time."""
     if name is not None:
         checks.one_of("time", name, list(map(str, data.dims)))
     names = [name] if name is not None else [each for each in TIMES if each in data.dims]
@@ -184,7 +228,7 @@ def _with_time(data: xr.Dataset, name: str | None) -> xr.Dataset:
     if names[0] not in data.coords:
         fix = f"add the times: data.assign_coords({names[0]}=dt * numpy.arange({data.sizes[names[0]]}))"
         raise InputError("data", expected=f"values of {names[0]!r}", got="a dimension without", fix=fix)
-    return data if names[0] == "time" else data.rename({names[0]: "time"})
+    return names[0]
 
 
 def _numeric_time(data: xr.Dataset) -> xr.Dataset:
@@ -195,12 +239,14 @@ def _numeric_time(data: xr.Dataset) -> xr.Dataset:
             fix = "give numbers, or dates of numpy: ds.convert_calendar('standard', use_cftime=False)"
             raise InputError("time", expected="numbers or dates", got=f"dtype {time.dtype}", fix=fix)
         return data
-    seconds = (time.values - time.values[:1]) / np.timedelta64(1, "s")
-    return data.assign_coords(time=("time", seconds, {**time.attrs, "units": "s"}))
+    seconds, about = (time.values - time.values[:1]) / np.timedelta64(1, "s"), {**time.attrs, "units": "s"}
+    if time.dtype.kind == "M" and time.size:
+        about["since"] = str(time.values[0])
+    return data.assign_coords(time=("time", seconds, about))
 
 
-def _with_trajectories(data: xr.Dataset, context: Sequence[str], name: str | None) -> xr.Dataset:
-    """Stack the dimensions of the context and the given one into `trajectory`."""
+def _runs_of(data: xr.Dataset, context: Sequence[str], name: str | None) -> list[str]:
+    """Names of the dimensions of which each entry is a trajectory: the given one and those of the context."""
     for parameter in context:
         if parameter not in data.variables and parameter not in data.attrs:
             known = ", ".join(str(each) for each in data.variables)
@@ -210,7 +256,11 @@ def _with_trajectories(data: xr.Dataset, context: Sequence[str], name: str | Non
         checks.one_of("trajectory", name, list(map(str, data.dims)))
     named = [name] if name is not None else [each for each in TRAJECTORIES if each in data.dims][:1]
     along = [dim for each in context if each in data.variables for dim in data[each].dims if dim != "time"]
-    dims = list(dict.fromkeys([*named, *map(str, along)]))
+    return list(dict.fromkeys([*named, *map(str, along)]))
+
+
+def _with_trajectories(data: xr.Dataset, dims: Sequence[str]) -> xr.Dataset:
+    """Stack dimensions into `trajectory`."""
     if dims == ["trajectory"]:
         return data
     if not dims:
@@ -218,7 +268,8 @@ def _with_trajectories(data: xr.Dataset, context: Sequence[str], name: str | Non
     if len(dims) == 1:
         renamed = data.rename_dims({dims[0]: "trajectory"})
         return renamed.drop_indexes(dims[0]) if dims[0] in renamed.xindexes else renamed
-    return data.stack(trajectory=dims, create_index=False)
+    numbers = {dim: np.arange(data.sizes[dim]) for dim in dims if dim not in data.coords}
+    return data.assign_coords(numbers).stack(trajectory=dims, create_index=False)
 
 
 def _named(data: xr.Dataset, argument: str, name: str) -> str:
@@ -249,46 +300,52 @@ def _states(data: xr.Dataset, taken: set[str]) -> list[str]:
 
 
 def _assembled(
-    data: xr.Dataset, states: Sequence[str], rates: Mapping[str, Sequence[str]], controls: Sequence[str]
+    data: xr.Dataset,
+    states: Sequence[str],
+    rates: Mapping[str, Sequence[str]],
+    controls: Sequence[str],
+    runs: Sequence[str],
+    own_time: str,
 ) -> xr.Dataset:
-    layout, values = _gathered(data, states)
-    time = data["time"]
+    time, inputs = data["time"], controls or (["control"] if "control" in data.data_vars else [])
+    data = _wide(data, [*states, *(each for own in rates.values() for each in own), *inputs])
+    time_units = str(time.attrs.get("units", ""))
+    layout = replace(Layout.of(data, states, LEAD), runs=tuple(runs), time=own_time, time_units=time_units)
     coords = {
-        "time": ("time", time.values.astype(np.float64), {"units": str(time.attrs.get("units", "")), **time.attrs}),
+        "time": ("time", time.values.astype(np.float64), {"units": time_units, **time.attrs}),
         "component": ("component", list(layout.names)),
     }
     units = "".join(set(layout.units))
     if len(set(layout.units)) > 1:
         units, coords["component_units"] = "mixed, see component_units", ("component", list(layout.units))
-    variables = {"state": (DIMS, values, {"units": units} if units else {})}
+    variables = {"state": (DIMS, layout.gather(data, LEAD), {"units": units} if units else {})}
     for name, own in rates.items():
         if own:
-            like, values = _gathered(data, own)
-            if [v.shape for v in like.variables] != [v.shape for v in layout.variables]:
+            if [v.shape for v in Layout.of(data, own, LEAD).variables] != [v.shape for v in layout.variables]:
                 got, fix = ", ".join(own), "name one for each variable of the state, in its order"
                 raise InputError(name, expected=f"variables like {', '.join(states)}", got=got, fix=fix)
-            variables[name] = (DIMS, values)
-    if inputs := controls or (["control"] if "control" in data.data_vars else []):
-        like, values = _gathered(data, inputs)
+            like = tuple(replace(each, name=rate) for each, rate in zip(layout.variables, own, strict=True))
+            variables[name] = (DIMS, replace(layout, variables=like).gather(data, LEAD))
+    if inputs:
+        like = Layout.of(data, inputs, LEAD)
+        like = replace(like, variables=tuple(replace(each, mask="") for each in like.variables))
         known = inputs == ["control"] and "input" in data.coords
         coords["input"] = ("input", [*map(str, data["input"].values if known else like.names)])
-        variables["control"] = ((*LEAD, "input"), values.astype(np.float64))
+        variables["control"] = ((*LEAD, "input"), like.gather(data, LEAD).astype(np.float64))
     found = xr.Dataset(variables, coords, dict(data.attrs))
     if layout.is_plain:
         return found.assign_coords({k: c for k, c in data.coords.items() if c.dims == ("component",)})
     return found.assign_attrs(layout=layout.to_json())
 
 
-def _gathered(data: xr.Dataset, names: Sequence[str]) -> tuple[Layout, np.ndarray]:
-    """Variables along trajectory and time on one axis (C, T, n), also those that all trajectories share."""
+def _wide(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+    """Data with these variables along trajectory and time, also those that all trajectories share."""
     wide = {}
     for name in names:
         if missing := {*LEAD} - {*data[name].dims}:
             each = data[name].broadcast_like(data["time"])
             wide[name] = each.expand_dims({dim: data.sizes[dim] for dim in missing - {"time"}})
-    data = data.assign(wide)
-    layout = Layout.of(data, names, LEAD)
-    return layout, layout.gather(data, LEAD)
+    return data.assign(wide)
 
 
 def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | None) -> xr.Dataset:
@@ -304,7 +361,7 @@ def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | 
         wide = value if "trajectory" in value.dims else value.expand_dims(trajectory=data.sizes["trajectory"])
         coords[name] = wide.astype(float) if wide.dtype.kind == "b" else wide
     found = found.assign_coords({n: c.transpose(*LEAD, missing_dims="ignore").variable for n, c in coords.items()})
-    names = context_names(found) if context is None else context
+    names = [n for n in context_names(found) if n not in TRAJECTORIES] if context is None else context
     for name in coords:
         found[name].attrs[ROLE] = "context" if name in names else "label"
     return found
@@ -313,30 +370,33 @@ def _with_context(found: xr.Dataset, data: xr.Dataset, context: Sequence[str] | 
 @validated
 def from_arrays(
     states: np.ndarray | Sequence[np.ndarray],
-    times: np.ndarray,
+    times: np.ndarray | Sequence[np.ndarray],
     *,
     context: Mapping[str, object] | None = None,
     control: np.ndarray | Sequence[np.ndarray] | None = None,
     velocity: np.ndarray | Sequence[np.ndarray] | None = None,
+    names: Sequence[str] | None = None,
 ) -> xr.Dataset:
-    """A dataset of arrays; prints what was taken as what, as `describe` does.
+    """A dataset of arrays or tensors, as pysindy takes them; prints what was taken as what, as `describe` does.
 
     Args:
-        states: (trajectories, times, n), or a list of (timesₖ, n), whose shorter ones end before the others.
-        times: (T,) of the longest trajectory.
+        states: (trajectories, times, n), or a list of (timesₖ, n), whose shorter ones end before the others; (times, n)
+            is a single trajectory.
+        times: the interval; or (T,) of the longest trajectory; or those of each, which begin as the longest do.
         context: parameters by name, a number for each trajectory.
-        control: inputs, as the states.
+        control: inputs, as the states; without the last axis where there is one input.
         velocity: as the states.
+        names: of the n components.
 
     Raises:
-        InputError: shapes that do not match.
+        InputError: shapes or times that do not match.
 
     Example:
         >>> import numpy as np
         >>> import romkit
         >>> t = 0.1 * np.arange(50)
         >>> runs = [np.stack([np.cos(w * t), np.sin(w * t)], axis=-1) for w in (1.0, 1.5)]
-        >>> data = romkit.data.from_arrays([runs[0], runs[1][:30]], t, context={"w": [1.0, 1.5]})
+        >>> data = romkit.data.from_arrays([runs[0], runs[1][:30]], 0.1, context={"w": [1.0, 1.5]})
         trajectories  2 of up to 50 samples, n = 2
         state         state (component 2), float64
         context       w 1 ... 1.5 (float)
@@ -344,20 +404,30 @@ def from_arrays(
         velocity      none; estimated where it is needed
         missing       20.0% of the snapshots, in 1 trajectories (1); left out, never filled
     """
-    times = tensors.times("times", times).double().numpy()
-    given = {"state": states, "velocity": velocity, "control": control}
-    arrays = {name: _padded(name, each, len(times)) for name, each in given.items() if each is not None}
-    like = arrays["state"].shape
+    given = {"states": states, "velocity": velocity, "control": control}
+    given = {name: each for name, each in given.items() if each is not None}
+    if isinstance(states, np.ndarray) and states.ndim == 2:
+        given = {name: [each] for name, each in given.items()}
+    times = _common_times(times, [len(each) for each in _each("states", given["states"])])
+    arrays = {name: _padded(name, each, len(times)) for name, each in given.items()}
+    like = arrays["states"].shape
     for name, values in arrays.items():
         shape = like[:2] if name == "control" else like
         if values.shape[: len(shape)] != shape:
             fix = "give one for each state"
             raise InputError(name, expected=f"shape {shape}, as the states", got=f"shape {values.shape}", fix=fix)
+    arrays["state"] = arrays.pop("states")
     variables = {name: (DIMS if name != "control" else (*LEAD, "input"), values) for name, values in arrays.items()}
     coords: dict[str, object] = {"time": times}
+    if names is not None:
+        if len(names) != like[2]:
+            raise InputError("names", expected=f"{like[2]}, one for each component", got=len(names), fix="name each")
+        coords["component"] = list(names)
+    if control is not None:
+        coords["input"] = [f"u{k}" for k in range(arrays["control"].shape[2])]
     check_own_names("context", context or ())
     for name, values in (context or {}).items():
-        values = np.asarray(values)
+        values = np.atleast_1d(np.asarray(values))
         if values.shape != like[:1]:
             got, fix = f"shape {values.shape}", f"give {like[0]} of them"
             raise InputError(name, expected="one number for each trajectory", got=got, fix=fix)
@@ -365,16 +435,45 @@ def from_arrays(
     return describe(xr.Dataset(variables, coords), context=tuple(context or ()))
 
 
-def _padded(name: str, given: object, length: int) -> np.ndarray:
-    """(C, T, k) with NaN behind the end of shorter ones."""
-    name = "states" if name == "state" else name
-    single = isinstance(given, np.ndarray) and given.ndim == 0
-    each = [] if single else [np.asarray(array) for array in given]
-    sizes = {array.shape[1:] for array in each}
-    if not each or any(array.ndim != 2 for array in each) or len(sizes) != 1 or max(map(len, each)) != length:
+def _common_times(times: np.ndarray | Sequence[np.ndarray], lengths: Sequence[int]) -> np.ndarray:
+    """(T,) of the longest of trajectories that have these lengths."""
+    if isinstance(times, np.ndarray) and times.ndim == 0:
+        if not 0 < times < np.inf:
+            raise InputError("times", expected="a positive interval, or times", got=times, fix="give times=0.1, say")
+        return times * np.arange(max(lengths), dtype=np.float64)
+    if isinstance(times, np.ndarray) and times.ndim == 1:
+        return tensors.times("times", times).double().numpy()
+    each = [tensors.times("times", own).double().numpy() for own in times]
+    longest = max(each, key=len)
+    near = {"rtol": 0.0, "atol": 1e-3 * np.diff(longest).min() if len(longest) > 1 else 0.0}
+    for k, own in enumerate(each):
+        if not np.allclose(own, longest[: len(own)], **near):
+            got, fix = f"{own[0]:g} ... {own[-1]:g} for trajectory {k}", "count each from its start, or interpolate"
+            raise InputError("times", expected=f"times from {longest[0]:g} on, as of the longest", got=got, fix=fix)
+    if [*map(len, each)] != [*lengths]:
+        expected, got = f"as many times as states, {', '.join(map(str, lengths))}", ", ".join(str(len(t)) for t in each)
+        raise InputError("times", expected=expected, got=got, fix="give one list of times for each trajectory")
+    return longest
+
+
+def _each(name: str, given: np.ndarray | Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The array (times, k) of each trajectory."""
+    each = [*given] if not isinstance(given, np.ndarray) or given.ndim else []
+    each = [array[:, None] if name == "control" and array.ndim == 1 else array for array in each]
+    if not each or any(array.ndim != 2 for array in each) or len({array.shape[1] for array in each}) != 1:
         got = ", ".join(str(array.shape) for array in each[:4]) or "none"
-        expected = f"arrays (times, n) of which the longest has {length} times"
-        raise InputError(name, expected=expected, got=got, fix="put time on the first axis, and one size on the last")
+        fix = "put time on the first axis, and one size on the last"
+        raise InputError(name, expected="arrays (times, n)", got=got, fix=fix)
+    return each
+
+
+def _padded(name: str, given: np.ndarray | Sequence[np.ndarray], length: int) -> np.ndarray:
+    """(C, T, k) with NaN behind the end of shorter ones."""
+    each = _each(name, given)
+    if max(map(len, each)) != length:
+        got = ", ".join(str(array.shape) for array in each[:4])
+        fix = "give the times of the longest, and time on the first axis"
+        raise InputError(name, expected=f"arrays (times, n) of which the longest has {length} times", got=got, fix=fix)
     dtype = np.result_type(*each, np.float32)
     padded = np.full((len(each), length, each[0].shape[1]), np.nan, dtype=dtype)
     for row, array in zip(padded, each, strict=True):

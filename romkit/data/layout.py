@@ -1,5 +1,6 @@
 """Layout: how variables with dimensions of their own, u(y, x) and v(y, x) say, lie on one axis, and back."""
 
+import base64
 import functools
 import json
 import math
@@ -20,26 +21,44 @@ AXIS = "component"
 
 @dataclass(frozen=True)
 class Variable:
-    """One variable of a state: its dimensions beside trajectory and time, and their sizes."""
+    """One variable of a state.
+
+    Attributes:
+        dims, shape: its dimensions beside trajectory and time, and their sizes.
+        units: of its values, "" where they are not known.
+        dtype: of its values, "" for whole numbers.
+        mask: cells that hold values, as bits in base64; "" where all do. Land and solids hold none.
+    """
 
     name: str
     dims: tuple[str, ...]
     shape: tuple[int, ...]
     units: str = ""
+    dtype: str = ""
+    mask: str = ""
+
+    @functools.cached_property
+    def cells(self) -> np.ndarray:
+        """Places of the components among the cells, in C order."""
+        bits = np.frombuffer(base64.b64decode(self.mask), np.uint8)
+        return np.flatnonzero(np.unpackbits(bits)) if self.mask else np.arange(math.prod(self.shape))
 
     @property
     def size(self) -> int:
-        return math.prod(self.shape)
+        """Number of components."""
+        return len(self.cells) if self.mask else math.prod(self.shape)
 
 
 @validated
 @dataclass(frozen=True)
 class Layout:
-    """The variables of a state one after the other, each in C order of its dimensions.
+    """The variables of a state one after the other, each in C order of its dimensions, without cells that are masked.
 
     Attributes:
         variables: in their order on the axis.
-        coords: values and attributes of the coordinates along dimensions of the variables.
+        coords: values, attributes and, beside those of a dimension, dimensions of the coordinates of the variables.
+        runs: own names of the dimensions of the trajectories; none for data of a single run.
+        time, time_units: own name of the dimension of time, and its unit.
 
     Example:
         >>> import numpy as np
@@ -55,16 +74,23 @@ class Layout:
 
     variables: tuple[Variable, ...]
     coords: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    runs: tuple[str, ...] = ("trajectory",)
+    time: str = "time"
+    time_units: str = ""
 
     @classmethod
     @validated
     def of(cls, data: xr.Dataset, names: Sequence[str], lead: Sequence[str]) -> "Layout":
-        """Layout of these variables, whose dimensions beside `lead` are the state's."""
+        """Layout of these variables, whose dimensions beside `lead` are the state's; cells that are always NaN are not.
+
+        Raises:
+            InputError: a variable is missing.
+        """
         for name in names:
             _check_has(data, name)
         variables = tuple(_variable(data[name], lead) for name in names)
         own = {dim for variable in variables for dim in variable.dims}
-        coords = {str(dim): _coordinate(data.coords[dim]) for dim in sorted(own) if dim in data.coords}
+        coords = {str(name): _coordinate(c) for name, c in data.coords.items() if c.dims and own.issuperset(c.dims)}
         return cls(variables, coords)
 
     @classmethod
@@ -112,35 +138,65 @@ class Layout:
                 expected = f"{variable.name} with dims {(*lead, *variable.dims)} of sizes {variable.shape} at the end"
                 raise InputError("data", expected=expected, got=str(dict(own.sizes)), fix="rename or select dims")
             values = own.transpose(*lead, *variable.dims).values
-            parts.append(values.reshape(*values.shape[: len(lead)], variable.size))
+            flat = values.reshape(*values.shape[: len(lead)], math.prod(variable.shape))
+            parts.append(flat[..., variable.cells] if variable.mask else flat)
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
     @validated
     def scatter(
         self, values: np.ndarray, lead: Sequence[str], coords: Mapping[str, object] | None = None
     ) -> xr.Dataset:
-        """An array (*lead, n) as a dataset of the variables, with their dimensions and coordinates."""
+        """An array (*lead, n) as a dataset of the variables in their dimensions, NaN on masked cells.
+
+        Raises:
+            InputError: values of another shape.
+        """
         if values.ndim != len(lead) + 1 or values.shape[-1] != self.size:
             expected = f"shape ({', '.join([*lead, str(self.size)])})"
             raise InputError("values", expected=expected, got=f"shape {values.shape}", fix="add or squeeze an axis")
         pieces = np.split(values, np.cumsum([variable.size for variable in self.variables])[:-1], axis=-1)
-        variables = {
-            variable.name: (
-                (*lead, *variable.dims),
-                piece.reshape(*values.shape[:-1], *variable.shape),
-                {"units": variable.units} if variable.units else {},
-            )
-            for variable, piece in zip(self.variables, pieces, strict=True)
+        variables = {}
+        for variable, piece in zip(self.variables, pieces, strict=True):
+            whole = piece.astype(variable.dtype or piece.dtype, copy=False)
+            if variable.mask:
+                whole = np.full((*piece.shape[:-1], math.prod(variable.shape)), np.nan, whole.dtype)
+                whole[..., variable.cells] = piece
+            shape, about = (*piece.shape[:-1], *variable.shape), {"units": variable.units} if variable.units else {}
+            variables[variable.name] = ((*lead, *variable.dims), whole.reshape(shape), about)
+        own = {
+            name: (each.get("dims", [name]), np.asarray(each["values"]), each["attrs"])
+            for name, each in self.coords.items()
         }
-        own = {dim: (dim, np.asarray(each["values"]), each["attrs"]) for dim, each in self.coords.items()}
         return xr.Dataset(variables, {**own, **(coords or {})})
+
+    def own(self, data: xr.Dataset) -> xr.Dataset:
+        """A dataset with the own names of trajectories and time, and with dates where times were dates."""
+        if since := data["time"].attrs.get("since") if "time" in data.coords else None:
+            dates = np.datetime64(since) + (data["time"].values * 1e9).round().astype("timedelta64[ns]")
+            data = data.assign_coords(time=(data["time"].dims, dates))
+        if "trajectory" in data.dims:
+            data = self._with_runs(data)
+        return _renamed(data, "time", self.time)
+
+    def _with_runs(self, data: xr.Dataset) -> xr.Dataset:
+        """Dimension of trajectories by its own name, or as the grid of several that it was."""
+        if not self.runs:
+            return data.squeeze("trajectory") if data.sizes["trajectory"] == 1 else data
+        if len(self.runs) == 1:
+            return _renamed(data, "trajectory", self.runs[0])
+        if not all(name in data.coords and data[name].dims == ("trajectory",) for name in self.runs):
+            return data
+        grid = data.set_index(trajectory=list(self.runs))
+        sizes = [len(np.unique(data[name])) for name in self.runs]
+        whole = grid.indexes["trajectory"].is_unique and math.prod(sizes) == data.sizes["trajectory"]
+        return grid.unstack("trajectory").transpose(*self.runs, ...) if whole else data
 
     @validated
     def check_order(self, coords: Mapping[str, object]) -> None:
         """Raise InputError where one of these coordinates has the values of the layout's in another order."""
         for dim in coords.keys() & self.coords.keys():
             own, given = np.asarray(self.coords[dim]["values"]), np.asarray(coords[dim])
-            if own.shape != given.shape or tensors.alike(own, given):
+            if own.ndim != 1 or own.shape != given.shape or tensors.alike(own, given):
                 continue
             if tensors.alike(np.sort(own), np.sort(given)):
                 got, fix = f"{given[0]} ... {given[-1]}", f"sort it: data.sortby({dim!r})"
@@ -207,9 +263,10 @@ def component_names(data: xr.Dataset | xr.DataArray) -> tuple[str, ...]:
 
 @validated
 def fields(data: xr.Dataset) -> xr.Dataset:
-    """A dataset, forecast or rollout with its variables in the dimensions that the data came in: u(..., y, x).
+    """A dataset, forecast or rollout as the data came: u(run, t, y, x) in its own dimensions, NaN on masked cells.
 
-    Of variables over `component` other than `state`, names get the variable in front: `rom_u`, `velocity_v`.
+    Of variables over `component` other than `state`, names get the variable in front: `rom_u`, `velocity_v`. The result
+    of a table becomes one by `fields(run)[["u", "v"]].to_dataframe()`.
 
     Example:
         >>> import numpy as np
@@ -227,18 +284,29 @@ def fields(data: xr.Dataset) -> xr.Dataset:
         >>> dict(romkit.data.fields(data).u.sizes)
         {'trajectory': 3, 'time': 20, 'y': 4, 'x': 8}
     """
+    layout = layout_of(data) if AXIS in data.dims else Layout.plain(())
+    return data if layout.is_plain else layout.own(unstacked(data))
+
+
+def unstacked(data: xr.Dataset) -> xr.Dataset:
+    """A dataset whose variables have the dimensions of space that the data came in, behind trajectory and time."""
+    if AXIS not in data.dims and "layout" in data.attrs:
+        layout = _parsed(data.attrs["layout"])
+        runs = [name for name in layout.runs if name in data.dims]
+        data = data.stack(trajectory=runs, create_index=False) if runs else data
+        return _renamed(data, layout.time, "time")
     layout, found = layout_of(data), {}
     if layout.is_plain:
         return data
+    coords = {name: coord.variable for name, coord in data.coords.items() if AXIS not in coord.dims}
     for name, values in data.data_vars.items():
-        if values.dims[-1:] != (AXIS,):
-            found[name] = values
-            continue
-        lead = values.dims[:-1]
-        parts = layout.scatter(values.values, lead)
-        prefix = "" if name == "state" else f"{name}_"
-        found |= {f"{prefix}{own}": part for own, part in parts.data_vars.items()}
-    coords = {name: coord for name, coord in data.coords.items() if AXIS not in coord.dims}
+        if values.dims[-1:] == (AXIS,):
+            parts = layout.scatter(values.values, values.dims[:-1])
+            prefix = "" if name == "state" else f"{name}_"
+            found |= {f"{prefix}{own}": part.variable for own, part in parts.data_vars.items()}
+            coords |= {own: coord.variable for own, coord in parts.coords.items()}
+        else:
+            found[name] = values.variable
     return xr.Dataset(found, coords, data.attrs)
 
 
@@ -248,20 +316,32 @@ def _check_has(data: xr.Dataset, name: str) -> None:
         raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
 
 
+def _renamed(data: xr.Dataset, old: str, new: str) -> xr.Dataset:
+    """Dimension by another name; a coordinate of that name along it becomes its own."""
+    if old not in data.dims and old not in data.coords:
+        return data
+    if new in data.variables:
+        return data.swap_dims({old: new}) if new != old and data[new].dims == (old,) else data
+    return data.rename({old: new})
+
+
 def _variable(values: xr.DataArray, lead: Sequence[str]) -> Variable:
     dims = tuple(str(dim) for dim in values.dims if dim not in lead)
-    return Variable(
-        str(values.name), dims, tuple(values.sizes[dim] for dim in dims), str(values.attrs.get("units", ""))
-    )
+    units, dtype = str(values.attrs.get("units", "")), str(values.dtype) if values.dtype.kind == "f" else ""
+    mask = ""
+    if dims and AXIS not in dims:
+        some = values.notnull().any([dim for dim in values.dims if dim in lead]).transpose(*dims).values
+        mask = "" if some.all() else base64.b64encode(np.packbits(some).tobytes()).decode()
+    return Variable(str(values.name), dims, tuple(values.sizes[dim] for dim in dims), units, dtype, mask)
 
 
 def _coordinate(coord: xr.DataArray) -> dict[str, object]:
     plain = {str(name): value for name, value in coord.attrs.items() if isinstance(value, str | int | float)}
-    return {"values": coord.values.tolist(), "attrs": plain}
+    return {"values": coord.values.tolist(), "attrs": plain, "dims": list(coord.dims)}
 
 
 def _names(variable: Variable) -> list[str]:
     if not variable.dims:
         return [variable.name]
-    places = np.indices(variable.shape).reshape(len(variable.shape), -1).T.tolist()
+    places = np.stack(np.unravel_index(variable.cells, variable.shape), axis=-1).tolist()
     return [f"{variable.name}[{', '.join(map(str, place))}]" for place in places]

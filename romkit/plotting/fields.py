@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from romkit.core import checks, display, errors, files
 from romkit.core.boundary import Count, FilePath, Natural, validated
-from romkit.data import fields
+from romkit.data.layout import unstacked
 from romkit.plotting import style
 
 WRITERS = {"gif": PillowWriter, "mp4": FFMpegWriter}
@@ -198,7 +198,7 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
 
 def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Dataset:
     """Variables with this many dimensions of space, for each trajectory."""
-    own = style.members(fields(data)).isel(seed=0, drop=True)
+    own = style.members(unstacked(data)).isel(seed=0, drop=True)
     if variable is not None:
         own = own[[checks.one_of("variable", variable, [str(name) for name in own.data_vars])]]
     moving = {str(name): values for name, values in own.data_vars.items() if "time" in values.dims}

@@ -21,7 +21,7 @@ from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajecto
 from romkit.integrators import Estimator, LatentSamples, LearnedField
 from romkit.integrators.laws.samples import SAMPLED
 from romkit.projections import Projection, stack
-from romkit.verbs.runs import follow, forecast
+from romkit.verbs.runs import follow, stacked_forecast
 from romkit.verbs.storage import load, save
 
 LEVELS = np.linspace(0.0, 1.0, 201)
@@ -221,8 +221,11 @@ class Ensemble:
 
     @validated
     def forecast(self, *, level: Part = 0.9, **options: object) -> xr.Dataset:
-        """The ensemble from a state: `romkit.forecast`, whose arguments it takes, with an interval as in `follow`."""
-        run = forecast(self.projection, dynamics=self.law, **options)
+        """The ensemble from a state: `romkit.forecast`, whose arguments it takes, with an interval as in `follow`.
+
+        The state is on `component`; `romkit.data.fields` gives it the variables and dimensions of the data.
+        """
+        run = stacked_forecast(self.projection, dynamics=self.law, **options)
         single = "trajectory" not in run.dims
         run = _summary(run.expand_dims("trajectory") if single else run, None)
         band = self._with_interval(run, level)

@@ -239,7 +239,7 @@ class ReducedModel:
             variables["velocity"] = (full, velocity.numpy(), {"long_name": "velocity of the reduced model"})
         std = frame.state_std.numpy()
         coords = {
-            "time": ("time", solution.times.numpy(), {"long_name": "time"}),
+            "time": ("time", solution.times.numpy(), {"long_name": "time", "units": frame.fields.time_units}),
             "component": list(frame.state_names),
             "state_std": ("component", std, {"units": units, "long_name": "standard deviation in training"}),
         }

@@ -1,9 +1,11 @@
 """The verbs of one run: simulate, follow, forecast, score, and their composition, rollout."""
 
 import copy
+import functools
 from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from torch import Tensor
@@ -11,7 +13,7 @@ from torch import Tensor
 from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
-from romkit.data import DIMS, Contexts, Layout, Trajectories, check_states, context_names, given_control
+from romkit.data import DIMS, Contexts, Layout, Trajectories, check_states, context_names, fields, given_control
 from romkit.data.context import times_of
 from romkit.data.layout import component_names
 from romkit.data.trajectories import check_components, check_grid, in_order, trajectories
@@ -163,7 +165,7 @@ def follow(
 
 
 @validated
-def forecast(
+def stacked_forecast(
     projection: Projection,
     *,
     initial_state: object,
@@ -184,7 +186,8 @@ def forecast(
     Args:
         projection: a single one; a stack of seeds gives a `seed` dimension.
         initial_state: full (n,) or (trajectories, n) in physical units, or, of another size m, latent (m,) or
-            (trajectories, m); or a dataset with the variables of the state in their own dimensions.
+            (trajectories, m); or a dataset with the variables of the state in their own dimensions, or a row of a table
+            with these columns.
         duration: length of the forecast, in the time unit of the data.
         dt: interval of the output, and step of the default solver.
         dynamics: a law that was fitted to data; or one that looks at the full-order model, with `system`.
@@ -199,7 +202,8 @@ def forecast(
         **named: the other context parameters: a number, an array, or a smooth function of time that gives one.
 
     Returns:
-        As `romkit.follow`, without the `trajectory` dimension for a single state and context.
+        As `romkit.follow`, without the `trajectory` dimension for a single state and context; the state in the
+        variables and dimensions that the data had before `romkit.data.describe`, as of `romkit.data.fields`.
 
     Raises:
         InputError: state, context, duration or dt that cannot be used, or dynamics that need a system and get none.
@@ -223,7 +227,7 @@ def forecast(
         checks.last_axis("initial_state", np.shape(initial_state), len(frame.state_names), meaning)
     contexts = Contexts.of(frame.context_names, named | (context or {}), times)
     several = [np.shape(control)[0]] if np.ndim(control) == 3 else []
-    number = max(len(np.atleast_2d(initial_state)), len(contexts.initial), *several)
+    number = max([*initial_state.shape[:-1], len(contexts.initial), *several])
     if len(contexts.initial) not in (1, number):
         names, expected = ", ".join(frame.context_names), f"one value, or {number} as there are states"
         raise InputError(names, expected=expected, got=len(contexts.initial), fix="give as many of both, or one")
@@ -231,6 +235,14 @@ def forecast(
     model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
     run = model.follow(_starting_state(model, given, times[0], number), times, solver=solver, engine=engine)
     return run.squeeze("trajectory") if number == 1 else run
+
+
+@functools.wraps(stacked_forecast)
+def forecast(*args: object, **named: object) -> xr.Dataset:
+    return fields(stacked_forecast(*args, **named))
+
+
+forecast.__name__ = forecast.__qualname__ = "forecast"
 
 
 def _starting_state(model: ReducedModel, given: Mapping[str, object], t: Tensor, number: int) -> Tensor:
@@ -251,6 +263,10 @@ def _starting_state(model: ReducedModel, given: Mapping[str, object], t: Tensor,
 
 def _flattened(layout: Layout, state: object) -> object:
     """State as an array; variables with dimensions of their own are put one after the other."""
+    if isinstance(state, pd.Series | pd.DataFrame):  # a row of a table, or several
+        rows = state.to_frame().T if isinstance(state, pd.Series) else state
+        known = [variable.name for variable in layout.variables if variable.name in rows.columns]
+        state = rows[known].astype(float).to_xarray()
     if not isinstance(state, xr.Dataset):
         return state
     if "state" in state:

@@ -98,5 +98,5 @@ def test_a_data_set_goes_the_whole_path(name, tmp_path, capsys):
         assert "missing" in said
     if name == "spirals":
         assert "(whole numbers)" in said
-        assert fields(rollout).rom_u.dims[-3:] == ("time", "y", "x")
+        assert fields(rollout).rom_u.dims[-2:] == ("y", "x")
         assert np.array_equal(fields(rollout).x, np.linspace(-10, 10, 7))

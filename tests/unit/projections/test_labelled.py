@@ -71,7 +71,7 @@ def test_variables_of_a_user_come_back_in_their_dimensions(plane_model, tmp_path
         warnings.simplefilter("ignore")
         law = law.fit(plane_model, describe(own, context=["k"], state=["u", "v"]))
     forecast = romkit.forecast(plane_model, initial_state=x0[["u", "v"]], duration=0.1, dt=0.05, k=1, dynamics=law)
-    assert fields(forecast).u.dims == ("time", "y", "x")
+    assert forecast.u.dims == ("t", "y", "x")
     refused("x: expected a variable 'u'", plane_model(own).encode, own.drop_vars("u"))
 
 
