@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from romkit.verbs.fit import fit
     from romkit.verbs.runs import follow, forecast, rollout, score, simulate
     from romkit.verbs.storage import load, save
+    from romkit.verbs.transformer import ProjectionTransformer
 
 __all__ = [
     "Ensemble",
+    "ProjectionTransformer",
     "bases",
     "basis",
     "bootstrap",
@@ -58,6 +60,7 @@ __all__ = [
 
 VERBS = {
     "Ensemble": "verbs.ensemble",
+    "ProjectionTransformer": "verbs.transformer",
     "basis": "bases",
     "bootstrap": "verbs.ensemble",
     "certify": "certificates",

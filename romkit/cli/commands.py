@@ -55,12 +55,12 @@ def info(
 
 
 def check(
-    file: Annotated[str, Argument(metavar="FILE", help="A netCDF file of any origin.")],
+    file: Annotated[str, Argument(metavar="FILE", help="A netCDF file of any origin, or a .csv table.")],
     context: Annotated[str | None, Option(help="Names of the context parameters, with commas.")] = None,
     state: Annotated[str | None, Option(help="Names of the variables of the state.")] = None,
     control: Annotated[str | None, Option(help="Names of the inputs.")] = None,
-    trajectory: Annotated[str | None, Option(help="The dimension of the trajectories.")] = None,
-    time: Annotated[str | None, Option(help="The dimension of time.")] = None,
+    trajectory: Annotated[str | None, Option(help="The dimension, or column, of the trajectories.")] = None,
+    time: Annotated[str | None, Option(help="The dimension, or column, of time.")] = None,
     out: Annotated[Path | None, Option(help="Write the data in romkit's schema here.")] = None,
     force: options.Force = False,
 ) -> None:
@@ -70,12 +70,13 @@ def check(
     Examples:
       romkit check my.nc
       romkit check my.nc --context Re,epsilon --state u,v --out my-data.nc
+      romkit check my.csv --context Re --trajectory run --time t --out my-data.nc
 
     What --out writes is what `romkit fit` takes. Names are those of romkit.data.describe.
     """  # noqa: D301
     target = options.target(out, "check", "data.nc", force) if out else None
     given = {"context": options.names(context), "state": options.names(state), "control": options.names(control) or ()}
-    data = romkit.data.describe(romkit.data.open_dataset(file), **given, trajectory=trajectory, time=time)
+    data = romkit.data.describe(options.read_own(file), **given, trajectory=trajectory, time=time)
     if target:
         options.write(romkit.data.save_dataset, data, target, before="\n")
 

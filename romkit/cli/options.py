@@ -19,6 +19,7 @@ from romkit.core import checks
 from romkit.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
 
 CONTEXT = "romkit.context"
@@ -171,6 +172,21 @@ def read_data(data: str) -> "xr.Dataset":
     if not is_path(data):
         checks.one_of("data", data, romkit.systems.SYSTEMS)
     return romkit.data.open_dataset(data)
+
+
+def read_own(file: str) -> "xr.Dataset | pd.DataFrame":
+    """A table, if the name ends in .csv, else a netCDF file."""
+    if Path(file).suffix.lower() != ".csv":
+        return romkit.data.open_dataset(file)
+    import pandas as pd
+
+    from romkit.core.files import existing, reason
+
+    try:
+        return pd.read_csv(existing(file), skipinitialspace=True)
+    except ValueError as error:
+        problem, fix = f"cannot be read as a table ({reason(error)})", "write a row of names first, and commas between"
+        raise FileError(file, problem=problem, fix=fix) from error
 
 
 def load(kind: str, path: str) -> "romkit.projections.Projection | romkit.integrators.LearnedField":

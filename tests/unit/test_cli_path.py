@@ -147,6 +147,22 @@ def test_a_forecast_starts_from_data_of_any_kind_and_refuses_what_it_cannot_make
         assert reason in refusal(words)
 
 
+def test_a_table_goes_in_and_a_forecast_has_its_columns(own):
+    data = open_dataset(own)
+    columns = xr.Dataset({f"a{k}": data.state.isel(component=k) for k in range(5)})
+    columns.assign(speed=data.speed).to_dataframe().reset_index().to_csv("my.csv", index=False)
+    assert "a0, a1, a2, a3, a4" in ran("check my.csv --context speed --state a0,a1,a2,a3,a4 --out data.nc")
+    ran("fit pod data.nc --set latent_dim=2 --out pod.safetensors")
+    ran("law sindy pod.safetensors data.nc --set degree=1 --set threshold=0.01 --out law.safetensors")
+    ran(FORECAST, "data.nc --trajectory 2 --out ahead.nc")
+    ahead = open_dataset("ahead.nc")
+    assert np.allclose(ahead.a3, columns.a3.isel(trajectory=2, time=slice(ahead.sizes["time"])), atol=1e-2)
+    Path("bad.csv").write_bytes(b"\xff\xfe\x00")
+    Path("empty.csv").touch()
+    for name, message in (("none", "no such file"), ("bad", "cannot be read as a table"), ("empty", "cannot be read")):
+        assert message in refusal(f"check {name}.csv")
+
+
 def test_an_earlier_run_is_not_overwritten_without_force(own):
     words = f"fit pod {own} --set latent_dim"
     ran(f"{words}=2")

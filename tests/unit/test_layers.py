@@ -24,7 +24,7 @@ FLOORS = (
 )
 FLOOR = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 SHORT_NAMES = {name: home.split(".")[0] for name, home in romkit.SHORT_NAMES.items()}
-HEAVY = {"mujoco", "geoopt", "torchdiffeq", "torchode", "pysindy", "cvxpy", "matplotlib"}
+HEAVY = {"mujoco", "geoopt", "torchdiffeq", "torchode", "pysindy", "cvxpy", "matplotlib", "sklearn"}
 
 
 def files():

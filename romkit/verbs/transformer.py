@@ -1,0 +1,105 @@
+"""Projections as transformers of scikit-learn."""
+
+import numpy as np
+import torch
+import xarray as xr
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from romkit.core import checks
+from romkit.core.errors import InputError
+from romkit.data import DIMS
+from romkit.data.context import ROLE
+from romkit.verbs.fit import fit
+
+FLOATS = ["float64", "float32"]
+
+
+class ProjectionTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Latent coordinates of snapshots, for pipelines and searches of scikit-learn.
+
+    Rows are snapshots, without times, so that methods are trained on states alone.
+
+    Args:
+        method: as of `romkit.fit`.
+        latent_dim: m.
+        contexts: how many of the last columns are context parameters, of each row; what `transform` returns ends with
+            them.
+        seed: as of `romkit.fit`.
+        settings: of the training, by name, as `romkit.fit` takes them.
+
+    Attributes:
+        projection_: the trained projection, in float64.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> t = np.linspace(0, 6, 50)
+        >>> x = np.stack([np.cos(t), np.sin(t), 2 * np.cos(t)], axis=1)
+        >>> pod = romkit.ProjectionTransformer("pod", latent_dim=2).fit(x)
+        >>> z = pod.transform(x)
+        >>> z.shape, bool(np.allclose(pod.inverse_transform(z), x))
+        ((50, 2), True)
+    """
+
+    def __init__(
+        self,
+        method: object = "pod",
+        latent_dim: int = 2,
+        *,
+        contexts: int = 0,
+        seed: int = 0,
+        settings: dict[str, object] | None = None,
+    ):
+        self.method, self.latent_dim, self.contexts = method, latent_dim, contexts
+        self.seed, self.settings = seed, settings
+
+    def fit(self, X: np.ndarray, y: object = None) -> "ProjectionTransformer":
+        """Train on snapshots (N, n + contexts).
+
+        Raises:
+            ValueError: as `romkit.fit`, or fewer columns than latent coordinates and contexts need.
+        """
+        X = validate_data(self, X, dtype=FLOATS, ensure_min_samples=2)
+        n = X.shape[1] - checks.at_least("contexts", self.contexts, 0)
+        if self.latent_dim > n:
+            expected = f"at most {max(n, 0)}, as n_features={X.shape[1]} with {self.contexts} contexts"
+            raise InputError("latent_dim", expected=expected, got=self.latent_dim, fix="give fewer, or more columns")
+        names = [str(name) for name in getattr(self, "feature_names_in_", [f"x{k}" for k in range(X.shape[1])])]
+        states = X[:, None, :n]
+        data = xr.Dataset(
+            {"state": (DIMS, states), "velocity": (DIMS, np.zeros_like(states))},
+            {"time": [0.0], "component": names[:n]}
+            | {name: ("trajectory", X[:, n + k], {ROLE: "context"}) for k, name in enumerate(names[n:])},
+        )
+        settings = {"velocity_weight": 0.0} | (self.settings or {})
+        self.projection_ = fit(self.method, data, latent_dim=self.latent_dim, seed=self.seed, **settings).double()
+        self._n_features_out = self.latent_dim + self.contexts
+        return self
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        """Latent coordinates and contexts (N, m + contexts) of snapshots."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=FLOATS, reset=False)
+        return self._mapped(X, X.shape[1] - self.contexts, "encode")
+
+    def inverse_transform(self, X: np.ndarray) -> np.ndarray:
+        """Snapshots (N, n + contexts) of what `transform` returned."""
+        check_is_fitted(self)
+        X = check_array(X, dtype=FLOATS)
+        if X.shape[1] != self._n_features_out:
+            fix = "give what transform returned"
+            raise InputError("X", expected=f"{self._n_features_out} columns", got=X.shape[1], fix=fix)
+        return self._mapped(X, self.latent_dim, "decode")
+
+    def _mapped(self, X: np.ndarray, width: int, method: str) -> np.ndarray:
+        """Encode or decode the first columns at the contexts in the others, row by row."""
+        rows, contexts = X[:, :width], X[:, width:]
+        P = self.projection_(torch.from_numpy(contexts) if self.contexts else None)
+        return np.hstack([getattr(P, method)(rows), contexts])
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = FLOATS
+        return tags

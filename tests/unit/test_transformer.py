@@ -1,0 +1,76 @@
+"""Projections in scikit-learn: its own checks, pipelines, tables, contexts."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import romkit
+from romkit import ProjectionTransformer
+from tests.refusals import refused
+from tests.unit.data.own import wave
+
+ONE = {"latent_dim": 1}
+QUICK = {"epochs": 2, "verbose": False, "engine": "torch"}
+
+
+@parametrize_with_checks([ProjectionTransformer(**ONE), ProjectionTransformer("cae", **ONE, settings=QUICK)])
+def test_sklearn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture
+def snapshots():
+    return np.concatenate([wave(speed)[0] for speed in (1.0, 2.0)])
+
+
+def test_pod_spans_what_pca_does(snapshots):
+    pod, pca = (make.fit(snapshots) for make in (ProjectionTransformer(latent_dim=1), PCA(1)))
+    images = [each.inverse_transform(each.transform(snapshots)) for each in (pod, pca)]
+    assert np.allclose(*images, atol=1e-6)  # the modes are kept in single precision
+
+
+def test_a_table_in_a_pipeline_comes_back(snapshots):
+    table = pd.DataFrame(snapshots, columns=[f"u{k}" for k in range(16)])
+    pipeline = make_pipeline(StandardScaler(), ProjectionTransformer()).set_output(transform="pandas")
+    z = pipeline.fit_transform(table)
+    assert list(z.columns) == ["projectiontransformer0", "projectiontransformer1"]
+    back = pipeline[0].inverse_transform(pipeline[1].inverse_transform(z))
+    assert np.allclose(back, table, atol=1e-5)
+    assert pipeline[1].projection_.frame.state_names == tuple(table.columns)
+
+
+def test_columns_of_the_context_pass_through(snapshots):
+    speed = np.repeat([1.0, 2.0], len(snapshots) // 2)[:, None]
+    rows = np.hstack([snapshots, speed])
+    ncae = ProjectionTransformer("ncae", contexts=1, settings=QUICK).fit(rows)
+    z = ncae.transform(rows)
+    assert np.array_equal(z[:, 2:], speed)
+    P = ncae.projection_(x16=2.0)
+    assert np.allclose(z[-1, :2], P.encode(snapshots[-1]))
+    back = ncae.inverse_transform(z)
+    assert np.allclose(back[-1, :16], P.decode(z[-1, :2]))
+    assert np.array_equal(back[:, 16:], speed)
+    again = clone(ncae).fit(rows)
+    assert np.array_equal(again.transform(rows), z)
+
+
+REFUSALS = [
+    ({"method": "poddle"}, "method: .*did you mean 'pod'"),
+    ({"latent_dim": 17}, "latent_dim: expected at most 16, as n_features=16 with 0 contexts, got 17"),
+    ({"latent_dim": 0}, "latent_dim: expected "),
+    ({"contexts": 15}, "latent_dim: expected at most 1, as n_features=16 with 15 contexts, got 2"),
+    ({"contexts": -1}, "contexts: expected "),
+    ({"settings": {"epoch": 3}}, "epoch: .*did you mean 'epochs'"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), REFUSALS)
+def test_bad_input_is_one_line(snapshots, settings, message):
+    refused(message, ProjectionTransformer(**settings).fit, snapshots)
+    refused("X: expected 2 columns, got 3", ProjectionTransformer().fit(snapshots).inverse_transform, np.zeros((2, 3)))
+    assert "ProjectionTransformer" in romkit.__all__
