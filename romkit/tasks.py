@@ -31,7 +31,7 @@ import torch
 import xarray as xr
 from filelock import FileLock
 
-from romkit.core import checks, files, runtime
+from romkit.core import checks, files, parallel, runtime
 from romkit.core.errors import FileError, InputError, renamed
 from romkit.data import open_dataset, save_dataset
 from romkit.engine.threads import one_thread
@@ -204,7 +204,7 @@ class Executor:
 def run(
     tasks: Iterable[Task],
     folder: Path,
-    executor: Executor | None = None,
+    executor: "Executor | parallel.Executor | None" = None,
     *,
     only: str = "",
     known: Mapping[str, str] | None = None,
@@ -216,7 +216,8 @@ def run(
     Args:
         tasks: one that occurs twice is computed once.
         folder: of the results, one `<name>.nc` each; it is made.
-        executor: where they are computed, in this process by default.
+        executor: where they are computed, in this process by default; or one of `concurrent.futures`, submitit or
+            dask, whose processes must see the folder.
         only: tasks whose name contains this text.
         known: keys of results that are complete elsewhere, by the name of the task.
 
@@ -244,6 +245,11 @@ def run(
     waiting, running = deque(name for name in results if name not in there), {}
     if not waiting:
         return sweep
+    if not isinstance(executor, Executor):
+        problems = parallel.mapped(attempt, [results[name] for name in waiting], executor, "tasks")
+        for name, problem in zip(waiting, problems, strict=True):
+            _ended(sweep, *results[name], problem)
+        return sweep
     leash = folder / HIDDEN / f"runner-{os.getpid()}.lock"
     with FileLock(leash), runtime.track(range(len(waiting)), "tasks") as bar:
         while waiting or running:
@@ -253,17 +259,10 @@ def run(
                 running[name] = _Running(executor.submit(*results[name], leash), executor.cluster)
             ended = [name for name, job in running.items() if job.has_ended()]
             for name in ended:
-                (task, file), job = results[name], running.pop(name)
-                problem, log = job.problem(), file.with_suffix(".log")
+                job = running.pop(name)
+                problem = job.problem()
                 shutil.rmtree(job.job.paths.folder, ignore_errors=True)
-                # Of a job that two runners wait for, the first one to see its end has removed the traces.
-                if problem is None or is_complete(task, file):
-                    log.unlink(missing_ok=True)
-                    sweep.complete.append(name)
-                else:
-                    with files.atomic(log) as temporary:
-                        temporary.write_text(problem)
-                    sweep.failed[name] = log
+                _ended(sweep, *results[name], problem)
                 bar.update()
             bar.set_postfix_str(f"{len(running)} running, {len(sweep.failed)} failed", refresh=False)
             if not bar.disable and bar.fp.isatty() and bar.format_dict["elapsed"] > bar.delay:
@@ -272,6 +271,18 @@ def run(
                 time.sleep(_PAUSE)
     leash.unlink(missing_ok=True)
     return sweep
+
+
+def _ended(sweep: Sweep, task: Task, file: Path, problem: str | None) -> None:
+    """Enter the end of a task. Of a job that two runners wait for, the first to see its end has removed the traces."""
+    log = file.with_suffix(".log")
+    if problem is None or is_complete(task, file):
+        log.unlink(missing_ok=True)
+        sweep.complete.append(task.name)
+    else:
+        with files.atomic(log) as temporary:
+            temporary.write_text(problem)
+        sweep.failed[task.name] = log
 
 
 def is_complete(task: Task, file: Path) -> bool:

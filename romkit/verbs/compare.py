@@ -18,6 +18,7 @@ from romkit.core import checks
 from romkit.core.boundary import Count, FilePath, Part, Seed, validated
 from romkit.core.errors import InputError, one_line
 from romkit.core.files import expanded, make_folder
+from romkit.core.parallel import Executor
 from romkit.data import check_states, open_dataset, save_dataset, split
 from romkit.integrators import DYNAMICS, LAWS, Estimator, LatentDynamics
 from romkit.projections import METHODS, Projection
@@ -94,6 +95,7 @@ def compare(
     test: Part = 0.25,
     seed: Seed = 0,
     workers: Count | None = None,
+    executor: Executor | None = None,
     **settings: object,
 ) -> xr.Dataset:
     """Fit every method with every law, and score them on held-out trajectories.
@@ -110,6 +112,7 @@ def compare(
         test: share of the contexts that is held out.
         seed: of the split and of the fits.
         workers: processes; by default all is computed in this one, one after the other.
+        executor: computes combinations elsewhere, in place of `workers`; its processes must see the folder.
         **settings: of `romkit.fit` for all methods: `latent_dim=2`, `epochs=100`.
 
     Returns:
@@ -139,7 +142,8 @@ def compare(
         for method in chosen
         for law in wanted
     }
-    executor = tasks.Executor() if workers is None else tasks.Executor("local", min(workers, len(table)))
+    if executor is None and workers is not None:
+        executor = tasks.Executor("local", min(workers, len(table)))
     sweep = tasks.run(table.values(), folder, executor)
     return _assembled(table, folder, sweep)
 

@@ -1,7 +1,7 @@
 """Ensembles of reduced models: bootstrap, mean and interval, and the calibration of the interval."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
@@ -17,6 +17,7 @@ from romkit.core import checks
 from romkit.core.boundary import FilePath, Mask, Part, Seed, validated
 from romkit.core.errors import DivergenceWarning, FileError, InputError, warn
 from romkit.core.files import expanded, make_folder
+from romkit.core.parallel import Executor, cut, mapped
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
 from romkit.integrators import Estimator, LatentSamples, LearnedField
 from romkit.integrators.laws.samples import SAMPLED
@@ -366,7 +367,13 @@ T = TypeVar("T")
 
 @validated
 def bootstrap(
-    projection: Projection, law: Estimator, data: xr.Dataset, *, members: Annotated[int, Ge(2)] = 20, seed: Seed = 0
+    projection: Projection,
+    law: Estimator,
+    data: xr.Dataset,
+    *,
+    members: Annotated[int, Ge(2)] = 20,
+    seed: Seed = 0,
+    executor: Executor | None = None,
 ) -> Ensemble:
     """An ensemble of laws on one projection, each fitted to trajectories that are drawn with replacement.
 
@@ -379,6 +386,7 @@ def bootstrap(
         data: that the laws are fitted to, with three trajectories or more.
         members: how many laws.
         seed: of the draws, and of the fits.
+        executor: fits pieces of the members in other processes; `concurrent.futures`, submitit and dask have some.
 
     Raises:
         InputError: a stack of projections, or too few trajectories.
@@ -402,7 +410,10 @@ def bootstrap(
         fix = "give more trajectories, or an ensemble of seeds"
         raise InputError("data", expected="three trajectories or more", got=f"{number}", fix=fix)
     drawn = np.random.default_rng(seed).integers(number, size=(members, number))
-    fitted = _fitted(law, law.samples(projection, data), drawn, seed)
+    samples = law.samples(projection, data)
+    pieces = [(law, samples, drawn[s], seed) for s in cut(members, executor)]
+    laws = mapped(_fitted, pieces, executor, "pieces of the members")
+    fitted = laws[0] if len(laws) == 1 else stacked(laws, torch.cat)
     fitted = replace(fitted, source=f"{members} bootstraps of {number} trajectories: {fitted.source}")
     ensemble = Ensemble(stack([projection] * members), fitted)
     unseen = np.stack([~np.isin(np.arange(number), draw) for draw in drawn])
@@ -429,14 +440,15 @@ def _resampled(samples: LatentSamples, draw: Tensor) -> LatentSamples:
     return replace(samples, **parts)
 
 
-def stacked(laws: list[T]) -> T:
-    """Laws of one kind and one size as a stack; the scaling of the context is shared."""
+def stacked(laws: list[T], join: Callable[[list[Tensor]], Tensor] = torch.stack) -> T:
+    """Laws of one kind and one size as a stack, or stacks as one by `torch.cat`; the context's scaling is shared."""
     first = laws[0]
     if torch.is_tensor(first):
-        return torch.stack(laws)
+        return join(laws)
     if isinstance(first, tuple):
-        return tuple(map(stacked, zip(*laws, strict=True))) if any(not isinstance(x, str) for x in first) else first
+        several = any(not isinstance(x, str) for x in first)
+        return tuple(stacked(each, join) for each in zip(*laws, strict=True)) if several else first
     if not is_dataclass(first):
         return first
     own = {field.name: [getattr(each, field.name) for each in laws] for field in fields(first)}
-    return replace(first, **{name: stacked(values) for name, values in own.items() if name != "context"})
+    return replace(first, **{name: stacked(values, join) for name, values in own.items() if name != "context"})

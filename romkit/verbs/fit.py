@@ -13,6 +13,7 @@ from romkit.bases import basis as make_basis
 from romkit.core import checks, runtime
 from romkit.core.boundary import FilePath, Seed, Seeds, validated
 from romkit.core.errors import DataWarning, InputError, warn
+from romkit.core.parallel import Executor, cut, mapped
 from romkit.core.runtime import bars
 from romkit.data import check_dataset, check_states, context_names, is_declared, needing_velocity
 from romkit.engine import Device, Engine
@@ -61,6 +62,7 @@ def fit(
     device: Device | None = None,
     engine: Engine = "auto",
     checkpoint: FilePath | None = None,
+    executor: Executor | None = None,
     **settings: object,
 ) -> Projection:
     """Train a projection on a dataset.
@@ -78,6 +80,7 @@ def fit(
         engine: "torch" runs step by step; "compiled" compiles the training step, and captures it as a CUDA graph on a
             GPU; "auto" decides by the length of the run. Where compiling fails, training warns and goes on without.
         checkpoint: folder from which an interrupted run resumes, bit for bit on a CPU; rollouts start again.
+        executor: trains pieces of the seeds in other processes; `concurrent.futures`, submitit and dask have some.
         **settings: values that override the preset (`epochs=2`, `velocity_weight=0`, `rollouts=RolloutTraining(...)`,
             `loss=[...]`, see `romkit.training.Recipe`) or size the method (`latent_dim=3`, `layers=(3, 12, 36)`, see
             `romkit.projections.architecture`). Parts of a recipe also take dotted names, `**{"rollouts.steps": 300}`.
@@ -111,8 +114,10 @@ def fit(
     system = _system_for(plan, system, full, basis, frame)
     sizes = sized(kind, frame, sizes | {k: v for k, v in settings.items() if k not in SETTINGS})
     models = [kind(frame, torch.Generator().manual_seed(number), **sizes) for number in numbers]
+    run = Run(plan, data, system, device, engine, checkpoint, watch, held_out)
+    pieces = [(models[s], numbers[s]) for s in cut(len(numbers), executor)]
     with bars(watch.verbose):
-        models = Run(plan, data, system, device, engine, checkpoint, watch, held_out).train(models, numbers)
+        models = [model for part in mapped(run.train, pieces, executor, "pieces of the seeds") for model in part]
     front = None if basis is None else Frame.from_dataset(full, basis, frame)
     report = {"preset": preset if isinstance(preset, str) else "own", **_provenance(full, plan, device)}
     for model in models:

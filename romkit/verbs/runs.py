@@ -2,7 +2,7 @@
 
 import copy
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -13,6 +13,8 @@ from torch import Tensor
 from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
+from romkit.core.parallel import Executor, cut, mapped
+from romkit.core.types import ContextFunction
 from romkit.data import DIMS, Contexts, Layout, Trajectories, check_states, context_names, fields, given_control
 from romkit.data.context import times_of
 from romkit.data.layout import component_names
@@ -23,6 +25,7 @@ from romkit.metrics import VALID_THRESHOLD, idempotency_error, valid_time
 from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import System, system_of
+from romkit.systems.base import Motion
 from romkit.systems.problem import Parts
 from romkit.verbs.reduced import Dynamics, ReducedModel, check_match
 
@@ -39,6 +42,7 @@ def simulate(
     dt: Positive | None = None,
     solver: Solver | None = None,
     engine: Engine = "auto",
+    executor: Executor | None = None,
     context: dict[str, object] | None = None,
     **named: object,
 ) -> xr.Dataset:
@@ -53,6 +57,8 @@ def simulate(
         dt: interval of the output; `system.dt` by default.
         solver: in place of the system's own, `romkit.solvers.SciPy("BDF")` for a stiff one.
         engine: "auto", "torch" or "compiled" (see `romkit.engine`).
+        executor: computes pieces of the trajectories in other processes; `concurrent.futures`, submitit and dask have
+            some.
         context: parameters by name where one is called like an argument, `context={"dt": 0.1}`.
         **named: the other context parameters: a scalar, an array, or a smooth function of time that gives one.
 
@@ -84,9 +90,14 @@ def simulate(
     given = _given(system, dict(zip(NAMES, (initial_state, initial_velocity), strict=True)))
     if len(contexts.initial) == 1:
         contexts = contexts.expanded(max([1, *(len(value) for value in given.values() if value.ndim == 2)]))
-    parts = _start(system, contexts.initial, given)
-    with torch.no_grad():
-        motion = system.simulate(parts, contexts.path or contexts.initial, times, engine=engine)
+    if executor is not None and contexts.path is not None:
+        fix = "leave executor out; all trajectories are computed together"
+        raise InputError("executor", expected="contexts that stay", got="one that moves in time", fix=fix)
+    pieces = [
+        (system, contexts.initial[s], contexts.path, {k: v[s] if v.ndim == 2 else v for k, v in given.items()}, times)
+        for s in cut(len(contexts.initial), executor)
+    ]
+    motion = _joined(mapped(functools.partial(_motion, engine=engine), pieces, executor, "trajectories"))
     attrs = motion.cost | {"device": runtime.device_name("cpu")}
     return system.record(motion, times, contexts.over_time, attrs)
 
@@ -98,6 +109,22 @@ def _given(system: System, values: dict[str, object]) -> dict[str, Tensor]:
         if name not in NAMES[: system.order]:
             raise InputError(name, expected="nothing", got="a value", fix=f"{system.name} is first order; drop it")
     return {name: tensors.finite(name, in_order(name, value, system.state_names)) for name, value in given.items()}
+
+
+def _motion(
+    system: System, contexts: Tensor, path: ContextFunction | None, given: dict[str, Tensor], times: Tensor, engine: str
+) -> Motion:
+    """Motion from the start of trajectories at contexts (C, p), or along a path of them."""
+    parts = _start(system, contexts, given)
+    with torch.no_grad():
+        return system.simulate(parts, path or contexts, times, engine=engine)
+
+
+def _joined(pieces: Sequence[Motion]) -> Motion:
+    """Motions one behind the other; seconds add up over the processes."""
+    *parts, cost = zip(*pieces, strict=True)
+    seconds = {name: sum(each[name] for each in cost) for name in cost[0] if name.startswith("seconds")}
+    return Motion(*(None if part[0] is None else torch.cat(part) for part in parts), cost[0] | seconds)
 
 
 def _start(system: System, contexts: Tensor, given: dict[str, Tensor]) -> Parts:

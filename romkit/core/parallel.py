@@ -1,0 +1,77 @@
+"""Pieces of one computation, mapped over an executor: processes, jobs of submitit, workers of a dask cluster."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, TypeVar
+
+from romkit.core import checks, runtime
+from romkit.core.errors import InputError, warn
+
+T = TypeVar("T")
+
+PIECES = 16
+"""Largest number of pieces: enough to keep some workers busy until the end, and few enough that stacks still pay."""
+
+
+def _executor(argument: str, value: object) -> Any:
+    if callable(getattr(value, "submit", None)):
+        return value
+    expected = "an executor with submit(function, *arguments), as in concurrent.futures"
+    fix = "give a ProcessPoolExecutor, a dask.distributed.Client or a submitit.AutoExecutor"
+    raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
+
+
+Executor = Annotated[Any, _executor]
+"""Anything whose `submit(function, *arguments)` gives a future with `result()`."""
+
+
+def cut(number: int, executor: Executor | None) -> list[slice]:
+    """Slices of `number` items: one piece without an executor, else up to `PIECES` of nearly equal length."""
+    count = 1 if executor is None else max(1, min(number, PIECES))
+    ends = [number * k // count for k in range(count + 1)]
+    return [slice(start, end) for start, end in itertools.pairwise(ends)]
+
+
+def mapped(function: Callable[..., T], pieces: Sequence[tuple], executor: Executor | None, label: str) -> list[T]:
+    """function(*piece) of each piece, in their order; a piece whose worker is lost is computed in this process.
+
+    Args:
+        function: importable by its name, with arguments that can be pickled.
+        pieces: arguments of each call.
+        executor: where they are computed; in this process by default.
+        label: of the progress bar.
+
+    Raises:
+        Exception: of the function, as in a loop.
+    """
+    if executor is None:
+        return [function(*piece) for piece in pieces]
+    found, waiting = [], [_submitted(executor, function, piece) for piece in pieces]
+    for piece, future in runtime.track(list(zip(pieces, waiting, strict=True)), label):
+        try:
+            if isinstance(future, Exception):
+                raise future
+            value, error = future.result()
+        except Exception as lost:  # the executor's own: what the function raises comes back as a value
+            warn(f"a worker was lost ({type(lost).__name__}); its piece is computed in this process", RuntimeWarning)
+            value, error = _outcome(function, piece)
+        if error is not None:
+            raise error
+        found.append(value)
+    return found
+
+
+def _submitted(executor: Executor, function: Callable, piece: tuple) -> Any:
+    """The future of a piece, or what the executor raised because it has broken down."""
+    try:
+        return executor.submit(_outcome, function, piece)
+    except Exception as broken:
+        return broken
+
+
+def _outcome(function: Callable[..., T], piece: tuple) -> tuple[T | None, Exception | None]:
+    with runtime.bars(False):
+        try:
+            return function(*piece), None
+        except Exception as error:
+            return None, error
