@@ -26,7 +26,6 @@ from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import System, system_of
 from romkit.systems.base import Motion
-from romkit.systems.problem import Parts
 from romkit.verbs.reduced import Dynamics, ReducedModel, check_match
 
 NAMES = ("initial_state", "initial_velocity")
@@ -93,9 +92,11 @@ def simulate(
     if executor is not None and contexts.path is not None:
         fix = "leave executor out; all trajectories are computed together"
         raise InputError("executor", expected="contexts that stay", got="one that moves in time", fix=fix)
+    number = len(contexts.initial)
+    given = {name: tensors.states(name, value, system.state_size, number) for name, value in given.items()}
     pieces = [
-        (system, contexts.initial[s], contexts.path, {k: v[s] if v.ndim == 2 else v for k, v in given.items()}, times)
-        for s in cut(len(contexts.initial), executor)
+        (system, contexts.initial[s], contexts.path, {name: value[s] for name, value in given.items()}, times)
+        for s in cut(number, executor)
     ]
     motion = _joined(mapped(functools.partial(_motion, engine=engine), pieces, executor, "trajectories"))
     attrs = motion.cost | {"device": runtime.device_name("cpu")}
@@ -114,8 +115,9 @@ def _given(system: System, values: dict[str, object]) -> dict[str, Tensor]:
 def _motion(
     system: System, contexts: Tensor, path: ContextFunction | None, given: dict[str, Tensor], times: Tensor, engine: str
 ) -> Motion:
-    """Motion from the start of trajectories at contexts (C, p), or along a path of them."""
-    parts = _start(system, contexts, given)
+    """Motion of trajectories at contexts (C, p), or along a path of them, from states (C, n) or the system's own."""
+    own = system.at_rest(contexts) if "initial_state" in given else system.start(contexts)
+    parts = tuple(given.get(name, part) for name, part in zip(NAMES, own, strict=False))
     with torch.no_grad():
         return system.simulate(parts, path or contexts, times, engine=engine)
 
@@ -125,14 +127,6 @@ def _joined(pieces: Sequence[Motion]) -> Motion:
     *parts, cost = zip(*pieces, strict=True)
     seconds = {name: sum(each[name] for each in cost) for name in cost[0] if name.startswith("seconds")}
     return Motion(*(None if part[0] is None else torch.cat(part) for part in parts), cost[0] | seconds)
-
-
-def _start(system: System, contexts: Tensor, given: dict[str, Tensor]) -> Parts:
-    """The state, or state and velocity, that all trajectories start from, each (C, n)."""
-    own = system.at_rest(contexts) if "initial_state" in given else system.start(contexts)
-    size, number = system.state_size, len(contexts)
-    found = {name: tensors.states(name, value, size, number) for name, value in given.items()}
-    return tuple(found.get(name, part) for name, part in zip(NAMES, own, strict=False))
 
 
 @validated
