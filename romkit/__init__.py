@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from romkit.verbs.compare import compare
     from romkit.verbs.ensemble import Ensemble, bootstrap
     from romkit.verbs.fit import fit
+    from romkit.verbs.law import law
     from romkit.verbs.runs import follow, forecast, rollout, score, simulate
     from romkit.verbs.storage import load, save
     from romkit.verbs.transformer import ProjectionTransformer
@@ -43,6 +44,7 @@ __all__ = [
     "follow",
     "forecast",
     "integrators",
+    "law",
     "load",
     "metrics",
     "presets",
@@ -70,6 +72,7 @@ VERBS = {
     "fit": "verbs.fit",
     "follow": "verbs.runs",
     "forecast": "verbs.runs",
+    "law": "verbs.law",
     "load": "verbs.storage",
     "reduced_mesh": "integrators",
     "rollout": "verbs.runs",

@@ -147,10 +147,11 @@ def fit(
 
 
 def law(
-    kind: Annotated[str, Argument(metavar="KIND", help="Name of a law; `romkit info` lists them.")],
+    kind: Annotated[str, Argument(metavar="KIND", help="auto, or the name of a law; `romkit info` lists them.")],
     model: options.Model,
     data: options.Data,
     seed: Annotated[int, Option(help="Seed of whatever is random in the fit.")] = 0,
+    seconds: Annotated[float, Option(help="About how long auto may take.")] = 120.0,
     set_: options.Settings = None,
     select: Annotated[list[str] | None, Option(help="Choose by held-out rollouts.", metavar="NAME=V,V,...")] = None,
     members: Annotated[int | None, Option(max=10_000, help="Bootstraps of an ensemble; --out is its folder.")] = None,
@@ -159,11 +160,14 @@ def law(
 ) -> None:
     """Fit latent dynamics to data: an equation that prints (sindy, ...), or a small network (neural-ode).
 
-    Without velocities in the data, rates come from differentiation in time; with accelerations, the law is of second
-    order. Settings are those of romkit.integrators.SINDy, NeuralODE, ...: `romkit info sindy` has them.
+    auto tries sindy, operator-inference and neural-ode, and keeps what follows held-out trajectories best. Without
+    velocities in the data, rates come from differentiation in time; with accelerations, the law is of second order.
+    Settings are those of romkit.integrators.SINDy, NeuralODE, ...: `romkit info sindy` has them. Those that are left
+    out, the threshold of sindy say, are chosen by held-out trajectories.
 
     \b
     Examples:
+      romkit law auto my.safetensors my.nc --seconds 60
       romkit law sindy ncae-lorenz96 lorenz96 --set degree=5 --set threshold=0.05
       romkit law sindy my.safetensors my.nc --select degree=1,2,3 --select threshold=0.01,0.1
       romkit law neural-ode my.safetensors my.nc --set hidden=16,16 --out law.safetensors
@@ -171,8 +175,18 @@ def law(
 
     Writes a file that `romkit rollout --dynamics`, `romkit info` and romkit.load read.
     """  # noqa: D301
-    estimator = romkit.integrators.LAWS[checks.one_of("kind", kind, romkit.integrators.LAWS)]
     given, choices = options.settings(set_), options.settings(select, "--select")
+    if kind == "auto":
+        for option, value in (("--set", given), ("--select", choices), ("--members", members)):
+            if value:
+                fix = "name a law, sindy say, or leave it out"
+                raise InputError(option, expected="nothing beside auto", got="a value", fix=fix)
+        file = options.target(out, f"law-{options.short_name(data)}", "law.safetensors", force)
+        found = romkit.law(options.load("projection", model), options.read_data(data), seconds=seconds, seed=seed)
+        print(describe.model(found))
+        options.write(romkit.save, found, file, before="\n")
+        return
+    estimator = romkit.integrators.LAWS[checks.one_of("kind", kind, romkit.integrators.LAWS)]
     known = [field.name for field in dataclasses.fields(estimator)]
     for option, chosen in (("--set", given), ("--select", choices)):
         for name in chosen:

@@ -187,6 +187,7 @@ class LearnedField(LatentField, Display):
     context_names: tuple[str, ...]
     source: str = Default("unknown")
     samples: int = Default(0)
+    report = Default(())
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -203,6 +204,7 @@ class LearnedField(LatentField, Display):
             "law": f"{type(self).__name__}, order {self.order}, {self.latent_dim} latent",
             "context": ", ".join(self.context_names) or "none",
             "source": f"{self.samples} samples: {self.source}",
+            **{f"tried {row['law']}": f"error {row['error']:.2g} in {row['seconds']:.2g} s" for row in self.report},
             "details": "\n".join(self.details()),
         }
 

@@ -1,5 +1,7 @@
 """Frame of a projection: names, units, and the affine map between physical states and the coordinates of its maps."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 import xarray as xr
@@ -16,6 +18,7 @@ FIELDS = ("system", "state_names", "state_units", "context_names", "context_unit
 
 
 SCALES = ("state_shift", "state_scale", "context_shift", "context_scale")
+"""Buffers of a frame of coordinates, which the frame of full states takes over."""
 
 
 @validated
@@ -39,6 +42,7 @@ class Frame(nn.Module):
         state_shift, state_scale: (r,) of the coordinates in the basis, or (n,) of the state without one.
         state_std: (n,) standard deviation of each component over the training data, by which NRMSE is normalised.
         context_shift, context_scale: (p,).
+        exact: these in float64, which a projection that is made double gets back.
 
     Example:
         >>> import torch
@@ -84,6 +88,20 @@ class Frame(nn.Module):
             self.register_buffer(name, torch.full((size,), value))
         if basis is not None:
             self.register_buffer("coordinate_std", torch.ones(self.size))
+        self.exact: dict[str, Tensor] = {}
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Frame":
+        super()._apply(fn, recurse)
+        if self.state_scale.dtype == torch.float64:  # else rounding of the scales would depend on the units of the data
+            for name, value in self.exact.items():
+                setattr(self, name, value.to(getattr(self, name)))
+        return self
+
+    def _set(self, **values: np.ndarray) -> None:
+        """Set buffers, in float64 too."""
+        for name, value in values.items():
+            self.exact[name] = torch.as_tensor(value, dtype=torch.float64)
+            setattr(self, name, self.exact[name].to(torch.get_default_dtype()))
 
     @classmethod
     @validated
@@ -114,7 +132,7 @@ class Frame(nn.Module):
             moments += deviation.sum(0), (deviation**2).sum(0)
             count += len(deviation)
         first, second = moments / count
-        self.state_std = _float(_nonzero(np.sqrt(np.maximum(second - first**2, 0))))
+        self._set(state_std=_nonzero(np.sqrt(np.maximum(second - first**2, 0))))
         return self
 
     def of_coordinates(self) -> "Frame":
@@ -128,6 +146,9 @@ class Frame(nn.Module):
         for name in SCALES:
             setattr(frame, name, getattr(self, name).clone())
         frame.state_std = self.coordinate_std.clone()
+        frame.exact = {name: self.exact[name] for name in SCALES if name in self.exact}
+        if "coordinate_std" in self.exact:
+            frame.exact["state_std"] = self.exact["coordinate_std"]
         return frame
 
     def _take(self, inner: "Frame") -> None:
@@ -135,6 +156,7 @@ class Frame(nn.Module):
         for name in SCALES:
             setattr(self, name, getattr(inner, name))
         self.coordinate_std = inner.state_std
+        self.exact |= {name if name in SCALES else "coordinate_std": value for name, value in inner.exact.items()}
 
     def to_json(self) -> dict[str, object]:
         """Names and units as plain values, for a file."""
@@ -208,14 +230,16 @@ def _scaled(data: xr.Dataset) -> Frame:
     frame = _named(data)
     # sums of many numbers in single precision lose all digits of a spread about a large mean
     exactly = {"axis": 0, "dtype": np.float64}
-    frame.state_shift = _float(states.mean(**exactly))
-    frame.state_std = _float(_nonzero(states.std(**exactly)))
     _, group = np.unique(_groups(frame.state_units, layout_of(data)), return_inverse=True)
     scale = np.sqrt(np.bincount(group, states.var(**exactly)) / np.bincount(group))  # of each group
-    frame.state_scale = _float(_nonzero(scale[group]))
     low, high = context_ranges(data)
-    frame.context_shift = _float((low + high) / 2)
-    frame.context_scale = _float(_nonzero(np.where(high > low, high - low, 2 * np.abs(low)) / 2))
+    frame._set(
+        state_shift=states.mean(**exactly),
+        state_std=_nonzero(states.std(**exactly)),
+        state_scale=_nonzero(scale[group]),
+        context_shift=(low + high) / 2,
+        context_scale=_nonzero(np.where(high > low, high - low, 2 * np.abs(low)) / 2),
+    )
     positive = all(bool((scale > 0).all()) for scale in (frame.state_std, frame.state_scale, frame.context_scale))
     if not positive or not all(bool(buffer.isfinite().all()) for buffer in frame.buffers()):
         far, expected = "larger" if positive else "smaller", "states and contexts that float32 can hold"
@@ -243,7 +267,3 @@ def _groups(units: tuple[str, ...], layout: Layout) -> tuple[str, ...]:
 
 def _nonzero(scale: np.ndarray) -> np.ndarray:
     return np.where(scale > 0, scale, 1.0)
-
-
-def _float(values: np.ndarray) -> Tensor:
-    return torch.as_tensor(values, dtype=torch.get_default_dtype())

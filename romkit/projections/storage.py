@@ -91,6 +91,9 @@ FAULTS = (AttributeError, IndexError, KeyError, MemoryError, OverflowError, Runt
 BASIS = "basis."
 """Prefix of the names of the tensors of a basis."""
 
+EXACT = "frame.exact."
+"""Prefix of the names of the scales of a frame in float64."""
+
 POSITIVE = ("state_scale", "state_std", "coordinate_std", "context_scale")
 """Tensors of a frame that divide."""
 
@@ -140,6 +143,7 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
     tensors = {name: tensor.detach().cpu() for name, tensor in projection.state_dict().items()}
     if fault := _precision(cls, tensors):
         raise InputError("projection", expected="one in float32 or float64", got=fault, fix="save projection.float()")
+    tensors |= {f"{EXACT}{name}": value for name, value in projection.frame.exact.items()}
     if projection.basis is not None:
         tensors |= {f"{BASIS}{name}": tensor for name, tensor in bases.packed(projection.basis)[1].items()}
     header = {
@@ -184,7 +188,7 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
         divisors = (tensors[name] for name in tensors if name.startswith("frame.") and name.endswith(POSITIVE))
         if not all(bool((tensor > 0).all()) for tensor in divisors):
             raise ValueError(f"one of {', '.join(POSITIVE)} is not positive")
-        if fault := _precision(method, {name: t for name, t in tensors.items() if not name.startswith(BASIS)}):
+        if fault := _precision(method, {name: t for name, t in tensors.items() if not name.startswith((BASIS, EXACT))}):
             raise ValueError(fault)
         projection = _rebuild(method, header, tensors)
         report = projection.report
@@ -220,8 +224,9 @@ def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Proj
         projection = method(frame, torch.Generator("cpu"), **header["config"])
     if header["seeds"] is not None:
         projection = stack([projection] * header["seeds"])
-    rows = {name: tensor.contiguous() for name, tensor in tensors.items() if not name.startswith(BASIS)}
+    rows = {name: tensor.contiguous() for name, tensor in tensors.items() if not name.startswith((BASIS, EXACT))}
     columns = {name: tensors[name].mT.contiguous().mT for name in header["column_major"]}
     projection.load_state_dict(rows | columns, assign=True)  # assigned, not copied: keeps dtype and layout
+    projection.frame.exact = {k.removeprefix(EXACT): value for k, value in tensors.items() if k.startswith(EXACT)}
     projection.report = header["report"]
     return projection

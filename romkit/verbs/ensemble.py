@@ -20,6 +20,7 @@ from romkit.core.files import expanded, make_folder
 from romkit.core.parallel import Executor, cut, mapped
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
 from romkit.integrators import Estimator, LatentSamples, LearnedField
+from romkit.integrators.laws.base import HELD_OUT, ranked
 from romkit.integrators.laws.samples import SAMPLED
 from romkit.projections import Projection, stack
 from romkit.verbs.runs import follow, stacked_forecast
@@ -411,6 +412,9 @@ def bootstrap(
         raise InputError("data", expected="three trajectories or more", got=f"{number}", fix=fix)
     drawn = np.random.default_rng(seed).integers(number, size=(members, number))
     samples = law.samples(projection, data)
+    settings = law.candidates(samples)
+    if len(settings) > 1:  # chosen once, so that members have the same terms
+        law = ranked([(each, samples.scaled()) for each in settings], HELD_OUT, seed)[0].estimator
     pieces = [(law, samples, drawn[s], seed) for s in cut(members, executor)]
     laws = mapped(_fitted, pieces, executor, "pieces of the members")
     fitted = laws[0] if len(laws) == 1 else stacked(laws, torch.cat)

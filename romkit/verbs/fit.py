@@ -5,6 +5,7 @@ import functools
 from collections.abc import Mapping
 from typing import Annotated
 
+import numpy as np
 import torch
 import xarray as xr
 
@@ -111,6 +112,9 @@ def fit(
     plan = preset if isinstance(preset, Recipe) else PRESETS[preset](frame.system, kind.name)
     plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
     _check_optimizer(plan, engine, checkpoint)
+    if system is None and system_of(full) is None:
+        unit = _unit_of_time(data, frame)
+        data, held_out = (x and x.assign(velocity=unit * x["velocity"]) for x in (data, held_out))
     system = _system_for(plan, system, full, basis, frame)
     sizes = sized(kind, frame, sizes | {k: v for k, v in settings.items() if k not in SETTINGS})
     models = [kind(frame, torch.Generator().manual_seed(number), **sizes) for number in numbers]
@@ -155,6 +159,13 @@ def _basis(given: int | Basis | None, data: xr.Dataset, system: System | None) -
         return given
     system = system_of(data) if system is None else system
     return make_basis(data, checks.at_least("basis", given, 1), None if system is None else system.weight)
+
+
+def _unit_of_time(data: xr.Dataset, frame: Frame) -> float:
+    """Time in which the state moves by its deviation (root mean squares), so that velocities in it are of its size."""
+    speed = data["velocity"].transpose(..., "component").astype(np.float64) / frame.exact["state_scale"].numpy()
+    square = float((speed**2).mean())
+    return square**-0.5 if square > 0 else 1.0
 
 
 def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None:

@@ -2,9 +2,12 @@
 
 import abc
 import itertools
+import math
+import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,6 +17,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.boundary import Part, Seed, validated
 from romkit.core.errors import FitWarning, InputError
+from romkit.core.runtime import track
 from romkit.data.context import interpolated
 from romkit.integrators.base import LearnedField, default_solver
 from romkit.integrators.laws import samples as sources
@@ -27,48 +31,81 @@ LOST = 2.0
 """Largest error that counts [standard deviations]; two independent signals have 1.4."""
 
 
-def choose(
-    estimator: "Estimator",
-    samples: LatentSamples,
-    grid: Mapping[str, Sequence[object]],
-    validation: float,
-    seed: int,
-) -> LearnedField:
-    """Law with the combination of settings that follows held-out trajectories best, fitted to all trajectories.
+WANDERING = 10.0
+"""Factor on the error of a law whose rollouts leave the data when they go on for as long again."""
+
+AROUND = 3.0
+"""Distance from the mean, in the largest one of the data, up to which a rollout that goes on counts as near them."""
+
+
+class Ranked(NamedTuple):
+    """Settings, the samples that they were fitted to, their error on held-out trajectories, and seconds.
+
+    The error is infinite for settings that cannot be fitted, or whose rollouts are lost from the start.
+    """
+
+    estimator: "Estimator"
+    samples: LatentSamples
+    error: float
+    seconds: float
+
+
+def ranked(
+    candidates: Sequence[tuple["Estimator", LatentSamples]], validation: float, seed: int, seconds: float = math.inf
+) -> list[Ranked]:
+    """Fit each of the settings to a part of its samples, and follow the others; the best first.
 
     Args:
-        estimator: settings that are not chosen.
-        samples: whole trajectories.
-        grid: values to choose from, by the name of a setting.
+        candidates: settings, and whole trajectories to fit them to.
         validation: share of the trajectories that is held out, by context; of a single one, the last part of it.
         seed: of the draw, and of the fits.
-
-    Raises:
-        InputError: an unknown setting, samples that are no trajectories, or candidates that all diverge.
+        seconds: after which no further candidate is tried.
     """
-    for name in grid:
-        checks.one_of("select", name, [field.name for field in fields(estimator)])
-    train, held = split(samples, validation, seed)
-    candidates = [
-        replace(estimator, **dict(zip(grid, each, strict=True))) for each in itertools.product(*grid.values())
-    ]
-    errors = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FitWarning)
-        for candidate in candidates:
+    found, begun = [], time.perf_counter()
+    for estimator, samples in track(candidates, "choosing a law"):
+        started = time.perf_counter()
+        if found and started - begun > seconds:
+            break
+        train, held = split(samples, validation, seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FitWarning)
             try:
-                errors.append(rollout_error(candidate.fit_samples(train, seed=seed), held).nanmean().item())
+                error = score(estimator.fit_samples(train, seed=seed), held)
             except InputError:  # more terms than samples, say
-                errors.append(LOST)
-    best = int(np.argmin(errors))
-    if not errors[best] < LOST:
-        fix = "widen the grid, or take another kind of law"
-        got = f"{len(candidates)} that are lost from the start"
-        raise InputError("select", expected="a candidate whose rollouts stay near the data", got=got, fix=fix)
-    law = candidates[best].fit_samples(samples, seed=seed)
-    chosen = ", ".join(f"{name}={_short(getattr(candidates[best], name))}" for name in grid)
-    held_out = f"{len(held) // len(held.times)} held out (error {errors[best]:.2g})"
-    return replace(law, source=f"{law.source}; {chosen} chosen out of {len(candidates)} by rollouts of {held_out}")
+                error = math.inf
+        found.append(Ranked(estimator, samples, error, time.perf_counter() - started))
+    return sorted(found, key=lambda each: each.error)
+
+
+def score(law: LearnedField, samples: LatentSamples) -> float:
+    """Mean of `rollout_error`, times `WANDERING` for trajectories that do not stay; infinite if all are lost."""
+    errors, stays = rollout_error(law, samples)
+    error, late = errors.nanmean().item(), 1 - 1 / len(samples.times)  # the first sample has no error
+    return error * (WANDERING + (1 - WANDERING) * stays.item()) if error < (1 - 1e-6) * late * LOST else math.inf
+
+
+def refitted(ranking: Sequence[Ranked], seed: int) -> tuple[LearnedField, Ranked] | None:
+    """The best settings fitted to all of their samples, and how they ranked; None where all are lost.
+
+    The next ones are fitted as well, as long as they promise less than the fit to all that is the best so far: on some
+    data, an equation that followed what was held out diverges once it is fitted to all.
+    """
+    found, least = None, math.inf
+    for each in ranking:
+        if least <= each.error:
+            break
+        law = each.estimator.fit_samples(each.samples, seed=seed)
+        if (error := score(law, each.samples)) < least:
+            found, least = (law, each), error
+    return found
+
+
+def told(candidates: Sequence[tuple["Estimator", LatentSamples]], chosen: Ranked) -> str:
+    """Settings in which candidates differ, with their values in the chosen one, in words."""
+    varied = {f.name: {getattr(each, f.name) for each, _ in candidates} for f in fields(chosen.estimator)}
+    names = [name for name, values in varied.items() if len(values) > 1]
+    values = ", ".join(f"{name}={_short(getattr(chosen.estimator, name))}" for name in names)
+    return f"{values} chosen out of {len(candidates)} by rollouts of held-out trajectories (error {chosen.error:.2g})"
 
 
 def _short(value: object) -> str:
@@ -78,7 +115,7 @@ def _short(value: object) -> str:
 
 
 def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentSamples, LatentSamples]:
-    """Trajectories to fit to, and those that are held out: whole contexts, where there are several.
+    """Trajectories to fit to, and those that are held out: whole contexts between others, where there are several.
 
     Raises:
         InputError: single samples, or a share that leaves nothing on one side.
@@ -93,17 +130,21 @@ def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentS
     starts = samples.context[..., ::T, :p].movedim(-2, 0).flatten(1).cpu().numpy()
     groups = np.unique(starts, axis=0, return_inverse=True)[1].reshape(-1)
     groups = groups if groups.max() > 0 else np.arange(number)
+    at_end = ((starts == starts.min(0)) | (starts == starts.max(0)))[:, starts.min(0) < starts.max(0)].any(-1)
     kinds = draw.permutation(groups.max() + 1)
+    kinds = kinds[np.argsort(np.isin(kinds, groups[at_end]), kind="stable")]  # those between others come first
     out = kinds[: min(len(kinds) - 1, max(1, round(validation * len(kinds))))]
     held = torch.from_numpy(np.isin(groups, out)).repeat_interleave(T)
     return samples.only(~held, times), samples.only(held, times)
 
 
-def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
-    """Error (..., C) of rollouts of a law from the first state of each trajectory: mean over time of the distance.
+def rollout_error(law: LearnedField, samples: LatentSamples) -> tuple[Tensor, Tensor]:
+    """Error (..., C) of rollouts of a law from the first state of each trajectory, and the share of them that stays.
 
-    The distance is measured in standard deviations of the latent coordinates (root mean square over them), at most
-    `LOST`. Missing samples do not count; a trajectory without a first state, where others have one, has NaN.
+    The error is the mean over time of the distance in standard deviations of the latent coordinates (root mean square
+    over them), at most `LOST`. Missing samples do not count; a trajectory without a first state, where others have one,
+    has NaN. Rollouts at a constant context go on for as long again, and stay if they end no farther from the mean than
+    `AROUND` times the farthest datum.
     """
     m, times = samples.targets.shape[-1], samples.times
     parts = (samples.inputs, samples.context, samples.drift)
@@ -122,14 +163,20 @@ def rollout_error(law: LearnedField, samples: LatentSamples) -> Tensor:
             return fixed(t, w)
         return law.motion(at(t))(t, w) + torch.nn.functional.pad(drifting(t), (0, pad))
 
+    further = times if moving else torch.cat([times, times[-1] + times[1:]])
     with torch.no_grad():
         start = truth[..., 0, :].contiguous()
-        reached = default_solver(times)(field, start, times).states
+        reached = default_solver(times)(field, start, further, engine="torch").states[..., :m]
     z = truth[..., :m]
-    deviation = (z - z.nanmean((-3, -2), keepdim=True)).square().nanmean((-3, -2), keepdim=True).sqrt()
-    apart = ((reached[..., :m] - z) / torch.where(deviation > 0, deviation, 1.0)).square().mean(-1).sqrt()
+    mean = z.nanmean((-3, -2), keepdim=True)
+    deviation = (z - mean).square().nanmean((-3, -2), keepdim=True).sqrt()
+    deviation = torch.where(deviation > 0, deviation, 1.0)
+    apart = ((reached[..., : len(times), :] - z) / deviation).square().mean(-1).sqrt()
+    farthest, last = (((x - mean) / deviation).norm(dim=-1) for x in (z, reached[..., -1, :].unsqueeze(-2)))
     missing = z.isnan().any(-1) | start.isnan().any(-1, keepdim=True)
-    return apart.nan_to_num(nan=LOST).clamp(max=LOST).masked_fill(missing, torch.nan).nanmean(-1)
+    stays = last.squeeze(-1) <= AROUND * farthest.nan_to_num(nan=0.0).amax((-2, -1), keepdim=True).squeeze(-1)
+    stays = (stays | start.isnan().any(-1)).double().mean()
+    return apart.nan_to_num(nan=LOST).clamp(max=LOST).masked_fill(missing, torch.nan).nanmean(-1), stays
 
 
 def _filled(values: Tensor) -> Tensor:
@@ -172,20 +219,30 @@ class Estimator(abc.ABC):
             select: settings to choose by rollouts of held-out trajectories, and the values to choose from:
                 `{"threshold": (0.01, 0.03, 0.1), "degree": (2, 3)}`. `source` of the law says which were taken.
             validation: share of the trajectories that is held out for this choice, by default a quarter; the law is
-                then fitted to all.
+                then fitted to all. Settings that an estimator leaves open (None) are chosen likewise, and with them the
+                window of the differentiation.
 
         Raises:
             InputError: data of another shape than the projection's, times that cannot be used, or `validation` with
                 nothing to choose.
         """
-        samples = self.samples(projection, data).scaled()
-        return self.fit_samples(samples, seed=seed, select=select, validation=validation)
+        return self._chosen(self.choices(projection, data), seed, select, validation)
+
+    @classmethod
+    def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
+        """Scaled samples to choose from: of two windows of differentiation, where the data have no velocities."""
+        several = [cls.samples(projection, data)] if "velocity" in data else sources.windows(projection, data)
+        return [each.scaled() for each in several]
 
     @staticmethod
     @validated
     def samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
-        """Samples that `fit` fits to, before they are scaled."""
+        """Samples that `fit` fits to, before they are scaled, with the window that predicts left-out latents best."""
         return (sources.encoded_samples if "velocity" in data else sources.differentiated_samples)(projection, data)
+
+    def candidates(self, samples: LatentSamples) -> "list[Estimator]":
+        """These settings, once with each value of those that they leave open; the first where nothing can choose."""
+        return [self]
 
     @validated
     def fit_samples(
@@ -218,13 +275,36 @@ class Estimator(abc.ABC):
         elif given := [*labels, *(name for name, value in (("zdot", zdot), ("context", context)) if value is not None)]:
             fix = "drop it: LatentSamples have their own"
             raise InputError(", ".join(given), expected="nothing beside samples", got="a value", fix=fix)
-        if select is not None:
-            return choose(self, samples, select, HELD_OUT if validation is None else validation, seed)
+        return self._chosen([samples], seed, select, validation)
+
+    def _chosen(
+        self,
+        several: Sequence[LatentSamples],
+        seed: int,
+        select: Mapping[str, Sequence[object]] | None,
+        validation: float | None,
+    ) -> LearnedField:
+        """Law with the settings and the samples, of the same states, that follow held-out trajectories best."""
+        for name in select or ():
+            checks.one_of("select", name, [field.name for field in fields(self)])
+        grid = (
+            [dict(zip(select, each, strict=True)) for each in itertools.product(*select.values())] if select else [{}]
+        )
+        settings = [each for given in grid for each in replace(self, **given).candidates(several[0])]
+        if select is not None or (len(settings) > 1 and several[0].times is not None):
+            candidates = list(itertools.product(settings, several))
+            chosen = refitted(ranked(candidates, HELD_OUT if validation is None else validation, seed), seed)
+            if chosen is None:
+                settings[0].fit_samples(several[0], seed=seed)  # says what is wrong, where it cannot be fitted
+                fix = "widen the grid, or take another kind of law"
+                got = f"{len(candidates)} that are lost from the start"
+                raise InputError("select", expected="a candidate whose rollouts stay near the data", got=got, fix=fix)
+            law, how = chosen
+            return replace(law, source=f"{law.source}; {told(candidates, how)}")
         if validation is not None:
-            own = hasattr(self, "validation")  # of an estimator that chooses some settings without `select`
-            fix = f"give it to {type(self).__name__}" if own else "name what to choose by it, or drop it"
+            fix = "name what to choose by it, or drop it"
             raise InputError("validation", expected="select beside it", got=validation, fix=fix)
-        return replace(self._fit(samples, seed), domain=Region.of(samples.latents))
+        return replace(settings[0]._fit(several[0], seed), domain=Region.of(several[0].latents))
 
     @abc.abstractmethod
     def _fit(self, samples: LatentSamples, seed: int) -> LearnedField: ...

@@ -339,7 +339,7 @@ class Equation(LearnedField):
     Attributes:
         basis: the candidate terms.
         coefficients: ξ (..., terms, latent), float64.
-        order, source, samples, control_names, domain: as in every `LearnedField`.
+        order, source, samples, control_names, domain, report: as in every `LearnedField`.
         condition: (...) condition number of the library with columns of norm 1. From about 1e4 on, coefficients of
             single terms depend on details of the data, while the fitted field need not.
         converged: (...) whether the support settled within `max_iter` steps.
@@ -369,6 +369,7 @@ class Equation(LearnedField):
     residual: Tensor
     control_names: tuple[str, ...] = ()
     domain: Region | None = None
+    report: Sequence[object] = ()
 
     @property
     def latent_dim(self) -> int:

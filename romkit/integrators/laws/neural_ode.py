@@ -2,7 +2,8 @@
 
 import functools
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Count, Natural, NotNegative, Order, Positive, Widths, validated
 from romkit.core.errors import InputError
-from romkit.core.runtime import track
+from romkit.core.runtime import bars, track
 from romkit.core.tensors import align, matmul
 from romkit.data.context import interpolated
 from romkit.engine.threads import one_thread
@@ -39,7 +40,7 @@ class NeuralODEModel(LearnedField):
         shift, scale: (..., d) mean and standard deviation of w over the training data; the mean of ż counts as 0.
         rate: (..., m) root mean square of ż, or of z̈, over the training data.
         context: names and scaling of the context.
-        order, source, samples, control_names, domain: as in every `LearnedField`.
+        order, source, samples, control_names, domain, report: as in every `LearnedField`.
         velocity_error: (...) root mean square error of the rates of the training data, in units of `rate`.
         trajectory_error: (...) root mean square error along a segment, in units of `scale`.
 
@@ -65,6 +66,7 @@ class NeuralODEModel(LearnedField):
     trajectory_error: Tensor
     control_names: tuple[str, ...] = ()
     domain: Region | None = None
+    report: Sequence[object] = ()
 
     @property
     def latent_dim(self) -> int:
@@ -258,6 +260,9 @@ CLIP = 1.0
 AT_REST = 1e-30
 """Unit of the rate of a latent that never moves, so that it stays where it is, whatever the unit of time."""
 
+TRIAL = 100
+"""Share of the steps, as its inverse, that tells how long all of them take."""
+
 TEST_BATCH = 1024
 """Samples, or segments, by which the errors of a fitted field are measured."""
 
@@ -308,6 +313,19 @@ class NeuralODE(Estimator):
     shooting_steps: Natural = 2000
     batch_size: Count = 256
     learning_rate: Positive = 5e-3
+
+    def within(self, samples: LatentSamples, seconds: float) -> "NeuralODE | None":
+        """These settings, with steps halved until a fit takes no longer than this; None where a sixteenth does.
+
+        A hundredth of the steps tells how long they take.
+        """
+        some = {name: getattr(self, name) // TRIAL for name in ("regression_steps", "shooting_steps")}
+        with bars(False):
+            replace(self, regression_steps=1, shooting_steps=1)._fit(samples, 0)  # what is slow once
+            started = time.perf_counter()
+            replace(self, **some)._fit(samples, 0)
+        halved = max(0, math.ceil(math.log2((time.perf_counter() - started) * TRIAL / seconds)))
+        return replace(self, **{name: getattr(self, name) >> halved for name in some}) if halved <= 4 else None
 
     def _fit(self, samples: LatentSamples, seed: int) -> NeuralODEModel:
         paths, draw = make_paths(samples), torch.Generator().manual_seed(seed)

@@ -1,7 +1,7 @@
 """Linear and polynomial operators from data: operator inference and dynamic mode decomposition."""
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -9,9 +9,9 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from romkit.core.boundary import Count, Natural, NotNegative, Part, validated
+from romkit.core.boundary import Count, Natural, NotNegative, validated
 from romkit.core.errors import InputError
-from romkit.integrators.laws.base import HELD_OUT, Estimator, choose
+from romkit.integrators.laws.base import Estimator
 from romkit.integrators.laws.equations import Equation, Features, Polynomial
 from romkit.integrators.laws.samples import LatentSamples, interval
 from romkit.integrators.laws.sindy import Fit, design_of, equation, judged, nonzero, triangular
@@ -30,7 +30,6 @@ class OperatorInference(Estimator):
         context_degree: of the operators in the context.
         regularization: λ, one number for all coefficients, or two: for terms up to degree 1, and for those above. By
             default chosen from `CANDIDATES` √N (N samples) by rollouts of held-out trajectories.
-        validation: share of the trajectories that is held out for this choice; the law is then fitted to all.
 
     `fit(projection, data)` scales the latents, and λ acts on the scaled coefficients.
 
@@ -48,7 +47,6 @@ class OperatorInference(Estimator):
     degree: Count = 2
     context_degree: Natural = 1
     regularization: NotNegative | tuple[NotNegative, ...] | None = None
-    validation: Part = HELD_OUT
 
     CANDIDATES: ClassVar[tuple[tuple[float, ...], tuple[float, ...]]] = (
         (1e-6, 1e-4, 1e-2),
@@ -62,12 +60,14 @@ class OperatorInference(Estimator):
             fix = "give one number, or a pair: up to degree 1, and above"
             raise InputError("regularization", expected="one or two numbers", got=repr(given), fix=fix)
 
+    def candidates(self, samples: LatentSamples) -> "list[OperatorInference]":
+        if self.regularization is not None:
+            return [self]
+        low, high = self.CANDIDATES if self.degree > 1 else (self.CANDIDATES[1], (0.0,))
+        root = len(samples) ** 0.5
+        return [replace(self, regularization=(a * root, b * root)) for a, b in itertools.product(low, high)]
+
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
-        if self.regularization is None:
-            low, high = self.CANDIDATES if self.degree > 1 else (self.CANDIDATES[1], (0.0,))
-            root = len(samples) ** 0.5
-            pairs = [(a * root, b * root) for a, b in itertools.product(low, high)]
-            return choose(self, samples, {"regularization": pairs}, self.validation, seed)
         basis = Features.of(samples, Polynomial(self.degree), Polynomial(self.context_degree))
         design = design_of(samples, basis)
         pair = self.regularization if isinstance(self.regularization, tuple) else (self.regularization,) * 2

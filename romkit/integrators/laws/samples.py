@@ -432,6 +432,23 @@ def differentiated_samples(
         >>> samples.targets.shape, samples.order
         (torch.Size([100, 2]), 1)
     """
+    return _differentiated(projection, data, order, window, degree)[0]
+
+
+def windows(projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:
+    """Samples as of `differentiated_samples`, and with a window twice as long where there is room for four of those."""
+    return _differentiated(projection, data, 1, None, None, lengths=(1, 2))
+
+
+def _differentiated(
+    projection: ProjectionFamily,
+    data: xr.Dataset,
+    order: int,
+    window: int | None,
+    degree: int | None,
+    lengths: Sequence[int] = (1,),
+) -> list[LatentSamples]:
+    """Samples with rates by windows that are so many times as long as the given, or best, one."""
     datasets.check_states(data)
     encoder = Encoder.of(projection, data)
     data, times, x = encoder.data, datasets.times_of(data), encoder.variable("state")
@@ -439,16 +456,19 @@ def differentiated_samples(
         z, drift = encoder.P.encode(x), encoder.drift(x)
     paths = z.reshape(-1, *z.shape[-3:]).movedim(0, -2).flatten(-2).cpu().numpy()  # of all problems, side by side
     whole = np.isfinite(paths).all(-1)
-    best = datasets.smoothest(paths, whole)
-    rule = Smoothing(window or best.window, degree or best.degree)
-    parts = _smooth_stretches(rule, order, times, whole)
-    rates = []
-    for k in range(1, order + 1):
-        rate = differentiated(paths, times.numpy(), parts, functools.partial(rule, order=k))
-        rates.append(torch.from_numpy(rate).unflatten(-1, (-1, z.shape[-1])).movedim(-2, 0).reshape(z.shape).to(z))
-    rates[0] = rates[0] if drift is None else rates[0] - drift
-    source = f"encoded data, rates by differentiation (window {rule.window}, degree {rule.degree})"
-    return _samples(data, z, *rates, source=source, drift=drift)
+    best, found = datasets.smoothest(paths, whole), []
+    for length in lengths:
+        rule = Smoothing((window or best.window) * length + (length + 1) % 2, degree or best.degree)
+        if length > 1 and 4 * rule.window > max(piece.stop - piece.start for _, piece in stretches(whole)):
+            break
+        parts, rates = _smooth_stretches(rule, order, times, whole), []
+        for k in range(1, order + 1):
+            rate = differentiated(paths, times.numpy(), parts, functools.partial(rule, order=k))
+            rates.append(torch.from_numpy(rate).unflatten(-1, (-1, z.shape[-1])).movedim(-2, 0).reshape(z.shape).to(z))
+        rates[0] = rates[0] if drift is None else rates[0] - drift
+        source = f"encoded data, rates by differentiation (window {rule.window}, degree {rule.degree})"
+        found.append(_samples(data, z, *rates, source=source, drift=drift))
+    return found
 
 
 def _smooth_stretches(rule: Smoothing, order: int, times: Tensor, whole: np.ndarray) -> list[tuple[int, slice]]:

@@ -4,7 +4,7 @@ import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -22,8 +22,9 @@ from romkit.integrators.region import Region
 GRAM_ERROR = 3e-8
 """Rounding error expected of a coefficient, ε κ² max(1, |ξ|), above which QR replaces the Gram matrix.
 
-κ is the condition number of the library, whose Gram matrix has its square; ε = 2.2e-16. So κ is 1e4 at most, and less
-where coefficients are large. Errors were seen to be up to five times the expected one.
+κ is the condition number of the library, whose Gram matrix has its square; ε = 2.2e-16; ξ are coefficients of columns
+of norm 1, in units of the norm of their rate. So κ is 1e4 at most, and less where coefficients are large. Errors were
+seen to be up to five times the expected one.
 """
 
 CHUNK = 3 * 2**17
@@ -130,17 +131,19 @@ def regress(design: Design, grams: Tensor, settings: "SINDy", weights: Tensor | 
     G, b, y = grams[..., :K, :K], grams[..., :K, K:], squares[..., K:]
     scale = nonzero(squares[..., :K].sqrt())
     unit = G / (scale.unsqueeze(-1) * scale.unsqueeze(-2))
-    coefficients, converged = stlsq(normal_equations(unit, (b / scale.unsqueeze(-1)).mT), scale, settings, m)
+    norms = y.sqrt()
+    coefficients, converged = stlsq(normal_equations(unit, (b / scale.unsqueeze(-1)).mT), scale, norms, settings)
     eigenvalues = torch.linalg.eigvalsh(unit)
     condition = (eigenvalues[..., -1] / eigenvalues[..., 0].clamp(min=0)).sqrt()
     explained = (coefficients * (2 * b - G @ coefficients)).sum(-2)
     residual = ((y - explained).clamp(min=0) / nonzero(y)).sqrt()  # below about 1e-8 it is rounding
     fit = Fit(coefficients, condition, converged, residual)
-    error = eps * condition.square() * coefficients.abs().flatten(-2).amax(-1).clamp(min=1)
+    sizes = coefficients * scale.unsqueeze(-1) / nonzero(norms).unsqueeze(-2)
+    error = eps * condition.square() * sizes.abs().flatten(-2).amax(-1).clamp(min=1)
     for index in (~(error <= GRAM_ERROR)).nonzero().tolist():  # NaN included
         R = triangular(design, index[-1], None if weights is None else weights[tuple(index[:-1])])
         scale = nonzero(R[:, :K].norm(dim=0))
-        found, settled = stlsq(orthogonal(R[:K, :K] / scale, R[:K, K:].mT), scale, settings, m)
+        found, settled = stlsq(orthogonal(R[:K, :K] / scale, R[:K, K:].mT), scale, R[:, K:].norm(dim=0), settings)
         alone = judged(R, found, R[:K, :K], settled)
         for whole, part in zip(fit, alone, strict=True):
             whole[tuple(index)] = part
@@ -174,21 +177,27 @@ def orthogonal(R: Tensor, d: Tensor) -> Solve:
     return solve
 
 
-def stlsq(solve: Solve, scale: Tensor, settings: "SINDy", m: int) -> tuple[Tensor, Tensor]:
+def stlsq(solve: Solve, scale: Tensor, norms: Tensor, settings: "SINDy") -> tuple[Tensor, Tensor]:
     """Ridge regression, dropping small coefficients, until the support stays the same; then without ridge.
 
     `solve` sees columns of norm 1, which is only a matter of rounding: ridge and threshold act on the coefficients
-    of the terms themselves, or on those of the columns of norm 1 with `normalize_columns`. Returns the coefficients
-    (..., K, m), and whether the support settled (...).
+    of the terms themselves, or on those of the columns of norm 1 with `normalize_columns`. A share compares those of
+    norm 1 with the norm (..., m) of the rates, and lets the largest term stay. Returns the coefficients (..., K, m),
+    and whether the support settled (...).
 
     Source: Brunton, Proctor, Kutz (2016), supporting information; pysindy's STLSQ, whose steps these are.
     """
     unit = torch.ones_like(scale) if settings.normalize_columns else scale
-    ridge, unit = settings.alpha / unit.square(), unit.unsqueeze(-2)
-    mask = torch.ones((*scale.shape[:-1], m, scale.shape[-1]), dtype=torch.bool, device=scale.device)
+    ridge, unit, norms = settings.alpha / unit.square(), unit.unsqueeze(-2), norms.unsqueeze(-1)
+    mask = torch.ones((*norms.shape[:-1], scale.shape[-1]), dtype=torch.bool, device=scale.device)
     for _ in range(settings.max_iter):
         w = solve(mask, ridge)
-        before, mask = mask, mask & ((w / unit).abs() >= settings.threshold)
+        w = torch.where(mask, w, 0.0)
+        if settings.share is None:
+            large = (w / unit).abs() >= settings.threshold
+        else:
+            large = w.abs() >= torch.minimum(settings.share * norms, w.abs().amax(-1, keepdim=True))
+        before, mask = mask, mask & large
         w = torch.where(mask, w, 0.0)
         converged = (mask == before).flatten(-2).all(-1)
         if bool(converged.all()):
@@ -218,12 +227,15 @@ class SINDy(Estimator):
     """Settings of a fit; `fit` returns the equation. Candidate terms are products of latent and context terms.
 
     Minimises ‖ż - Θ(z, c) ξ‖² + α ‖ξ‖², dropping coefficients below the threshold until the support settles, and then
-    fits what is left without α. Support and coefficients are those of pysindy's STLSQ.
+    fits what is left without α. With a threshold, support and coefficients are those of pysindy's STLSQ.
 
     Args:
-        degree: of the polynomials in the latent coordinates (and their rates, for second order).
-        threshold: smallest coefficient that stays, per unit of time of the data, as rates are: in milliseconds it is a
-            thousandth of what it is in seconds.
+        degree: of the polynomials in the latent coordinates (and their rates, for second order); by default chosen from
+            `DEGREES` by rollouts of held-out trajectories, and 3 for samples that are no trajectories.
+        threshold: smallest coefficient that stays, as pysindy's: per unit of time of the data, as rates are, so that in
+            milliseconds it is a thousandth of what it is in seconds. In place of `share`.
+        share: smallest size of a term that stays, relative to its rate (norms over the samples), whatever the units;
+            the largest term always stays. By default chosen from `SHARES`, as the degree; 0.01 without trajectories.
         alpha: ridge penalty α on the coefficients; sums over samples are not normalised, so it weakens with N.
         context_degree: of the polynomials in the context.
         library: candidate terms in place of the polynomials in the latent coordinates.
@@ -234,8 +246,6 @@ class SINDy(Estimator):
 
     `fit(projection, data)` scales the latents; `fit_samples` takes samples as they are. Both warn (`FitWarning`) of an
     equation that explains less than 90 % of the variance of its rate; `residual` of the result has the numbers.
-
-    Good values: data scaled so that coefficients are of order 1, threshold a tenth of the smallest one that matters.
     Source: Brunton, Proctor, Kutz (2016); context as a parameter: section "parametric" there, and Champion et al.
     (2019) for latent spaces.
 
@@ -248,8 +258,9 @@ class SINDy(Estimator):
         ["z0' = -1.000 z1", "z1' = 1.000 z0"]
     """
 
-    degree: Natural = 3
-    threshold: NotNegative = 0.1
+    degree: Natural | None = None
+    threshold: NotNegative | None = None
+    share: NotNegative | None = None
     alpha: NotNegative = 0.05
     context_degree: Natural = 1
     library: Library | None = None
@@ -257,6 +268,19 @@ class SINDy(Estimator):
     normalize_columns: bool = False
     unbias: bool = True
     max_iter: Count = 20
+
+    DEGREES: ClassVar[tuple[int, ...]] = (3, 2, 1)
+    SHARES: ClassVar[tuple[float, ...]] = (0.01, 0.0, 0.003, 0.03, 0.1)
+
+    def __post_init__(self):
+        if self.threshold is not None and self.share is not None:
+            fix = "drop one: threshold is per unit of time, share has no unit"
+            raise InputError("share", expected="none beside threshold", got=self.share, fix=fix)
+
+    def candidates(self, samples: LatentSamples) -> "list[SINDy]":
+        degrees = self.DEGREES if self.degree is None and self.library is None else (self.degree,)
+        shares = self.SHARES if self.threshold is None and self.share is None else (self.share,)
+        return [replace(self, degree=degree, share=share) for degree, share in itertools.product(degrees, shares)]
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
         design = self._design(samples)
@@ -269,7 +293,7 @@ class SINDy(Estimator):
         if poor:
             found = f"{poor} of {lost.numel()} equations explain less than {EXPLAINED:.0%} of the variance"
             worst = f"of the rate, the worst {max(0.0, 1 - float(lost.max())):.0%}"
-            fix = "raise the degree, lower the threshold, or scale the samples"
+            fix = "raise the degree, lower the threshold or leave it out, or scale the samples"
             warn(f"SINDy: {found} {worst}; {fix}", FitWarning)
         return law
 
@@ -297,13 +321,14 @@ class SINDy(Estimator):
 
         Source: Fasel, Kutz, Brunton, Brunton (2022), ensemble-SINDy, section 2 (bagging); Künsch (1989) for blocks.
         """
-        design = self._design(samples)
+        chosen = self.candidates(samples)[0]
+        design = chosen._design(samples)
         if blocks > (N := design.targets.shape[1]):
             raise InputError("blocks", expected=f"at most {N}, the samples", got=blocks, fix="lower it")
         edges, counts = (part.to(samples.targets.device) for part in bootstrap(N, models, blocks, seed))
         sums = torch.stack([gram(design, start, stop) for start, stop in itertools.pairwise(edges.tolist())])
         weights = counts.repeat_interleave(edges.diff(), dim=-1)
-        found = regress(design, torch.einsum("bj,j...->b...", counts, sums), self, weights)
+        found = regress(design, torch.einsum("bj,j...->b...", counts, sums), chosen, weights)
         basis = replace(design.basis, variables=design.basis.variables.repeated(models))
         members = equation(self, samples, basis, found, models)
         source = f"{models} bootstrap samples of {blocks} blocks: {members.source}"

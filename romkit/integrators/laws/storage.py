@@ -46,7 +46,7 @@ def packed(law: LearnedField) -> tuple[Header, Tensors]:
         basis, tensors = law.basis, {"coefficients": law.coefficients}
         header |= {"library": _spec(basis.library), "context_library": _spec(basis.context_library)}
         scalings = {"variables": basis.variables, "context": basis.context}
-    header["samples"] = law.samples
+    header["samples"], header["report"] = law.samples, list(law.report)
     header |= {each.name: getattr(law, each.name).tolist() for each in fields(law) if each.name in FACTS}
     if law.domain is not None:
         tensors |= {f"domain.{part}": getattr(law.domain, part) for part in REGION}
@@ -85,6 +85,7 @@ def _law(kind: type[LearnedField], header: Header, tensors: Tensors) -> LearnedF
         if len(scaling.names) != scaling.scale.shape[-1] or not bool((scaling.scale > 0).all()):
             raise ValueError(f"scaling of {name}")
     parts = {name: header[name] for name in ("order", "source", "samples")}
+    parts["report"] = tuple(header.get("report", ()))
     parts["control_names"] = tuple(header.get("control_names", ()))  # laws of 2026, by romkit 0.1, may have none
     if "domain.points" in tensors:
         parts["domain"] = Region(*(tensors[f"domain.{part}"] for part in REGION))
