@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from romkit import bases, data, integrators, metrics, projections, solvers, systems, training
     from romkit.bases import basis
     from romkit.certificates import certify
-    from romkit.inference import continuation, verify
+    from romkit.inference import Tracker, assimilate, continuation, verify
     from romkit.integrators import reduced_mesh
     from romkit.verbs import presets
     from romkit.verbs.compare import compare
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Ensemble",
     "ProjectionTransformer",
+    "Tracker",
+    "assimilate",
     "bases",
     "basis",
     "bootstrap",
@@ -63,6 +65,8 @@ __all__ = [
 VERBS = {
     "Ensemble": "verbs.ensemble",
     "ProjectionTransformer": "verbs.transformer",
+    "Tracker": "inference",
+    "assimilate": "inference",
     "basis": "bases",
     "bootstrap": "verbs.ensemble",
     "certify": "certificates",

@@ -28,10 +28,15 @@ class Observations(NamedTuple):
     rows: Tensor
 
     @classmethod
-    def of(cls, projection: Projection, observations: xr.Dataset, sensors: Sequence[object] | None) -> "Observations":
-        """Observations of a dataset with `state`: all components, or sensors given by name or number."""
-        names = projection.frame.state_names
-        rows = torch.tensor(_rows(names, sensors))
+    def of(
+        cls, source: Projection | Sequence[str], observations: xr.Dataset, sensors: Sequence[object] | None
+    ) -> "Observations":
+        """Observations of a dataset with `state`: all components, or sensors given by name or number.
+
+        `source` has the names of the components, or is these.
+        """
+        names = source.frame.state_names if isinstance(source, Projection) else tuple(source)
+        rows = torch.tensor(rows_of(names, sensors))
         if "state" not in observations:
             got, fix = ", ".join(map(str, observations.data_vars)) or "nothing", "give it, NaN where it is missing"
             raise InputError("observations", expected="a variable 'state'", got=got, fix=fix)
@@ -58,7 +63,8 @@ class Observations(NamedTuple):
         return self._replace(values=self.values[number])
 
 
-def _rows(names: Sequence[str], sensors: Sequence[object] | None) -> list[int]:
+def rows_of(names: Sequence[str], sensors: Sequence[object] | None) -> list[int]:
+    """Numbers of the sensors among the components; of all by default."""
     if sensors is None:
         return list(range(len(names)))
     rows = []

@@ -1,0 +1,561 @@
+"""Ensemble Kalman filter of state and context, on a full or a reduced model: tracking in time, with an alarm."""
+
+import functools
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+from typing import Annotated, NamedTuple
+
+import numpy as np
+import torch
+import xarray as xr
+from annotated_types import Ge
+from torch import Tensor
+
+from romkit.core import checks, runtime
+from romkit.core.boundary import Count, Integer, Numbers, Part, Positive, Seed, validated
+from romkit.core.errors import InputError
+from romkit.data import Contexts, Trajectories, context_array, even_step
+from romkit.engine import RungeKutta, compiled_if
+from romkit.engine.threads import one_thread
+from romkit.inference.observations import Observations, rows_of
+from romkit.integrators import LatentField
+from romkit.projections import Projection
+from romkit.solvers import RK4
+from romkit.systems import System
+from romkit.verbs.reduced import Dynamics, ReducedModel
+
+ANALOGUES = 0.05
+"""Share of the training states, those nearest to the first observation, that members start from."""
+
+LIBRARY = 2000
+"""Most training states that an observation is compared with."""
+
+LAG = 2
+"""Errors of a reduced model are measured over this part of a training trajectory."""
+
+MANY = 1e6
+"""Steps of a filter in its life, so that compiling pays."""
+
+RUNS = 50
+"""Fewest runs on training trajectories whose extremes give the thresholds of the tests."""
+
+TESTS = ("residual", "range", "jump")
+
+
+class _Full:
+    """A full model, which is taken to be without error."""
+
+    def __init__(self, system: System, rows: Tensor):
+        self.system, self.rows, self.order = system, rows.numpy(), system.order
+        self.names = list(system.state_names) + [f"velocity of {name}" for name in system.state_names][:: system.order]
+        self.names = self.names[: system.phase_size]
+
+    def calibrate(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> None:
+        """Nothing."""
+
+    def states(self, parts: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
+        """First-order states (N, d)."""
+        return torch.cat(tuple(parts), dim=-1).numpy()
+
+    def seen(self, w: np.ndarray, c: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The observed components (N, s), and the states at other contexts."""
+        return w[:, self.rows], w
+
+    def forecast(self, w: np.ndarray, c: np.ndarray, start: float, end: float, rng: np.random.Generator) -> np.ndarray:
+        """Members (N, d) at time `end`."""
+        context, times = torch.from_numpy(c), torch.tensor([start, end], dtype=torch.float64)
+        solver = self.system.solver or self.system.make_solver(context)
+        field = System.field(self.system, context)
+        with torch.no_grad(), one_thread(), runtime.bars(False):
+            return solver(field, torch.from_numpy(w), times).states[:, -1].numpy()
+
+
+class _Reduced:
+    """A latent field, whose speed is corrected and whose other errors are noise.
+
+    Attributes:
+        speed: of contexts (N, p), relative to that of the latent field.
+        jitter: standard deviation of the time that is lost or won in one unit of time.
+        noise: (d, d) root of the covariance of the other errors in one unit of time.
+    """
+
+    def __init__(self, projection: Projection, dynamics: Dynamics | None, system: System | None, rows: Tensor):
+        middle = projection.frame.context_shift.double().unsqueeze(0)
+        self.model = ReducedModel(projection, dynamics, Contexts(middle, middle), system)
+        if not isinstance(self.model.dynamics, LatentField):
+            fix, got = "take Galerkin, PetrovGalerkin or a law", type(self.model.dynamics).__name__
+            raise InputError("dynamics", expected="one with a latent field", got=got, fix=fix)
+        self.order, self.scale = self.model.problem.order, projection.frame.context_scale.double().numpy()
+        self.size, self.context_size = self.order * projection.latent_dim, len(self.scale)
+        self.names = [f"z{k}" for k in range(self.size)]
+        self.coordinates, basis = self.model.projection.of_coordinates(), projection.basis
+        self.rows, self.basis, self.motions, self.views = rows.numpy(), None, {}, {}
+        if basis is not None:
+            self.basis = basis.mean[rows].numpy(), basis.modes[rows].mT.numpy()
+
+    def states(self, parts: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
+        """Latent states (N, d) of full ones."""
+        contexts = Contexts(torch.from_numpy(c), torch.from_numpy(c))
+        return self.model.at(contexts).start(torch.zeros((), dtype=torch.float64), tuple(parts)).numpy()
+
+    def seen(self, w: np.ndarray, c: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The observed components (N, s), and the latent states of the same full states at other contexts."""
+        y = np.zeros((len(w), max(self.size + 2 * self.context_size, self.coordinates.frame.size + self.size)))
+        y[:, : self.size + 2 * self.context_size] = np.column_stack([w, c, moved])
+        y = torch.from_numpy(y)
+        with torch.no_grad(), one_thread():
+            found = self._view(y)(0.0, y).numpy()
+        x, w = found[:, : self.coordinates.frame.size], found[:, self.coordinates.frame.size :][:, : self.size]
+        return x[:, self.rows] if self.basis is None else self.basis[0] + x @ self.basis[1], w
+
+    def forecast(self, w: np.ndarray, c: np.ndarray, start: float, end: float, rng: np.random.Generator) -> np.ndarray:
+        """Members (N, d) at time `end`, with noise; that along the motion is one of the speed."""
+        span = end - start
+        speed = self.speed(c) + self.jitter / np.sqrt(span) * rng.standard_normal(len(w))
+        before, found = self._moved(w, c, speed, [start, end - 1e-3 * span, end])
+        along = (found - before) / np.linalg.norm(found - before, axis=1, keepdims=True).clip(1e-300)
+        noise = np.sqrt(span) * rng.standard_normal(w.shape) @ self.noise.T
+        return found + noise - along * (noise * along).sum(1, keepdims=True)
+
+    def calibrate(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> None:
+        """Measure speed and noise on training states (C, T, d) at contexts (C, p)."""
+        self.step, lag = float(times[1] - times[0]), max(1, len(times) // LAG)
+        span, number = times[lag] - times[0], len(times) - lag
+        first, rows = w[:, :-lag].reshape(-1, self.size), np.repeat(c, number, axis=0)
+        found = self._moved(first, rows, np.ones(len(rows)), [times[0], times[lag]])
+        error, rate = w[:, lag:] - found.reshape(len(c), number, -1), np.gradient(w, times, axis=1)[:, lag:]
+        square = (rate**2).sum(-1)
+        late = (error * rate).sum((1, 2)) / square.sum(1) / span
+        apart = self._apart(c, c) + np.diag(np.full(len(c), np.inf if len(c) > 1 else 0.0))
+        width = max(float(np.median(apart.min(1))), 1e-12)
+        self.speed = lambda at: 1 + _near(self._apart(at, c), width) @ late
+        left = error - (_near(apart, width) @ late)[:, None, None] * rate * span  # each by its neighbours alone
+        shift = (left * rate).sum(-1) / square
+        left = (left - shift[..., None] * rate).reshape(-1, self.size)
+        self.jitter = np.sqrt(np.median((shift**2).mean(1)) / span)
+        self.noise = np.linalg.cholesky(left.T @ left / len(left) / span + 1e-20 * np.eye(self.size))
+
+    def _apart(self, at: np.ndarray, c: np.ndarray) -> np.ndarray:
+        """Squared distances (N, C) of contexts."""
+        return (((at[:, None] - c) / self.scale) ** 2).sum(-1)
+
+    def _moved(self, w: np.ndarray, c: np.ndarray, speed: np.ndarray, times: Sequence[float]) -> np.ndarray:
+        """States (T - 1, N, d) at the times behind the first one."""
+        y = torch.from_numpy(np.column_stack([w, c, speed]))
+        with torch.no_grad(), one_thread(), runtime.bars(False):
+            return self._motion(y)(y, torch.tensor(times, dtype=torch.float64))[1:, :, : self.size].numpy()
+
+    def _motion(self, y: Tensor) -> Callable:
+        """Solver of the field with context and speed in the state, so that one compiled field serves all contexts."""
+        if len(y) not in self.motions:
+
+            def field(t: Tensor, y: Tensor) -> Tensor:
+                w, c, speed = y.split([self.size, self.context_size, 1], dim=-1)
+                model = self.model.at(Contexts(c, c))
+                return torch.cat([speed * model.dynamics.field(model.problem)(t, w), 0 * c, 0 * speed], dim=-1)
+
+            times = torch.tensor([0.0, MANY * self.step], dtype=torch.float64)
+            self.motions[len(y)], _ = RK4(self.step).prepare(field, y, times, "auto", "")
+        return self.motions[len(y)]
+
+    def _view(self, y: Tensor) -> Callable:
+        """Decoder at one context, then encoder at another, as a field, which the engine can compile."""
+        if len(y) not in self.views:
+
+            def field(t: Tensor, y: Tensor) -> Tensor:
+                sizes = [self.size, self.context_size, self.context_size]
+                w, c, moved = y[..., : sum(sizes)].split(sizes, dim=-1)
+                parts = self.model.problem.decode(self.coordinates.operator(c), w)
+                w = self.model.problem.encode(self.coordinates.operator(moved), parts)
+                found = torch.cat([parts[0], w], dim=-1)
+                return torch.nn.functional.pad(found, (0, y.shape[-1] - found.shape[-1]))
+
+            kernel, _ = compiled_if("auto", RungeKutta, field, torch.zeros(1, dtype=torch.float64), y, MANY)
+            self.views[len(y)] = (lambda t, y: field(torch.tensor(t), y)) if kernel is None else kernel.evaluate
+        return self.views[len(y)]
+
+
+def _near(apart: np.ndarray, width: float) -> np.ndarray:
+    """Weights (N, C) of neighbours at these squared distances."""
+    found = np.exp((apart.min(1, keepdims=True) - apart) / (2 * width))
+    return found / found.sum(1, keepdims=True)
+
+
+class Track(NamedTuple):
+    """Estimate of the context at one time.
+
+    Attributes:
+        estimate: (p,) in physical units.
+        std: (p,) its standard deviation.
+        alarm: the observations do not come from the model at any context of the training range.
+        jump: the context has jumped, and members have started anew.
+    """
+
+    estimate: np.ndarray
+    std: np.ndarray
+    alarm: bool
+    jump: bool
+
+
+class Tracker:
+    """Ensemble Kalman filter of state and context, one observation at a time.
+
+    The update is the symmetric square root (ETKF), followed by a random rotation that leaves mean and covariance as
+    they are. Members start from training states that resemble the first observation. Three tests look at the last
+    `window` observations: whether innovations are larger than their covariance says, whether the context is out of its
+    training range, and whether the sum of its changes is larger than that of their variances. The first two raise the
+    alarm; members start anew after the first and the third.
+
+    Args:
+        source: a projection, whose latent state is filtered, or a full system.
+        noise: standard deviation of the observations, one number or (s,), in the unit of the state.
+        training: trajectories at contexts of the range, at even times. Members start from its states; the errors of a
+            reduced model (its speed, by context; scatter of speed and state; distance of the manifold) and thresholds
+            of tests are measured on it.
+        dynamics: of a projection, as in `romkit.follow`, with a latent field.
+        system: the full model, for dynamics that look at it.
+        sensors: names or numbers of the observed components; all by default.
+        drift: standard deviation of the change of each free parameter in one unit of time, a random walk: one number or
+            (p,), in physical units.
+        members: of the ensemble.
+        inflation: factor of the deviations of members after each observation.
+        false_alarms: share of runs as long as the training trajectories in which a test fails by chance; None for no
+            tests.
+        interval: between observations when thresholds are measured; that of the training data by default.
+        window: observations that a test looks at.
+        seed: of members, noise and rotations.
+        **context: parameters that are known, `F=8.0`; the others are estimated.
+
+    Attributes:
+        parameters: names of the parameters that are estimated.
+        names: of the components of the state, or of the latent state.
+        state_size: d.
+        members: (N, d + p) states, or latent states, and parameters.
+        tests: the values of the tests by name, NaN until the window is full.
+        limits: their thresholds.
+        residual: root mean square of the last innovation in standard deviations of the observations' errors, and its
+            expectation.
+        map: (N, N) members after the last observation by those before, inflation left out; None where they started
+            anew.
+
+    Raises:
+        InputError: what cannot be used.
+
+    Source: Bishop, Etherton, Majumdar (2001); Sakov & Oke (2008) for the rotation; Willsky & Jones (1976) for jumps.
+
+    Example:
+        >>> import numpy as np
+        >>> import romkit
+        >>> system = romkit.systems.Lorenz96(transient=0.0)
+        >>> training = system.dataset(F=[3.14, 3.15, 3.16], duration=1.0)
+        >>> flow = romkit.load("flow-lorenz96")
+        >>> tracker = romkit.Tracker(flow, noise=0.1, training=training, false_alarms=None)
+        >>> track = tracker.update(0.0, training.state.values[1, 0])
+        >>> tracker.parameters, track.estimate.shape, track.alarm
+        (['F'], (1,), False)
+    """
+
+    @validated
+    def __init__(
+        self,
+        source: System | Projection,
+        *,
+        noise: Numbers,
+        training: xr.Dataset,
+        dynamics: Dynamics | None = None,
+        system: System | None = None,
+        sensors: Sequence[object] | None = None,
+        drift: Numbers = 0.0,
+        members: Annotated[Integer, Ge(4)] = 24,
+        inflation: Annotated[Positive, Ge(1.0)] = 1.0,
+        false_alarms: Part | None = 0.01,
+        interval: Positive | None = None,
+        window: Count = 20,
+        seed: Seed = 0,
+        **context: object,
+    ):
+        projection = isinstance(source, Projection)
+        owner = source.frame if projection else source
+        names, every = tuple(owner.state_names), tuple(owner.context_names)
+        rows = torch.tensor(rows_of(names, sensors))
+        for name in context:
+            checks.one_of("context", name, every)
+        self.parameters = [name for name in every if name not in context]
+        self._free = [every.index(name) for name in self.parameters]
+        self._noise = _each("noise", noise, len(rows), "sensors")
+        self._drift = _each("drift", drift, len(self._free), "free parameters")
+        if not (self._noise > 0).all():
+            fix = "give the standard deviation of the observations"
+            raise InputError("noise", expected="positive numbers", got=f"{self._noise.min():g}", fix=fix)
+        data = _training(training, every, names)
+        self._model = _Reduced(source, dynamics, system, rows) if projection else _Full(source, rows)
+        self.names = self._model.names
+        self._count, self._inflation, self._window, self._seed = members, inflation, window, seed
+        times, c = data.times.numpy(), data.contexts.initial.numpy().copy()
+        c[:, [every.index(name) for name in context]] = context_array(list(context), context)
+        self._known = c[0]
+        with torch.no_grad():
+            self._learn(data, c, rows)
+        self.limits = dict.fromkeys(TESTS, np.inf)
+        if false_alarms is not None:
+            every = max(1, round((interval or times[1] - times[0]) / (times[1] - times[0])))
+            self._measure(times[::every], data.states[:, ::every, rows].numpy(), c[:, self._free], false_alarms)
+        self._ends = c[:, self._free].min(0), c[:, self._free].max(0)
+        self.restart(seed)
+
+    def _learn(self, data: Trajectories, c: np.ndarray, rows: Tensor) -> None:
+        """States that members start from, and errors of the model on training data."""
+        parts = [part.flatten(0, 1) for part in (data.states, data.velocities)[: self._model.order]]
+        each = np.repeat(c, len(data.times), axis=0)
+        w = self._model.states(parts, each)
+        self.state_size = w.shape[1]
+        self._model.calibrate(w.reshape(len(c), -1, self.state_size), c, data.times.numpy())
+        chosen = np.linspace(0, len(w) - 1, min(len(w), LIBRARY)).astype(int)
+        w, each = w[chosen], each[chosen]
+        self._library, self._seen = np.column_stack([w, each[:, self._free]]), self._model.seen(w, each, each)[0]
+        error = self._seen - parts[0][chosen][:, rows].numpy()
+        self._deviation = np.sqrt(self._noise**2 + (error**2).mean(0))
+
+    def _measure(self, times: np.ndarray, observed: np.ndarray, c: np.ndarray, share: float) -> None:
+        """Thresholds by Gumbel's distribution of the largest value of each test in a run without a fault."""
+        self._window = min(self._window, (len(times) - 1) // 2)
+        rng, largest = np.random.default_rng(self._seed), []
+        for k in runtime.track(range(max(RUNS, len(observed))), "thresholds"):
+            self.restart(k)
+            self._ends, found = (c[k % len(c)],) * 2, []  # so that the second test is the error of the estimate
+            for t, x in zip(times, observed[k % len(observed)], strict=True):
+                self.update(t, x + self._noise * rng.standard_normal(x.shape))
+                found.append([*self.tests.values()])
+            largest.append(np.nanmax(found, axis=0))
+        low, middle, high = np.quantile(largest, [0.25, 0.5, 0.75], axis=0)  # some contexts may be badly modelled
+        spread = (high - low) / (np.log(-np.log(0.25)) - np.log(-np.log(0.75)))
+        limits = middle + spread * (np.log(np.log(2)) - np.log(-np.log(1 - share)))
+        self.limits = dict(zip(TESTS, limits.tolist(), strict=True))
+
+    def restart(self, seed: Seed = 0) -> None:
+        """Forget all observations."""
+        self._rng, self._time, self._alarm = np.random.default_rng(seed), None, False
+        self.tests = dict.fromkeys(TESTS, np.nan)
+
+    def update(self, t: float, values: object) -> Track:
+        """Take an observation (s,) at time t, NaN where it is missing, and give the estimate there.
+
+        Raises:
+            InputError: another number of values, a time that is not later than the last one, no value at the first.
+        """
+        values = np.asarray(values, dtype=np.float64)
+        there = np.isfinite(values)
+        if values.shape != self._noise.shape:
+            expected, fix = f"{len(self._noise)} numbers, one for each sensor", "give NaN where one is missing"
+            raise InputError("values", expected=expected, got=f"shape {values.shape}", fix=fix)
+        if self._time is None:
+            if not there.any():
+                raise InputError("values", expected="numbers at the first time", got="none", fix="begin later")
+            self._begin(values, there)
+        elif t <= self._time:
+            fix = "give observations in the order of time, or call restart"
+            raise InputError("t", expected=f"a time later than {self._time:g}", got=f"{t:g}", fix=fix)
+        else:
+            seen = self._forecast(t)
+        if self._time is None:
+            seen = self._model.seen(self._states, self._contexts(), self._contexts())[0]
+        self._time, jump = t, False
+        self.map, self.residual = np.eye(self._count), (np.nan, np.nan)
+        if there.any():
+            self._analyse((values / self._deviation)[there], (seen / self._deviation)[:, there])
+            jump = self._test()
+            if jump:
+                self._begin(values, there)
+                self.map = None
+        c = self.members[:, self.state_size :]
+        return Track(c.mean(0), c.std(0, ddof=1), self._alarm, jump)
+
+    @property
+    def _states(self) -> np.ndarray:
+        return self.members[:, : self.state_size]
+
+    def _contexts(self) -> np.ndarray:
+        """Contexts (N, p) of the members, known parameters included."""
+        c = np.repeat(self._known[None], len(self.members), axis=0)
+        c[:, self._free] = self.members[:, self.state_size :]
+        return c
+
+    def _begin(self, values: np.ndarray, there: np.ndarray) -> None:
+        """Members from training states that resemble an observation."""
+        apart = (((self._seen - values) / self._deviation)[:, there] ** 2).sum(1)
+        near = np.argsort(apart)[: max(self._count, int(ANALOGUES * len(apart)))]
+        self.members = self._library[self._rng.choice(near, self._count, replace=len(near) < self._count)]
+        self._record = deque(maxlen=2 * self._window)
+
+    def _forecast(self, t: float) -> np.ndarray:
+        """Move members to time t, where their contexts walk and the full states stay; what sensors see (N, s)."""
+        c, walk = self._contexts(), self._rng.standard_normal((self._count, len(self._free)))
+        w = self._model.forecast(self._states, c, self._time, t, self._rng)
+        walked = self.members[:, self.state_size :] + np.sqrt(t - self._time) * self._drift * (walk - walk.mean(0))
+        self.members = np.column_stack([w, walked])
+        seen, self.members[:, : self.state_size] = self._model.seen(w, c, self._contexts())
+        return seen
+
+    def _analyse(self, values: np.ndarray, seen: np.ndarray) -> None:
+        """The update by observations (s,), which members see as (N, s), both in units of their errors."""
+        n, center, mean = self._count - 1, self.members.mean(0), seen.mean(0)
+        deviations, seen, innovation = self.members - center, seen - mean, values - mean
+        squares, vectors = np.linalg.eigh(seen @ seen.T)
+        squares, along = squares.clip(min=0) + n, seen @ innovation
+        weights = vectors / squares @ vectors.T @ along
+        root = _rotation(self._count, self._rng) @ (vectors * np.sqrt(n / squares)) @ vectors.T
+        self.map = 1 / self._count + (weights + root) @ (np.eye(self._count) - 1 / self._count)
+        change, kept = weights @ deviations, root @ deviations
+        self.members = center + change + self._inflation * kept
+        gained = ((deviations**2).sum(0) - (kept**2).sum(0)) / n
+        chi = innovation @ innovation - along @ weights
+        self.residual = np.sqrt(innovation @ innovation / len(values)), np.sqrt(1 + (seen**2).sum() / n / len(values))
+        self._record.append((chi, len(values), change[self.state_size :], gained[self.state_size :]))
+
+    def _test(self) -> bool:
+        """Values of the tests and the alarm; whether members have to start anew."""
+        if len(self._record) < 2 * self._window:
+            return False
+        each = zip(*list(self._record)[self._window :], strict=True)
+        chi, count, change, gained = (np.sum(part, axis=0) for part in each)
+        c = self.members[:, self.state_size :]
+        beyond = np.maximum(self._ends[0] - c.mean(0), c.mean(0) - self._ends[1]) / c.std(0).clip(1e-300)
+        moved = np.abs(change) / np.sqrt(gained.clip(1e-300))
+        values = (chi - count) / np.sqrt(2 * count), beyond.max(initial=-np.inf), moved.max(initial=0.0)
+        self.tests = dict(zip(TESTS, map(float, values), strict=True))
+        failed = {name: value > self.limits[name] for name, value in self.tests.items()}
+        self._alarm = failed["residual"] or failed["range"]
+        return failed["residual"] or failed["jump"]
+
+
+def _training(training: xr.Dataset, context: Sequence[str], names: Sequence[str]) -> Trajectories:
+    """Trajectories at even times and constant contexts, without missing states."""
+    data = Trajectories.of(training, context, names)
+    complete = bool(data.states.isfinite().all())
+    if data.contexts.path is not None or not complete or even_step(data.times.numpy()) is None:
+        got = "a context that moves" if data.contexts.path is not None else "missing states" * (not complete)
+        expected, fix = "complete trajectories at constant contexts and even times", "take a dataset of a system, say"
+        raise InputError("training", expected=expected, got=got or "other times", fix=fix)
+    return data
+
+
+def _each(argument: str, value: Tensor, size: int, meaning: str) -> np.ndarray:
+    """One number for each."""
+    value = torch.as_tensor(value).double().numpy()
+    if value.shape not in ((), (size,)):
+        expected, fix = f"one number, or one for each of {size} {meaning}", "give one number"
+        raise InputError(argument, expected=expected, got=f"shape {value.shape}", fix=fix)
+    return np.broadcast_to(value, size)
+
+
+@functools.cache
+def _mean_first(n: int) -> np.ndarray:
+    """Orthonormal basis (n, n) that begins with the constant vector."""
+    return np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0]
+
+
+def _rotation(n: int, rng: np.random.Generator) -> np.ndarray:
+    """Random orthogonal matrix (n, n) that leaves the mean of n members as it is."""
+    basis = _mean_first(n)
+    turned = basis[:, 1:] @ np.linalg.qr(rng.standard_normal((n - 1, n - 1)))[0]
+    return basis[:, :1] @ basis[:, :1].T + turned @ basis[:, 1:].T
+
+
+@validated
+def assimilate(
+    source: System | Projection,
+    observations: xr.Dataset,
+    *,
+    noise: Numbers,
+    training: xr.Dataset,
+    sensors: Sequence[object] | None = None,
+    smooth: bool = False,
+    level: Part = 0.9,
+    **settings: object,
+) -> xr.Dataset:
+    """Filter or smooth observed trajectories by an ensemble: state and context over time.
+
+    Args:
+        source: a projection, whose latent state is filtered, or a full system.
+        observations: trajectories with `state`, NaN where it is missing.
+        noise: standard deviation of the observations.
+        training: trajectories, as of `romkit.Tracker`.
+        sensors: observed components; all by default.
+        smooth: estimates from all observations in place of those until then (the ensemble Kalman smoother).
+        level: of the intervals.
+        **settings: of `romkit.Tracker`, and known parameters; without `false_alarms=` there are no tests.
+
+    Returns:
+        Dataset with `estimate`, `std`, `lower`, `upper` (trajectory, time, parameter), `covariance`, the mean `latent`
+        or `state`, `residual` and `expected_residual` (root mean square of innovations, in standard deviations of the
+        observations' errors), and with tests `explained` (no alarm). Attributes have settings and seconds.
+
+    Raises:
+        InputError: what cannot be used.
+
+    Source: Evensen & van Leeuwen (2000) for the smoother.
+
+    Example:
+        >>> import romkit
+        >>> system = romkit.systems.Lorenz96(transient=0.0)
+        >>> training = system.dataset(F=[3.14, 3.15, 3.16], duration=1.0)
+        >>> seen = training.isel(trajectory=[1])
+        >>> found = romkit.assimilate(system, seen, noise=0.1, training=training)
+        >>> dict(found.estimate.sizes)
+        {'trajectory': 1, 'time': 100, 'parameter': 1}
+    """
+    settings = {"false_alarms": None, "seed": 0} | settings
+    projection = isinstance(source, Projection)
+    given = Observations.of(source if projection else source.state_names, observations, sensors)
+    tracker = Tracker(source, noise=noise, training=training, sensors=sensors, **settings)
+    started = time.perf_counter()
+    runs = []
+    for k in runtime.track(range(len(given.values)), "assimilation"):
+        tracker.restart(settings["seed"] + k)
+        runs.append(_run(tracker, given.times.tolist(), given.values[k].numpy(), smooth))
+    mean, covariance, residual, alarm = (np.array(part) for part in zip(*runs, strict=True))
+    size, over = tracker.state_size, ("trajectory", "time")
+    variance = np.diagonal(covariance, axis1=-2, axis2=-1)
+    half = NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(variance)
+    variables = {
+        "estimate": ((*over, "parameter"), mean[..., size:]),
+        "std": ((*over, "parameter"), np.sqrt(variance)),
+        "lower": ((*over, "parameter"), mean[..., size:] - half),
+        "upper": ((*over, "parameter"), mean[..., size:] + half),
+        "covariance": ((*over, "parameter", "parameter_2"), covariance),
+        "residual": (over, residual[..., 0]),
+        "expected_residual": (over, residual[..., 1]),
+    }
+    name, dim = ("latent", "latent_component") if projection else ("state", "component")
+    variables[name] = ((*over, dim), mean[..., :size])
+    if settings["false_alarms"] is not None:
+        variables["explained"] = (over, ~alarm)
+    coords = {"time": given.times.numpy(), "parameter": tracker.parameters, "parameter_2": tracker.parameters}
+    attrs = {"noise": noise.tolist(), "smooth": int(smooth), "level": level, "seconds": time.perf_counter() - started}
+    attrs |= {name: value for name, value in settings.items() if isinstance(value, int | float)}
+    return xr.Dataset(variables, coords | ({} if projection else {dim: tracker.names}), attrs)
+
+
+def _run(tracker: Tracker, times: list[float], values: np.ndarray, smooth: bool) -> tuple[list, list, list, list]:
+    """Means (T, d + p), covariances of parameters (T, p, p), residuals with expectations (T, 2), and alarms (T,)."""
+    kept, maps, residuals, alarms = [], [], [], []
+    for t, x in zip(times, values, strict=True):
+        alarms.append(tracker.update(t, x).alarm)
+        kept.append(tracker.members if smooth else _moments(tracker.members, tracker.state_size))
+        maps.append(tracker.map)
+        residuals.append(tracker.residual)
+    if smooth:
+        later = np.eye(len(tracker.members))
+        for k in range(len(kept) - 1, -1, -1):
+            kept[k] = _moments(later @ kept[k], tracker.state_size)
+            later = later @ maps[k] if maps[k] is not None else np.eye(len(later))
+    return [mean for mean, _ in kept], [covariance for _, covariance in kept], residuals, alarms
+
+
+def _moments(members: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean (d + p) of members, and covariance (p, p) of their parameters."""
+    mean = members.mean(0)
+    c = members[:, size:] - mean[size:]
+    return mean, c.T @ c / (len(c) - 1)

@@ -1,0 +1,208 @@
+"""Filtering and tracking against the exact Kalman filter and smoother, published scores, and the truth."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.linalg import expm
+
+import romkit
+from romkit.data import ContextParameter
+from romkit.integrators import LSPG, PetrovGalerkin
+from romkit.systems import Lorenz96, System
+from tests.refusals import refused
+
+
+@dataclass(frozen=True)
+class Pushed(System):
+    """A damped oscillator under a constant force: linear in state and context together."""
+
+    dt: float = 0.01
+    duration: float = 4.0
+    horizon: float = 4.0
+
+    name = "pushed oscillator"
+    state_names = ("x", "v")
+    context = (ContextParameter("b", "1", -1.0, 1.0, "force"),)
+
+    def rhs(self, t, x, c):
+        return (x @ x.new_tensor([[0.0, -1.0], [1.0, -0.1]])) + c * x.new_tensor([0.0, 1.0])
+
+    def initial_state(self, contexts, rng):
+        return contexts.new_tensor([[1.0, 0.0]]).expand(len(contexts), -1)
+
+
+EVERY, NOISE = 0.2, 0.1
+FLOW = expm(EVERY * np.array([[0.0, 1.0, 0.0], [-1.0, -0.1, 1.0], [0.0, 0.0, 0.0]]))
+SEES = np.array([[1.0, 0.0, 0.0]])
+
+
+def observed(b=0.3, seed=0):
+    """The position every fifth of a unit of time, with noise and a gap."""
+    data = Pushed().dataset(b=b, duration=4.0).isel(time=slice(None, None, 20))
+    noise = NOISE * np.random.default_rng(seed).standard_normal(data.state.shape)
+    seen = (data.state + noise).astype(float)
+    seen[:, 7:10] = np.nan
+    return seen.to_dataset(name="state")
+
+
+def kalman(values, mean, covariance, walk=0.0):
+    """Means and covariances by the exact filter, and means by the Rauch-Tung-Striebel smoother, behind the first."""
+    filtered, ahead = [(mean, covariance)], []
+    for y in values[1:]:
+        mean, covariance = FLOW @ mean, FLOW @ covariance @ FLOW.T
+        covariance = covariance + np.diag([0.0, 0.0, walk**2 * EVERY])
+        ahead.append((mean, covariance))
+        if np.isfinite(y):
+            gain = covariance @ SEES.T / (SEES @ covariance @ SEES.T + NOISE**2)
+            mean, covariance = mean + gain[:, 0] * (y - mean[0]), covariance - gain @ SEES @ covariance
+        filtered.append((mean, covariance))
+    smoothed = [filtered[-1][0]]
+    for (mean, covariance), (before, spread) in zip(filtered[-2::-1], ahead[::-1], strict=True):
+        smoothed.append(mean + covariance @ FLOW.T @ np.linalg.pinv(spread, rcond=1e-12) @ (smoothed[-1] - before))
+    return filtered, smoothed[::-1]
+
+
+def started(training, seen, **settings):
+    """Mean and covariance (3, 3) of the members after the first observation."""
+    tracker = romkit.Tracker(Pushed(), noise=NOISE, training=training, sensors=["x"], false_alarms=None, **settings)
+    tracker.update(0.0, seen.state.values[0, 0, :1])
+    return tracker.members.mean(0), np.cov(tracker.members.T)
+
+
+@pytest.fixture(scope="module")
+def pushed():
+    return Pushed().dataset(b=np.linspace(-1, 1, 7))
+
+
+def test_a_linear_model_has_the_exact_filter_and_smoother(pushed):
+    """Without noise of the model, members have the mean and the covariance of Kalman's filter to rounding."""
+    seen = observed()
+    mean, covariance = started(pushed, seen, members=8)
+    filtered, smoothed = kalman(seen.state.values[0, :, 0], mean, covariance)
+    given = {"noise": NOISE, "training": pushed, "sensors": ["x"], "members": 8}
+    found = romkit.assimilate(Pushed(), seen, **given)
+    later = romkit.assimilate(Pushed(), seen, smooth=True, **given)
+    for one, exact in ((found, [mean for mean, _ in filtered]), (later, smoothed)):
+        both = np.concatenate([one.state.values[0], one.estimate.values[0]], axis=-1)
+        assert both == pytest.approx(np.array(exact), abs=1e-8)  # RK4 with steps of 0.01
+    exact = np.array([covariance[2, 2] for _, covariance in filtered])
+    assert found.covariance.values[0, :, 0, 0] == pytest.approx(exact, rel=1e-6)
+    assert (found.upper - found.lower).values == pytest.approx(2 * 1.6448536 * found["std"].values)
+    assert np.isnan(found.residual.values[0, 7:10]).all()
+
+
+def test_a_context_that_walks_has_the_exact_uncertainty(pushed):
+    """With noise, means and variances are those of Kalman's filter up to the scatter of 600 members."""
+    seen, settings = observed(), {"members": 600, "drift": 0.2}
+    filtered, _ = kalman(seen.state.values[0, :, 0], *started(pushed, seen, **settings), walk=0.2)
+    found = romkit.assimilate(Pushed(), seen, noise=NOISE, training=pushed, sensors=["x"], **settings)
+    exact = np.sqrt([covariance[2, 2] for _, covariance in filtered])
+    assert found["std"].values[0, :, 0] == pytest.approx(exact, rel=5 / np.sqrt(2 * 600))
+    mean = np.array([mean[2] for mean, _ in filtered])
+    assert np.abs(found.estimate.values[0, :, 0] - mean).max() < 5 / np.sqrt(600) * exact.max()
+
+
+def test_lorenz96_has_the_published_score():
+    """0.18 with 24 members and inflation 1.013, started near the truth (Sakov & Oke 2008; DAPPER's reference)."""
+    system, rng = Lorenz96(n=40, dt=0.05, transient=20.0), np.random.default_rng(0)
+    truth = system.dataset(F=8.0, duration=80.0)
+    start = truth.state.values[0, 0] + np.sqrt(0.001) * rng.standard_normal((24, 40))
+    near = romkit.simulate(system, initial_state=start, duration=0.05, F=8.0)
+    seen = (truth.state + rng.standard_normal(truth.state.shape)).to_dataset(name="state")
+    found = romkit.assimilate(system, seen, noise=1.0, training=near, inflation=1.013, F=8.0)
+    error = np.sqrt(((found.state - truth.state).isel(time=slice(200, None)) ** 2).mean("component"))
+    assert float(error.mean()) == pytest.approx(0.18, rel=0.05)
+
+
+@pytest.fixture(scope="module")
+def waves():
+    return Lorenz96().dataset(F=np.linspace(3.133, 3.193, 21), duration=8.0).isel(time=slice(None, None, 5))
+
+
+@pytest.fixture(scope="module")
+def tracker(waves):
+    """A tracker of Lorenz96's forcing by the shipped flow, from six sensors of 36."""
+    return romkit.Tracker(
+        romkit.load("flow-lorenz96"), noise=0.075, training=waves, dynamics=PetrovGalerkin(), system=Lorenz96(),
+        sensors=[0, 7, 11, 16, 26, 31], drift=5e-4,
+    )  # fmt: skip
+
+
+def tracks(tracker, states, start=0.0, seed=0):
+    """Tracks of observations (T, 36) every 0.05 with noise."""
+    rng = np.random.default_rng(seed)
+    rows = [0, 7, 11, 16, 26, 31]
+    return [tracker.update(start + 0.05 * k, x[rows] + 0.075 * rng.standard_normal(6)) for k, x in enumerate(states)]
+
+
+def test_a_tracker_finds_the_forcing_and_notices_its_jump(tracker):
+    """On Lorenz96's wave of number eight, and within two units of time after the forcing has jumped."""
+    system = Lorenz96()
+    before = system.dataset(F=3.137, duration=10.0).state.values[0]
+    after = romkit.simulate(system, initial_state=before[-1], F=3.157, duration=10.0).state.values[0]
+    tracker.restart()
+    first = tracks(tracker, before[::5])
+    assert not any(track.alarm or track.jump for track in first)
+    assert abs(first[-1].estimate[0] - 3.137) < 4 * first[-1].std[0] < 0.015
+    second = tracks(tracker, after[5::5], start=10.0, seed=1)
+    assert any(track.jump for track in second[:40])
+    assert abs(second[-1].estimate[0] - 3.157) < 4 * second[-1].std[0] < 0.015
+
+
+@pytest.mark.parametrize("forcing", [3.09, 3.25])
+def test_a_forcing_out_of_range_raises_the_alarm(tracker, forcing):
+    states = Lorenz96().dataset(F=forcing, duration=10.0).state.values[0, ::5]
+    tracker.restart()
+    assert tracks(tracker, states)[-1].alarm
+
+
+def test_a_tracker_is_the_filter_one_observation_at_a_time(waves):
+    given = {"noise": 0.1, "training": waves, "dynamics": PetrovGalerkin(), "system": Lorenz96(), "seed": 3}
+    flow, seen = romkit.load("flow-lorenz96"), waves.isel(trajectory=[4], time=slice(0, 20))
+    found = romkit.assimilate(flow, seen, **given)
+    tracker = romkit.Tracker(flow, false_alarms=None, **given)
+    one = [tracker.update(float(t), x) for t, x in zip(seen.time, seen.state.values[0], strict=True)]
+    assert found.estimate.values[0] == pytest.approx(np.array([track.estimate for track in one]))
+    assert found.latent.sizes == {"trajectory": 1, "time": 20, "latent_component": 2}
+
+
+WAVE = xr.Dataset({"state": (("trajectory", "time", "component"), np.ones((1, 3, 36)))}, {"time": [0.0, 0.1, 0.2]})
+
+BAD = [
+    ({"noise": 0.0}, "noise: "),
+    ({"noise": [0.1, 0.1]}, "noise: "),
+    ({"drift": [0.1, 0.1]}, "drift: "),
+    ({"members": 3}, "members: "),
+    ({"inflation": 0.9}, "inflation: "),
+    ({"sensors": [36]}, "sensors: "),
+    ({"sensors": ["y"]}, "sensors: "),
+    ({"G": 3.1}, "context: "),
+    ({"F": np.nan}, "F: "),
+    ({"false_alarms": 1.0}, "false_alarms: "),
+    ({"interval": 0.0}, "interval: "),
+    ({"dynamics": LSPG()}, "dynamics: "),
+    ({"training": WAVE}, "the context F"),
+    ({"observations": WAVE * np.nan}, "observations: "),
+    ({"observations": WAVE.isel(component=slice(0, 5))}, "components"),
+    ({"observations": WAVE.rename(state="x")}, "observations: "),
+]
+
+
+@pytest.mark.parametrize(("given", "words"), BAD)
+def test_bad_input_is_refused_in_one_line(waves, given, words):
+    settings = {"observations": WAVE, "noise": 0.1, "training": waves, "system": Lorenz96()} | given
+    refused(words, romkit.assimilate, romkit.load("flow-lorenz96"), **settings)
+
+
+def test_bad_observations_are_refused_by_a_tracker(tracker):
+    tracker.restart()
+    refused("values: expected numbers at the first time", tracker.update, 0.0, [np.nan] * 6)
+    tracker.update(0.0, np.zeros(6))
+    refused("t: expected a time later than 0", tracker.update, 0.0, np.zeros(6))
+    refused("values: expected 6 numbers", tracker.update, 0.1, np.zeros(7))
+
+
+def test_training_with_gaps_is_refused(waves):
+    refused("training: ", romkit.Tracker, Lorenz96(), noise=0.1, training=waves.where(waves.time > 0.2))
