@@ -41,6 +41,9 @@ MANY = 1e6
 RUNS = 50
 """Fewest runs on training trajectories whose extremes give the thresholds of the tests."""
 
+WIDER = 0.5
+"""Spread of the contexts after a jump, relative to that of the training contexts."""
+
 TESTS = ("residual", "range", "jump")
 
 
@@ -190,7 +193,7 @@ class Track(NamedTuple):
         estimate: (p,) in physical units.
         std: (p,) its standard deviation.
         alarm: the observations do not come from the model at any context of the training range.
-        jump: the context has jumped, and members have started anew.
+        jump: the context has jumped, so that members spread or start anew.
     """
 
     estimate: np.ndarray
@@ -204,9 +207,10 @@ class Tracker:
 
     The update is the symmetric square root (ETKF), followed by a random rotation that leaves mean and covariance as
     they are. Members start from training states that resemble the first observation. Three tests look at the last
-    `window` observations: whether innovations are larger than their covariance says, whether the context is out of its
-    training range, and whether the sum of its changes is larger than that of their variances. The first two raise the
-    alarm; members start anew after the first and the third.
+    `window` observations: whether innovations are larger than their covariance says ("residual"), whether the estimate
+    is out of the training range ("range"), and whether the sum of its changes is larger than that of their variances
+    says ("jump"). After the first fails, members start anew, after the third their contexts spread. The second raises
+    the alarm, and so does the first where starting anew has not helped.
 
     Args:
         source: a projection, whose latent state is filtered, or a full system.
@@ -251,7 +255,7 @@ class Tracker:
         >>> system = romkit.systems.Lorenz96(transient=0.0)
         >>> training = system.dataset(F=[3.14, 3.15, 3.16], duration=1.0)
         >>> flow = romkit.load("flow-lorenz96")
-        >>> tracker = romkit.Tracker(flow, noise=0.1, training=training, false_alarms=None)
+        >>> tracker = romkit.Tracker(flow, noise=0.1, training=training, system=system, false_alarms=None)
         >>> track = tracker.update(0.0, training.state.values[1, 0])
         >>> tracker.parameters, track.estimate.shape, track.alarm
         (['F'], (1,), False)
@@ -337,6 +341,7 @@ class Tracker:
     def restart(self, seed: Seed = 0) -> None:
         """Forget all observations."""
         self._rng, self._time, self._alarm = np.random.default_rng(seed), None, False
+        self._record, self._unexplained = deque(maxlen=2 * self._window), False
         self.tests = dict.fromkeys(TESTS, np.nan)
 
     def update(self, t: float, values: object) -> Track:
@@ -365,10 +370,7 @@ class Tracker:
         self.map, self.residual = np.eye(self._count), (np.nan, np.nan)
         if there.any():
             self._analyse((values / self._deviation)[there], (seen / self._deviation)[:, there])
-            jump = self._test()
-            if jump:
-                self._begin(values, there)
-                self.map = None
+            jump = self._test(values, there)
         c = self.members[:, self.state_size :]
         return Track(c.mean(0), c.std(0, ddof=1), self._alarm, jump)
 
@@ -385,16 +387,27 @@ class Tracker:
     def _begin(self, values: np.ndarray, there: np.ndarray) -> None:
         """Members from training states that resemble an observation."""
         apart = (((self._seen - values) / self._deviation)[:, there] ** 2).sum(1)
+        self.map = None
         near = np.argsort(apart)[: max(self._count, int(ANALOGUES * len(apart)))]
         self.members = self._library[self._rng.choice(near, self._count, replace=len(near) < self._count)]
-        self._record = deque(maxlen=2 * self._window)
+        self._record.clear()
+
+    def _widen(self) -> None:
+        """Spread the contexts of members by that of training, while their full states stay."""
+        self._walk(self._states, self._contexts(), WIDER * self._library[:, self.state_size :].std(0))
+        self._record.clear()
+        self.map = None
 
     def _forecast(self, t: float) -> np.ndarray:
-        """Move members to time t, where their contexts walk and the full states stay; what sensors see (N, s)."""
-        c, walk = self._contexts(), self._rng.standard_normal((self._count, len(self._free)))
+        """Move members to time t, where their contexts walk; what sensors see (N, s)."""
+        c = self._contexts()
         w = self._model.forecast(self._states, c, self._time, t, self._rng)
-        walked = self.members[:, self.state_size :] + np.sqrt(t - self._time) * self._drift * (walk - walk.mean(0))
-        self.members = np.column_stack([w, walked])
+        return self._walk(w, c, np.sqrt(t - self._time) * self._drift)
+
+    def _walk(self, w: np.ndarray, c: np.ndarray, std: np.ndarray) -> np.ndarray:
+        """Change the contexts of members by random numbers, while their full states stay; what sensors see (N, s)."""
+        walk = self._rng.standard_normal((self._count, len(self._free)))
+        self.members = np.column_stack([w, self.members[:, self.state_size :] + std * (walk - walk.mean(0))])
         seen, self.members[:, : self.state_size] = self._model.seen(w, c, self._contexts())
         return seen
 
@@ -414,8 +427,8 @@ class Tracker:
         self.residual = np.sqrt(innovation @ innovation / len(values)), np.sqrt(1 + (seen**2).sum() / n / len(values))
         self._record.append((chi, len(values), change[self.state_size :], gained[self.state_size :]))
 
-    def _test(self) -> bool:
-        """Values of the tests and the alarm; whether members have to start anew."""
+    def _test(self, values: np.ndarray, there: np.ndarray) -> bool:
+        """Values of the tests, and the alarm; whether the context has jumped, so that members spread or start anew."""
         if len(self._record) < 2 * self._window:
             return False
         each = zip(*list(self._record)[self._window :], strict=True)
@@ -423,11 +436,16 @@ class Tracker:
         c = self.members[:, self.state_size :]
         beyond = np.maximum(self._ends[0] - c.mean(0), c.mean(0) - self._ends[1]) / c.std(0).clip(1e-300)
         moved = np.abs(change) / np.sqrt(gained.clip(1e-300))
-        values = (chi - count) / np.sqrt(2 * count), beyond.max(initial=-np.inf), moved.max(initial=0.0)
-        self.tests = dict(zip(TESTS, map(float, values), strict=True))
-        failed = {name: value > self.limits[name] for name, value in self.tests.items()}
-        self._alarm = failed["residual"] or failed["range"]
-        return failed["residual"] or failed["jump"]
+        found = (chi - count) / np.sqrt(2 * count), beyond.max(initial=-np.inf), moved.max(initial=0.0)
+        self.tests = dict(zip(TESTS, map(float, found), strict=True))
+        failed = [name for name, value in self.tests.items() if value > self.limits[name]]
+        again, self._unexplained = self._unexplained, "residual" in failed
+        self._alarm = "range" in failed or (again and self._unexplained)
+        if self._unexplained:
+            self._begin(values, there)
+        elif "jump" in failed:
+            self._widen()
+        return self._unexplained or "jump" in failed
 
 
 def _training(training: xr.Dataset, context: Sequence[str], names: Sequence[str]) -> Trajectories:
