@@ -8,6 +8,7 @@ romkit.testing.check_solver(RK4(0.01), order=4)           # accuracy, order, mem
 
 import contextlib
 import copy
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -16,11 +17,12 @@ import torch
 from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
-from romkit.core.errors import InputError
+from romkit.core.errors import InputError, one_line
 from romkit.core.tensors import align
 from romkit.data import check_dataset, context_array, trajectories
 from romkit.integrators import LatentDynamics
 from romkit.projections import Operator, Path, Projection, stack
+from romkit.projections.storage import packed, unpacked
 from romkit.solvers import RK4, Solver, Status
 from romkit.systems import System
 from romkit.systems.problem import PROBLEMS, Parts, Problem
@@ -60,11 +62,14 @@ def refused(law: str, error: type[Exception], call: Callable[[], object]) -> Non
 
 @contextlib.contextmanager
 def laws_of(what: str) -> Iterator[None]:
-    """Put the name of the object in front of the first law that it breaks."""
+    """Put the name of the object in front of the first law that it breaks, or of the error that it raises."""
     try:
         yield
     except AssertionError as broken:
         raise AssertionError(f"{what}: {broken}") from None
+    except (RuntimeError, IndexError, TypeError, AttributeError) as error:
+        law = next(frame.name for frame in traceback.extract_tb(error.__traceback__)[1:] if frame.filename == __file__)
+        raise AssertionError(f"{what}: {law}: {type(error).__name__}: {one_line(str(error))}") from error
 
 
 class Probe(NamedTuple):
@@ -105,13 +110,13 @@ def probe(projection: Projection, *, batch: int = 16, spread: float = 1.0, seed:
 def left_inverse(p: Probe) -> None:
     """ρ(φ(z)) = z at latents z of the data."""
     z = p.operator.encode(p.x)
-    close("ρ(φ(z)) = z", p.operator.encode(p.operator.decode(z)), z)
+    close("ρ(φ(z)) = z, to float64 though parameters are float32", p.operator.encode(p.operator.decode(z)), z)
 
 
 def idempotency(p: Probe) -> None:
     """P(P(x)) = P(x)."""
     once = p.operator(p.x)
-    close("P(P(x)) = P(x)", p.operator(once), once)
+    close("P(P(x)) = P(x), to float64 though parameters are float32", p.operator(once), once)
 
 
 def tangents(p: Probe) -> None:
@@ -150,6 +155,12 @@ def batching(p: Probe) -> None:
     close("states (C, T, n) = loop", p.operator(several)[:, 2], loop)
 
 
+def storage(p: Probe) -> None:
+    """A projection that is saved and loaded is the same one: `config` has all that the constructor needs."""
+    again = unpacked(p.projection.name, *packed(p.projection))
+    close("saved and loaded = itself", again.double()(p.c)(p.x), p.operator(p.x))
+
+
 def stacking(p: Probe) -> None:
     """A stack of this model and another one equals the two of them."""
     other = perturbed(p.projection)
@@ -166,7 +177,7 @@ def perturbed(projection: Projection) -> Projection:
     return other
 
 
-LAWS: tuple[Callable[[Probe], None], ...] = (tangents, jacobian, curvature, batching, stacking)
+LAWS: tuple[Callable[[Probe], None], ...] = (tangents, jacobian, curvature, batching, stacking, storage)
 """Laws of every projection."""
 
 IDEMPOTENT_LAWS: tuple[Callable[[Probe], None], ...] = (left_inverse, idempotency)
@@ -186,6 +197,8 @@ def check_projection(projection: Projection, *, spreads: Sequence[Positive] = (1
         >>> romkit.testing.check_projection(romkit.load("ncae-lorenz96"), spreads=(1.0,))  # silent
     """
     laws = LAWS + IDEMPOTENT_LAWS if projection.idempotent else LAWS
+    if projection.seeds is not None:
+        raise InputError("projection", expected="a single one", got="a stack", fix="take one of romkit.unstack(...)")
     for spread in spreads:
         points = probe(projection, spread=spread)
         with laws_of(f"{projection.name}, contexts over {spread:g} x the training range"):
@@ -253,6 +266,8 @@ def batch_of_dynamics(dynamics: LatentDynamics, p: Probe, order: int) -> None:
     together = solve(Path.constant(p.operator), w).states
     loop = [solve(Path.constant(p.projection(c)), start).states for c, start in zip(p.c, w, strict=True)]
     close("batch = loop", together, torch.stack(loop), 1e-9)
+    several = solve(Path.constant(p.operator), torch.stack([w, w.flip(0)], dim=1)).states
+    close("latent states (C, S, m) at contexts (C, p) = loop", several[:, 0], together, 1e-9)
     lost = torch.cat([torch.full_like(w[:1], torch.nan), w[1:]])
     beside = solve(Path.constant(p.operator), lost)
     fact("status of a lost member", Status.DIVERGED, beside.status[0].item())

@@ -256,6 +256,9 @@ def _dynamics(name: str) -> "romkit.integrators.LatentDynamics":
     if Path(name).suffix == ".safetensors":
         return options.load("law", name)
     known = romkit.integrators.DYNAMICS
+    if name not in known and Path(name).suffix == ".py":
+        fix = "import the file, romkit --import FILE.py ..., and give the name that it enters into DYNAMICS"
+        raise InputError("dynamics", expected="a name or a file by romkit law", got=name, fix=fix)
     return known[checks.one_of("dynamics", name, known)]()
 
 

@@ -1,6 +1,7 @@
 """What all latent dynamics must do: `romkit.testing.check_dynamics` on each of them, and on broken ones."""
 
 import inspect
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -22,7 +23,7 @@ from romkit.integrators import (
     SINDy,
     WeakSINDy,
 )
-from romkit.integrators.base import LatentField
+from romkit.integrators.base import LatentField, LearnedField
 from romkit.testing import check_dynamics
 from tests.properties.test_projection_laws import make
 from tests.refusals import refused
@@ -124,6 +125,18 @@ class Flat(Galerkin):
         return lambda t, w: rate(t, w) + (problem.order - 1) * 1e-3 * w[..., :2].square()
 
 
+@dataclass(frozen=True)
+class Unaligned(LearnedField):
+    """Adds a vector (C, m) to latent states (C, S, m) as if it were (S, m)."""
+
+    order: int = 1
+    latent_dim: int = 2
+    context_names: tuple[str, ...] = ("c0", "c1")
+
+    def right_hand_side(self, c):
+        return lambda w: c[..., :2] - w
+
+
 def test_the_contract_can_fail():
     motion = "motion on an invariant manifold"
     for dynamics, message in (
@@ -132,6 +145,7 @@ def test_the_contract_can_fail():
         (Mixing(), "order 1: batch = loop"),
         (Elsewhere(), "order 1: start of a state on the manifold = its latent state"),
         (Flat(), f"order 2: {motion}"),
+        (Unaligned(), "order 1: latent states (C, S, m) at contexts (C, p) = loop"),
     ):
         refused(message, check_dynamics, dynamics, make("ncae", (2, 3, 2, 3)), error=AssertionError)
         assert torch.is_grad_enabled()
