@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from romkit import bases, data, integrators, metrics, projections, solvers, systems, training
     from romkit.bases import basis
     from romkit.certificates import certify
-    from romkit.inference import Tracker, assimilate, continuation, verify
+    from romkit.inference import Tracker, assimilate, calibrate, continuation, infer, verify
     from romkit.integrators import reduced_mesh
     from romkit.verbs import presets
     from romkit.verbs.compare import compare
@@ -38,6 +38,7 @@ __all__ = [
     "bases",
     "basis",
     "bootstrap",
+    "calibrate",
     "certify",
     "compare",
     "continuation",
@@ -45,6 +46,7 @@ __all__ = [
     "fit",
     "follow",
     "forecast",
+    "infer",
     "integrators",
     "law",
     "load",
@@ -69,6 +71,7 @@ VERBS = {
     "assimilate": "inference",
     "basis": "bases",
     "bootstrap": "verbs.ensemble",
+    "calibrate": "inference",
     "certify": "certificates",
     "compare": "verbs.compare",
     "continuation": "inference",
@@ -76,6 +79,7 @@ VERBS = {
     "fit": "verbs.fit",
     "follow": "verbs.runs",
     "forecast": "verbs.runs",
+    "infer": "inference",
     "law": "verbs.law",
     "load": "verbs.storage",
     "reduced_mesh": "integrators",

@@ -1,6 +1,7 @@
 """Inference on reduced models: state and context from observations, and continuation along a context."""
 
 from romkit.inference.branches import continuation, verify
+from romkit.inference.estimate import Calibration, calibrate, infer
 from romkit.inference.filter import Track, Tracker, assimilate
 
-__all__ = ["Track", "Tracker", "assimilate", "continuation", "verify"]
+__all__ = ["Calibration", "Track", "Tracker", "assimilate", "calibrate", "continuation", "infer", "verify"]

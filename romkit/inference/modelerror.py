@@ -1,0 +1,130 @@
+"""Error of a reduced model over contexts and latent states: its mean, and the covariance of what the mean leaves."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+CONTEXT_LENGTHS, LATENT_LENGTHS = (0.1, 0.2, 0.4, 0.8, 1.6), (0.5, 1.0, 2.0, 4.0)
+"""Lengths of the kernel that are tried, in half widths of the context's range, and in deviations of latent states."""
+
+RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)
+"""Ridges that are tried, relative to the kernel; the largest leaves hardly a correction."""
+
+MODES = 30
+"""Largest number of modes of the error; what they leave out counts as noise."""
+
+NEAR = 0.2
+"""Share of the training trajectories that a local covariance is made of."""
+
+
+class Weight(NamedTuple):
+    """Inverse of covariances I + V Λ Vᵀ, for numbers in units of the noise that are zero where missing.
+
+    Attributes:
+        modes: V (N, r).
+        inner: (..., r, r), L (I + Lᵀ VᵀV L)⁻¹ Lᵀ with Λ = L Lᵀ.
+        logdet: (...) logarithm of the determinant.
+    """
+
+    modes: Tensor
+    inner: Tensor
+    logdet: Tensor
+
+    @classmethod
+    def of(cls, modes: Tensor, covariance: Tensor, there: Tensor) -> "Weight":
+        """Weights for V (N, r), Λ (..., r, r), and which numbers are there (..., N)."""
+        values, vectors = torch.linalg.eigh(covariance)
+        root = vectors * values.clamp(min=0).sqrt().unsqueeze(-2)
+        gram = modes.mT @ modes if bool(there.all()) else modes.mT @ (there.unsqueeze(-1) * modes)
+        middle = torch.eye(root.shape[-1], dtype=root.dtype) + root.mT @ gram @ root
+        return cls(modes, root @ torch.linalg.solve(middle, root.mT), torch.logdet(middle))
+
+    def at(self, which: Tensor) -> "Weight":
+        """Weights of some members."""
+        return Weight(self.modes, self.inner[which], self.logdet[which])
+
+    def product(self, a: Tensor, b: Tensor) -> Tensor:
+        """aᵀ C⁻¹ b of a (..., N, i) and b (..., N, j)."""
+        return a.mT @ b - (self.modes.mT @ a).mT @ self.inner @ (self.modes.mT @ b)
+
+
+@dataclass(frozen=True, eq=False)
+class ModelError:
+    """Errors of a reduced model in units of the noise: their mean, by a Gaussian process over (d, w), and scatter.
+
+    Attributes:
+        points: (K, p + q) contexts and latent states of the training samples.
+        trajectory: (K,) number of the trajectory that each is from.
+        lengths: (p + q,) of the kernel.
+        inverse: (K, K) of the kernel's matrix with its ridge.
+        alpha: (K, r) coefficients of the mean.
+        modes: (N, r), orthonormal.
+        left: (K, r) errors that the mean leaves when a sample's own trajectory is left out.
+        rest: mean square of what the modes leave out.
+        size: p.
+
+    Source: Kaipio, Somersalo (2007), Statistical inverse problems: discretization, model reduction and inverse crimes;
+    Rasmussen, Williams (2006), section 5.4.2, of samples left out.
+    """
+
+    points: Tensor
+    trajectory: Tensor
+    lengths: Tensor
+    inverse: Tensor
+    alpha: Tensor
+    modes: Tensor
+    left: Tensor
+    rest: Tensor
+    size: int
+
+    @classmethod
+    def of(cls, d: Tensor, w: Tensor, trajectory: Tensor, errors: Tensor) -> "ModelError":
+        """Fit to errors (K, N); lengths and ridge are those with the smallest errors of trajectories left out.
+
+        Errors well below the noise count alike, so that they do not decide.
+        """
+        modes = torch.linalg.svd(errors, full_matrices=False).Vh[:MODES].mT
+        a, points = errors @ modes, torch.cat([d, w], dim=1)
+        rest = (errors - a @ modes.mT).square().mean()
+        blocks = [torch.nonzero(trajectory == k).squeeze(-1) for k in trajectory.unique()]
+        one, spread, best = torch.ones_like(d[0]), w.std(0).clamp(min=1e-9), torch.inf
+        for lengths in (torch.cat([c * one, z * spread]) for c in CONTEXT_LENGTHS for z in LATENT_LENGTHS):
+            kernel = matern(points / lengths, points / lengths)
+            for ridge in RIDGES:
+                inverse = torch.linalg.inv(kernel + ridge * torch.eye(len(a), dtype=a.dtype))
+                alpha, left = inverse @ a, torch.empty_like(a)
+                for block in blocks:
+                    left[block] = torch.linalg.solve(inverse[block[:, None], block], alpha[block])
+                score = float(left.square().sum(1).log1p().mean())
+                if score < best:
+                    best, found = score, (lengths, inverse, alpha, modes, left)
+        return cls(points, trajectory, *found, rest, d.shape[1])
+
+    def __call__(self, d: Tensor, w: Tensor, without: Tensor | None = None) -> Tensor:
+        """Mean (M, N) at contexts and latent states; for each member one trajectory (M,) may be left out."""
+        kernel = matern(torch.cat([d, w], dim=1) / self.lengths, self.points / self.lengths)
+        found = kernel @ self.alpha
+        if without is not None:
+            own = without[:, None] == self.trajectory
+            found = found - ((kernel @ self.inverse) * own) @ self.left
+        return found @ self.modes.mT
+
+    def covariance(self, d: Tensor, without: Tensor | None = None) -> Tensor:
+        """Λ (M, r, r) of what is left at contexts d (M, p), from the nearest training trajectories."""
+        gap = torch.cdist(d, self.points[:, : self.size])
+        if without is not None:
+            gap = gap.masked_fill(without[:, None] == self.trajectory, torch.inf)
+        number = len(self.trajectory.unique())
+        count = min(round(max(5, NEAR * number) * gap.shape[1] / number), int(gap.isfinite().sum(1).min()))
+        reach = 1.1 * gap.sort(1).values[:, count - 1, None].clamp(min=1e-9)
+        weight = (1 - (gap / reach) ** 3).clamp(min=0) ** 3
+        weight = weight / weight.sum(1, keepdim=True)
+        return torch.einsum("mk,ki,kj->mij", weight, self.left, self.left)
+
+
+def matern(a: Tensor, b: Tensor) -> Tensor:
+    """Matérn kernel of order 3/2."""
+    s = 3**0.5 * torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
+    return (1 + s) * torch.exp(-s)
