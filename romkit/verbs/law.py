@@ -12,8 +12,9 @@ from romkit.core import checks
 from romkit.core.boundary import Part, Positive, Seed, validated
 from romkit.core.errors import InputError
 from romkit.data import check_states
-from romkit.integrators import LAWS, Estimator, LearnedField, NeuralODE
+from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.base import HELD_OUT, ranked, refitted
+from romkit.integrators.laws.neural_ode import NeuralODE
 from romkit.integrators.laws.samples import ProjectionFamily
 
 KINDS = ("sindy", "operator-inference", "neural-ode")
@@ -51,7 +52,8 @@ def law(
     Returns:
         The law, for `dynamics=` of `romkit.rollout` and `romkit.forecast`. Its `report` has a row for each kind, the
         best first (`pandas.DataFrame(law.report)`): its name `law`, the `error` on held-out trajectories in standard
-        deviations of the latent coordinates, `settings`, how many were `tried`, and `seconds`.
+        deviations of the latent coordinates, `settings`, how many were `tried`, `seconds`, and whether it was `chosen`:
+        nearly always the first, but not if its fit to all trajectories fails along them.
 
     Raises:
         InputError: an unknown kind, data of another shape than the projection's, or rollouts that are all lost.
@@ -89,7 +91,8 @@ def law(
         got = ", ".join(row["law"] for row in rows) + ", all lost from the start"
         fix = "train the projection longer, give more trajectories, or more seconds"
         raise InputError("data", expected="a law whose rollouts stay near them", got=got, fix=fix)
-    fitted, _ = chosen
+    fitted, how = chosen
+    rows = [row | {"chosen": row["settings"] == repr(how.estimator)} for row in rows]
     source = (
         f"{fitted.source}; the best of {', '.join(row['law'] for row in rows)} by rollouts of held-out trajectories"
     )

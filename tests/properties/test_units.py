@@ -34,7 +34,7 @@ def forecast(method, law, epochs, **units):
     run = romkit.forecast(
         projection, dynamics=fitted, initial_state=start, duration=3 * time, dt=0.05 * time, speed=0.95 * speed
     )
-    return run.state.values / np.repeat([units.get("u", 1.0), units.get("v", 1.0)], 6)
+    return np.stack([run[name].values / units.get(name, 1.0) for name in ("u", "v")])
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ def small(monkeypatch, tmp_path):
     network = romkit.integrators.NeuralODE
     few = {"regression_steps": 20, "shooting_steps": 2}
     monkeypatch.setattr(romkit.integrators, "NeuralODE", lambda **settings: network(**settings | few))
+    law = romkit.law
+    monkeypatch.setattr(romkit, "law", lambda *args, **more: law(*args, **more | {"kinds": ["sindy"]}))
     monkeypatch.setattr(intervals, "PIECES", 64)  # certificates stay valid, and are larger
     monkeypatch.setattr(bounds, "STEPS", 5)
     monkeypatch.chdir(tmp_path)

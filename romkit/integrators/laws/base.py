@@ -143,8 +143,9 @@ def rollout_error(law: LearnedField, samples: LatentSamples) -> tuple[Tensor, Te
 
     The error is the mean over time of the distance in standard deviations of the latent coordinates (root mean square
     over them), at most `LOST`. Missing samples do not count; a trajectory without a first state, where others have one,
-    has NaN. Rollouts at a constant context go on for as long again, and stay if they end no farther from the mean than
-    `AROUND` times the farthest datum.
+    has NaN. A rollout stays if in the second half it moves about its mean as far as the data do, up to a factor of two
+    and a tenth of a deviation, and if it does not end, at a constant context after as long again, farther from the mean
+    than `AROUND` times the farthest datum: a law at rest, whose error is 1, is no better than one that lost the phase.
     """
     m, times = samples.targets.shape[-1], samples.times
     parts = (samples.inputs, samples.context, samples.drift)
@@ -175,6 +176,9 @@ def rollout_error(law: LearnedField, samples: LatentSamples) -> tuple[Tensor, Te
     farthest, last = (((x - mean) / deviation).norm(dim=-1) for x in (z, reached[..., -1, :].unsqueeze(-2)))
     missing = z.isnan().any(-1) | start.isnan().any(-1, keepdim=True)
     stays = last.squeeze(-1) <= AROUND * farthest.nan_to_num(nan=0.0).amax((-2, -1), keepdim=True).squeeze(-1)
+    late = [(x / deviation)[..., len(times) // 2 : len(times), :] for x in (z, reached)]
+    true, own = ((x - x.nanmean(-2, keepdim=True)).square().sum(-1).nanmean(-1).sqrt() for x in late)
+    stays &= (own >= true / 2 - 0.1) & (own <= 2 * true + 0.1)
     stays = (stays | start.isnan().any(-1)).double().mean()
     return apart.nan_to_num(nan=LOST).clamp(max=LOST).masked_fill(missing, torch.nan).nanmean(-1), stays
 

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, NamedTuple
@@ -217,6 +218,9 @@ def bootstrap(samples: int, models: int, blocks: int, seed: int) -> tuple[Tensor
     return edges, torch.from_numpy(counts).double()
 
 
+MOST_TERMS = 100
+"""Terms of the latent coordinates beyond which a degree is not tried by default."""
+
 EXPLAINED = 0.9
 """Share of the variance of a rate that an equation should explain; one that explains less warns."""
 
@@ -243,6 +247,9 @@ class SINDy(Estimator):
         normalize_columns: whether α and threshold act on terms divided by their norm over the samples.
         unbias: whether the coefficients that stay are fitted again without α.
         max_iter: most rounds of thresholding.
+        around: standard deviation of samples around the data that lead back to them, in those of the latents (see
+            `LatentSamples.returning`); they make an orbit attract. By default chosen from `AROUND` as the degree is,
+            and 0, none, with a threshold, in second order, and without trajectories.
 
     `fit(projection, data)` scales the latents; `fit_samples` takes samples as they are. Both warn (`FitWarning`) of an
     equation that explains less than 90 % of the variance of its rate; `residual` of the result has the numbers.
@@ -268,9 +275,11 @@ class SINDy(Estimator):
     normalize_columns: bool = False
     unbias: bool = True
     max_iter: Count = 20
+    around: NotNegative | None = None
 
-    DEGREES: ClassVar[tuple[int, ...]] = (3, 2, 1)
-    SHARES: ClassVar[tuple[float, ...]] = (0.01, 0.0, 0.003, 0.03, 0.1)
+    DEGREES: ClassVar[tuple[int, ...]] = (3, 5, 1)
+    SHARES: ClassVar[tuple[float, ...]] = (0.01, 0.0, 0.03, 0.1)
+    AROUND: ClassVar[tuple[float, ...]] = (0.0, 0.1, 0.2)
 
     def __post_init__(self):
         if self.threshold is not None and self.share is not None:
@@ -278,12 +287,17 @@ class SINDy(Estimator):
             raise InputError("share", expected="none beside threshold", got=self.share, fix=fix)
 
     def candidates(self, samples: LatentSamples) -> "list[SINDy]":
-        degrees = self.DEGREES if self.degree is None and self.library is None else (self.degree,)
-        shares = self.SHARES if self.threshold is None and self.share is None else (self.share,)
-        return [replace(self, degree=degree, share=share) for degree, share in itertools.product(degrees, shares)]
+        terms = lambda degree: math.comb(samples.inputs.shape[-1] + degree, degree)  # noqa: E731
+        grid = {"share": self.SHARES} if self.threshold is None and self.share is None else {}
+        if self.degree is None and self.library is None:
+            first, *more = self.DEGREES
+            grid["degree"] = [first, *(degree for degree in more if terms(degree) <= MOST_TERMS)]
+        if self.around is None:
+            grid["around"] = self.AROUND if samples.order == 1 and self.threshold is None else (0.0,)
+        return [replace(self, **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
-        design = self._design(samples)
+        design = self._design(samples.returning(self.around, seed) if self.around else samples)
         targets, N = design.targets, design.targets.shape[1]
         law = equation(self, samples, design.basis, regress(design, gram(design, 0, N), self))
         variance, square = targets.var(-2, correction=0), targets.square().mean(-2)
@@ -390,7 +404,7 @@ class WeakSINDy(SINDy):
             moves by one standard deviation, at most a quarter of a trajectory. Wider ones average more.
         smoothness: p.
 
-    The others are those of `SINDy`. Samples have to be whole trajectories, with their times.
+    The others are those of `SINDy`, without `around`. Samples have to be whole trajectories, with their times.
 
     Source: Messenger, Bortz (2021), Weak SINDy; Reinbold, Gurevich, Grigoriev (2020); weights as in pysindy's
     WeakPDELibrary.
@@ -405,6 +419,8 @@ class WeakSINDy(SINDy):
         >>> law.predict(torch.tensor([1.0, 0.0], dtype=torch.float64)).round(decimals=2) + 0.0
         tensor([0., 1.], dtype=torch.float64)
     """
+
+    AROUND: ClassVar[tuple[float, ...]] = (0.0,)
 
     windows: Count = 200
     width: Positive | None = None
