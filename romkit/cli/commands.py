@@ -347,6 +347,37 @@ def _inputs(
     return lambda t: control(torch.tensor(t, dtype=torch.float64)).numpy()
 
 
+def infer(
+    model: options.Model,
+    observations: Annotated[str, Argument(metavar="OBSERVATIONS", help="netCDF file with `state`; NaN is missing.")],
+    training: Annotated[str, Option(metavar="DATA", help="Data with known contexts, or a system.")],
+    noise: Annotated[float | None, Option(help="Standard deviation of the noise; estimated by default.")] = None,
+    dynamics: Annotated[str | None, Option(help="Name of dynamics, or a file by `romkit law`.")] = None,
+    sensors: Annotated[str | None, Option(help="Names of the observed components, with commas.")] = None,
+    level: Annotated[float, Option(help="Probability that the intervals claim.")] = 0.9,
+    out: Annotated[Path | None, Option(help="Folder for the results; runs/infer-OBSERVATIONS by default.")] = None,
+    force: options.Force = False,
+) -> None:
+    """Estimate which context observations come from, with an interval that knows the reduced model's own error.
+
+    Without --dynamics each snapshot has a latent state of its own; with them a trajectory is a window in time.
+
+    \b
+    Examples:
+      romkit infer my.safetensors seen.nc --training my.nc --noise 0.05
+      romkit infer flow-lorenz96 seen.nc --training lorenz96 --dynamics petrov-galerkin --sensors x0,x12,x24
+
+    Prints a line for each trajectory, and says where no context explains the observations. Writes infer.nc.
+    """  # noqa: D301
+    file = options.target(out, f"infer-{options.short_name(observations)}", "infer.nc", force)
+    seen, projection = romkit.data.open_dataset(observations), options.load("projection", model)
+    given = {"training": options.read_data(training), "noise": noise, "sensors": options.names(sensors), "level": level}
+    latent = _dynamics(dynamics) if dynamics else None
+    found = romkit.infer(projection, seen, dynamics=latent, **given)
+    print(describe.inference(found))
+    options.write(romkit.data.save_dataset, found, file, before="\n")
+
+
 def compare(
     data: options.Data,
     methods: Annotated[str, Option(help="Names of methods, with commas.")] = "pod,ncae",

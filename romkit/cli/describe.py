@@ -180,3 +180,15 @@ def comparison(found: "xr.Dataset") -> str:
         numbers += [one["diverged"].item(), one["seconds_projection"].item() + one["seconds_law"].item()]
         rows.append([str(projection), str(law), *(f"{x:.3g}" for x in numbers)])
     return table(rows, indent="")
+
+
+def inference(found: "xr.Dataset") -> str:
+    """Estimate and interval of each parameter for each trajectory, and whether they explain the observations."""
+    names = list(found["parameter"].values)
+    rows = [["trajectory", *(f"{name} ({100 * found.attrs['level']:g} %)" for name in names), "explained"]]
+    for k in range(found.sizes["trajectory"]):
+        one = found.isel(trajectory=k)
+        numbers = zip(*(one[key].values for key in ("estimate", "lower", "upper")), strict=True)
+        intervals = [f"{estimate:.5g} [{lower:.5g}, {upper:.5g}]" for estimate, lower, upper in numbers]
+        rows.append([str(k), *intervals, "yes" if bool(one["explained"]) else "no"])
+    return table(rows, indent="")

@@ -78,6 +78,7 @@ def start(
     romkit fit ncae lorenz96               train a projection
     romkit law sindy MODEL DATA            fit latent dynamics to data
     romkit forecast MODEL --from DATA      a reduced model alone
+    romkit infer MODEL OBSERVATIONS        the context that observations come from
     romkit compare DATA                    projections and laws side by side
     romkit dataset lorenz96 --split test   simulate a dataset
     romkit explore MODEL                   a page with sliders for its context
@@ -128,7 +129,7 @@ def study(context: typer.Context) -> None:
 
 
 TAKE_CONTEXT = (commands.rollout, commands.forecast, commands.dataset)
-MODELS, DATA = (commands.fit, commands.law), (commands.forecast, commands.compare, commands.dataset)
+MODELS, DATA = (commands.fit, commands.law), (commands.forecast, commands.infer, commands.compare, commands.dataset)
 for command in (commands.info, commands.rollout, commands.check, *MODELS, *DATA, explore, report.report):
     app.command(cls=options.ContextCommand if command in TAKE_CONTEXT else None)(command)
 ANY_OPTION = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}

@@ -1,7 +1,8 @@
 """Inference on reduced models: state and context from observations, and continuation along a context."""
 
 from romkit.inference.branches import continuation, verify
-from romkit.inference.estimate import Calibration, calibrate, infer
+from romkit.inference.calibration import Calibration, calibrate
+from romkit.inference.estimate import infer
 from romkit.inference.filter import Track, Tracker, assimilate
 
 __all__ = ["Calibration", "Track", "Tracker", "assimilate", "calibrate", "continuation", "infer", "verify"]

@@ -6,14 +6,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-CONTEXT_LENGTHS, LATENT_LENGTHS = (0.1, 0.2, 0.4, 0.8, 1.6), (0.5, 1.0, 2.0, 4.0)
+CONTEXT_LENGTHS, LATENT_LENGTHS = (0.1, 0.2, 0.4, 1.0), (0.5, 1.0, 2.0, 4.0)
 """Lengths of the kernel that are tried, in half widths of the context's range, and in deviations of latent states."""
 
-RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)
+RIDGES = (1e-6, 1e-4, 1e-2, 1.0, 100.0)
 """Ridges that are tried, relative to the kernel; the largest leaves hardly a correction."""
 
-MODES = 30
+MODES = 60
 """Largest number of modes of the error; what they leave out counts as noise."""
+
+TREND = 8.0
+"""Length of the trend, relative to that of the kernel."""
 
 NEAR = 0.2
 """Share of the training trajectories that a local covariance is made of."""
@@ -24,8 +27,8 @@ class Weight(NamedTuple):
 
     Attributes:
         modes: V (N, r).
-        inner: (..., r, r), L (I + Lᵀ VᵀV L)⁻¹ Lᵀ with Λ = L Lᵀ.
-        logdet: (...) logarithm of the determinant.
+        inner: (M, 1 or G, r, r), L (I + Lᵀ VᵀV L)⁻¹ Lᵀ with Λ = L Lᵀ.
+        logdet: (M,) logarithm of the determinant, of all G samples of a member.
     """
 
     modes: Tensor
@@ -34,20 +37,22 @@ class Weight(NamedTuple):
 
     @classmethod
     def of(cls, modes: Tensor, covariance: Tensor, there: Tensor) -> "Weight":
-        """Weights for V (N, r), Λ (..., r, r), and which numbers are there (..., N)."""
-        values, vectors = torch.linalg.eigh(covariance)
+        """Weights for V (N, r), Λ (M, r, r), and which numbers are there (M, G, N)."""
+        values, vectors = torch.linalg.eigh(covariance.unsqueeze(1))
         root = vectors * values.clamp(min=0).sqrt().unsqueeze(-2)
         gram = modes.mT @ modes if bool(there.all()) else modes.mT @ (there.unsqueeze(-1) * modes)
         middle = torch.eye(root.shape[-1], dtype=root.dtype) + root.mT @ gram @ root
-        return cls(modes, root @ torch.linalg.solve(middle, root.mT), torch.logdet(middle))
+        logdet = torch.logdet(middle).expand(there.shape[:2]).sum(1)
+        return cls(modes, root @ torch.linalg.solve(middle, root.mT), logdet)
 
     def at(self, which: Tensor) -> "Weight":
         """Weights of some members."""
         return Weight(self.modes, self.inner[which], self.logdet[which])
 
-    def product(self, a: Tensor, b: Tensor) -> Tensor:
-        """aᵀ C⁻¹ b of a (..., N, i) and b (..., N, j)."""
-        return a.mT @ b - (self.modes.mT @ a).mT @ self.inner @ (self.modes.mT @ b)
+    def product(self, a: Tensor) -> Tensor:
+        """aᵀ C⁻¹ a of a (M, G, N, k)."""
+        seen = self.modes.mT @ a
+        return a.mT @ a - seen.mT @ self.inner @ seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +96,7 @@ class ModelError:
         blocks = [torch.nonzero(trajectory == k).squeeze(-1) for k in trajectory.unique()]
         one, spread, best = torch.ones_like(d[0]), w.std(0).clamp(min=1e-9), torch.inf
         for lengths in (torch.cat([c * one, z * spread]) for c in CONTEXT_LENGTHS for z in LATENT_LENGTHS):
-            kernel = matern(points / lengths, points / lengths)
+            kernel = kernel_of(points / lengths, points / lengths)
             for ridge in RIDGES:
                 inverse = torch.linalg.inv(kernel + ridge * torch.eye(len(a), dtype=a.dtype))
                 alpha, left = inverse @ a, torch.empty_like(a)
@@ -104,7 +109,7 @@ class ModelError:
 
     def __call__(self, d: Tensor, w: Tensor, without: Tensor | None = None) -> Tensor:
         """Mean (M, N) at contexts and latent states; for each member one trajectory (M,) may be left out."""
-        kernel = matern(torch.cat([d, w], dim=1) / self.lengths, self.points / self.lengths)
+        kernel = kernel_of(torch.cat([d, w], dim=1) / self.lengths, self.points / self.lengths)
         found = kernel @ self.alpha
         if without is not None:
             own = without[:, None] == self.trajectory
@@ -124,7 +129,7 @@ class ModelError:
         return torch.einsum("mk,ki,kj->mij", weight, self.left, self.left)
 
 
-def matern(a: Tensor, b: Tensor) -> Tensor:
-    """Matérn kernel of order 3/2."""
+def kernel_of(a: Tensor, b: Tensor) -> Tensor:
+    """Matérn kernels of order 3/2 of two lengths: the long one carries a trend across gaps in the samples."""
     s = 3**0.5 * torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
-    return (1 + s) * torch.exp(-s)
+    return (1 + s) * torch.exp(-s) + (1 + s / TREND) * torch.exp(-s / TREND)

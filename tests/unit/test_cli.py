@@ -28,6 +28,7 @@ def files(projection, lorenz_data, tmp_path_factory):
     for name, thing in things.items():
         romkit.save(thing, folder / f"{name}.safetensors")
     save_dataset(lorenz_data, folder / "data.nc")
+    save_dataset(lorenz_data.isel(time=[0]), folder / "seen.nc")
     run = romkit.rollout(lorenz_data.isel(time=slice(3)), projection)
     save_dataset(run, folder / "run.nc")
     save_dataset(run.isel(trajectory=0), folder / "one.nc")
@@ -182,6 +183,9 @@ REFUSALS = {
     "law sindy m.safetensors data.nc --set library=cubic": "library: expected a Library",
     "law sindy m.safetensors data.nc --members 1": "members: expected",
     "forecast m.safetensors --dynamics law.safetensors --from data.nc --duration 1e13": "memory",
+    "infer m.safetensors seen.nc --training data.nc": "training: expected 4 constant contexts or more",
+    "infer m.safetensors seen.nc --training lorenz96 --noise 0": "noise: expected a positive number",
+    "infer m.safetensors seen.nc --training lorenz96 --sensors x99": "sensors: expected names of components",
     "compare data.nc --workers -1": "workers: expected an integer >= 1",
     "explore data.nc": "is not a complete safetensors file",
     "explore m.safetensors --port 99999999": "less than or equal to 65535",
@@ -208,6 +212,7 @@ VALID = {
     "info": "m.safetensors",
     "check": "data.nc",
     "forecast": "m.safetensors --from data.nc --duration 0.05 --dynamics law.safetensors --force",
+    "infer": "m.safetensors seen.nc --training lorenz96 --noise 0.1 --force",
     "compare": "lorenz96 --methods pod --laws dmd --set latent_dim=2",
     "report": "run.nc",
 }

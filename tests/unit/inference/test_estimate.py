@@ -122,6 +122,14 @@ def test_the_error_of_the_model_is_corrected_and_covered(plane):
     assert not plain.explained.values.any()
 
 
+def test_contexts_beyond_the_range_raise_the_alarm(plane):
+    """Far beyond it, in standard errors of 0.03; estimates stay at the end of the range."""
+    data = snapshots(plane, [0.5, 0.7, 2.0, 3.3, 3.5], noise=NOISE)
+    found = romkit.infer(plane, data, training=snapshots(plane, TRAINING), noise=NOISE)
+    assert found.explained.values.tolist() == [False, False, True, False, False]
+    np.testing.assert_allclose(found.estimate.values[[0, 1, 3, 4], 0], [1.0, 1.0, 3.0, 3.0], rtol=1e-6)
+
+
 def test_noise_is_estimated_where_it_is_not_known(plane):
     data = snapshots(plane, np.linspace(1.2, 2.8, 40), noise=NOISE)
     found = romkit.infer(plane, data, training=snapshots(plane, TRAINING))

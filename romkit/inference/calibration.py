@@ -1,0 +1,314 @@
+"""Calibration of a reduced model: its errors on data with known contexts, and those of estimates there."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.core import checks, runtime
+from romkit.core.boundary import Count, Numbers, Positive, validated
+from romkit.core.errors import InputError
+from romkit.data import Trajectories
+from romkit.engine import Engine
+from romkit.inference.leastsquares import LeastSquares
+from romkit.inference.modelerror import ModelError, Weight
+from romkit.inference.observations import Observations
+from romkit.inference.prediction import Prediction
+from romkit.projections import Projection
+from romkit.solvers import Solver
+from romkit.systems import System, system_of
+from romkit.verbs.reduced import Dynamics
+
+ROUNDS = (10, 1, 1)
+"""Steps, at most, before the error of the reduced model is evaluated anew, where the estimate has led."""
+
+FIRST = {"steps": 5, "enough": 1.0}
+"""Searches from several starts, before the best of them goes on."""
+
+SAMPLES, FITS = 400, 200
+"""Largest numbers, about, of training samples, and of them that are estimated to see how well that goes."""
+
+KNOWN = 1e12
+"""Precision of a normalised context that is known."""
+
+FEWEST = 4
+"""Smallest number of training contexts: errors are measured at contexts that are left out."""
+
+NUMBERS = 20_000_000
+"""Largest number of predicted numbers held at once; more trajectories are estimated in parts."""
+
+
+class Estimates(NamedTuple):
+    """Contexts and latent states of B observations.
+
+    Attributes:
+        d, w: (B, p), normalised, and (B, G, q).
+        covariance, std: (B, p, p) and (B, p) of d.
+        residual: (B,) root of the sum of squares over its degrees of freedom.
+        strange: (B, 2) how far the sum of squares is above its expectation, and how far beyond the range a context
+            would explain more; each in standard deviations.
+    """
+
+    d: Tensor
+    w: Tensor
+    covariance: Tensor
+    std: Tensor
+    residual: Tensor
+    strange: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Errors of a reduced model, and of estimates with it, on windows of data with known contexts.
+
+    `romkit.calibrate` makes one, and `romkit.infer` takes it for all observations of these sensors and times.
+
+    Attributes:
+        predict: observed numbers as functions of context and latent state.
+        error: mean and covariance of their error.
+        d, w: (K, p), (K, q) of the training samples.
+        values: (K, N) of them.
+        noise: (N,) standard deviations.
+        scores: (n, p) errors of estimates of the contexts of training samples, in their standard deviations.
+        strange: (n, 2) how strange these samples look (see `Estimates`).
+        residual: mean of their residuals.
+    """
+
+    predict: Prediction
+    error: ModelError
+    d: Tensor
+    w: Tensor
+    values: Tensor
+    noise: Tensor
+    scores: Tensor
+    strange: Tensor
+    residual: float
+
+    def estimates(
+        self, y: Tensor, prior: tuple[Tensor, Tensor], starts: int, without: Tensor | None = None
+    ) -> "Estimates":
+        """Contexts and latent states of observations (B, G, N); training trajectories (B,) may be left out."""
+        unknowns = 1 + 2 * (self.d.shape[1] + self.w.shape[1])
+        at_once = max(1, NUMBERS // (starts * unknowns * y[0].numel()))
+        parts = []
+        for first in runtime.track(range(0, len(y), at_once), "estimates"):
+            some = slice(first, first + at_once)
+            parts.append(self._estimates(y[some], prior, starts, None if without is None else without[some]))
+        return Estimates(*map(torch.cat, zip(*parts, strict=True)))
+
+    def _estimates(self, y: Tensor, prior: tuple[Tensor, Tensor], starts: int, without: Tensor | None) -> "Estimates":
+        d, w = self._starts(y, starts, without)
+        number, each = d.shape[:2]
+        apart = None if without is None else without.repeat_interleave(each)
+        problem = self._problem(y.repeat_interleave(each, 0), d.flatten(0, 1), w.flatten(0, 1), prior, apart)
+        found = problem.solved(d.flatten(0, 1), w.flatten(0, 1), **FIRST)
+        cost = found.cost + problem.weight.logdet
+        best = cost.unflatten(0, (number, each)).argmin(1) + each * torch.arange(number)
+        d, w = found.d[best], found.w[best]
+        for steps in ROUNDS:
+            found = self._problem(y, d, w, prior, without).solved(d, w, steps)
+            d, w = found.d, found.w
+        matrix, slope, _ = found.eliminated(torch.zeros(number, dtype=y.dtype))
+        covariance = torch.linalg.inv(matrix)
+        std = covariance.diagonal(dim1=1, dim2=2).sqrt()
+        mean, precision = prior
+        squares, freedom = found.cost - (precision * (d - mean) ** 2).sum(1), self.freedom(y)
+        beyond = (d + torch.linalg.solve(matrix, slope)).abs() - self.bound
+        strange = torch.stack([(squares - freedom) / (2 * freedom).sqrt(), (beyond / std).amax(1)], dim=1)
+        return Estimates(d, w, covariance, std, (squares / freedom).sqrt(), strange)
+
+    def _starts(self, y: Tensor, count: int, without: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Contexts (B, S, p) and latent states (B, S, G, q) of the training samples that are nearest to (B, G, N)."""
+        there, y, known = y.isfinite() / self.noise**2, y.nan_to_num(0.0), self.values
+        gap = (there * y**2).sum(-1, keepdim=True) - 2 * (there * y) @ known.mT + there @ (known**2).mT  # (B, G, K)
+        trajectory = self.error.trajectory
+        if without is not None:
+            gap = gap.masked_fill((without[:, None] == trajectory).unsqueeze(1), torch.inf)
+        near = [gap[..., trajectory == k].min(-1) for k in range(int(trajectory.max()) + 1)]
+        first = torch.searchsorted(trajectory, torch.arange(len(near)))
+        rows = torch.stack([each.indices for each in near], dim=1) + first[:, None]
+        best = torch.stack([each.values.sum(1) for each in near], dim=1).topk(min(count, len(near)), largest=False)
+        rows = rows.gather(1, best.indices.unsqueeze(-1).expand(-1, -1, rows.shape[-1]))
+        return self.d[rows[..., 0]], self.w[rows]
+
+    def _problem(
+        self, y: Tensor, d: Tensor, w: Tensor, prior: tuple[Tensor, Tensor], without: Tensor | None
+    ) -> LeastSquares:
+        """Least squares with the mean error and the weights at d (M, p) and w (M, G, q)."""
+        groups, white = w.shape[1], (1 + self.error.rest).sqrt()
+        apart = None if without is None else without.repeat_interleave(groups)
+        mean = self.error(d.repeat_interleave(groups, 0), w.flatten(0, 1), apart).unflatten(0, (-1, groups))
+        weight = Weight.of(self.error.modes / white, self.error.covariance(d, without), y.isfinite())
+        prior = prior[0].expand(len(y), -1), prior[1]
+        return LeastSquares(self.predict, y - self.noise * mean, white * self.noise, weight, prior, self.bound)
+
+    @property
+    def bound(self) -> Tensor:
+        """Largest |d| (p,) that is sought: the range of the projection, and that of the samples."""
+        return self.d.abs().amax(0).clamp(min=1.0)
+
+    def prior(self, given: Mapping[str, Sequence[float]]) -> tuple[Tensor, Tensor]:
+        """Mean and precision (p,) of d; parameters that had a single value in training have it still."""
+        frame = self.predict.frame
+        mean = torch.zeros_like(self.d[0])
+        precision = mean.new_tensor([KNOWN * (name in frame.fixed) for name in frame.context_names])
+        for name, pair in given.items():
+            k = frame.context_names.index(checks.one_of("prior", name, frame.context_names))
+            if len(pair) != 2 or not pair[1] > 0:
+                got, fix = str(pair), f"give prior={{{name!r}: (1.0, 0.1)}}, say"
+                raise InputError("prior", expected="a mean and a positive standard deviation", got=got, fix=fix)
+            centre, std = pair
+            scale = self.predict.scale[k]
+            mean[k], precision[k] = (centre - self.predict.shift[k]) / scale, (scale / std) ** 2
+        return mean, precision
+
+    def tried(self, groups: int, starts: int) -> "Calibration":
+        """Calibration with the scores of estimates of its own samples, each without its trajectory, with noise."""
+        trajectory, number = self.error.trajectory, len(self.d)
+        of_each = [torch.nonzero(trajectory == k).squeeze(-1) for k in trajectory.unique()]
+        together = min(groups, *map(len, of_each))
+        rows = torch.cat([own[: len(own) // together * together].unflatten(0, (-1, together)) for own in of_each])
+        rows = rows[torch.linspace(0, len(rows) - 1, min(FITS, len(rows))).round().long().unique()]
+        generator = torch.Generator().manual_seed(number)
+        y = self.values[rows]
+        y = y + self.noise * torch.randn(y.shape, generator=generator, dtype=y.dtype)
+        found = self.estimates(y, self.prior({}), starts, trajectory[rows[:, 0]])
+        scores = (found.d - self.d[rows[:, 0]]).abs() / found.std
+        return dataclasses.replace(self, scores=scores, strange=found.strange, residual=float(found.residual.mean()))
+
+    def freedom(self, y: Tensor) -> Tensor:
+        """Degrees of freedom (B,) of a fit of observations (B, G, N)."""
+        there = y.isfinite()
+        unknowns = self.d.shape[1] + self.w.shape[1] * there.any(-1).sum(1)
+        return (there.sum((1, 2)) - unknowns).clamp(min=1).double()
+
+
+@validated
+def calibrate(
+    projection: Projection,
+    training: xr.Dataset,
+    observations: xr.Dataset,
+    *,
+    dynamics: Dynamics | None = None,
+    system: System | None = None,
+    sensors: Sequence[object] | None = None,
+    noise: Positive | Numbers | None = None,
+    solver: Solver | None = None,
+    engine: Engine = "compiled",
+    starts: Count = 4,
+) -> Calibration:
+    """Measure the errors of a reduced model, and of contexts estimated with it, on data with known contexts.
+
+    Args:
+        projection: a single one, with a context.
+        training: trajectories of some ten contexts or more, not shorter than the observations, in which the times of
+            the observations recur. Contexts between those that the projection was fitted to show its errors best.
+        observations: such as will be made: their times, and without `noise` their values, count.
+        dynamics: as of `romkit.infer`, and so are all that follow.
+        system: the full model.
+        sensors: the observed components.
+        noise: its standard deviation.
+        solver: of the latent equation.
+        engine: that integrates it.
+        starts: training samples that a search starts from.
+
+    Returns:
+        Calibration for all observations of these sensors at these times since the first.
+
+    Raises:
+        InputError: training data of too few contexts, too short, or at other times.
+
+    Example:
+        >>> import romkit
+        >>> system = romkit.systems.Lorenz96(transient=0.0)
+        >>> data = system.dataset(F=[3.14, 3.15, 3.16, 3.17, 3.18], duration=1.0)
+        >>> ncae = romkit.load("ncae-lorenz96")
+        >>> calibration = romkit.calibrate(ncae, data, data.isel(time=[0]), noise=0.1)
+        >>> calibration.d.shape[1], calibration.values.shape[1]
+        (1, 36)
+    """
+    given = Observations.of(projection, observations, sensors)
+    if system is None and dynamics is not None and dynamics.needs != "nothing":
+        system = system_of(training)
+    predict = Prediction(
+        projection, given.times, given.rows, dynamics=dynamics, system=system, solver=solver, engine=engine
+    )
+    y = samples_of(given, dynamics)
+    std = projection.frame.state_std.double()[given.rows].repeat(y.shape[-1] // len(given.rows))
+    d, w, values, trajectory = _training(predict, training, given)
+    flat = torch.zeros_like(d[0])
+    known = values.unsqueeze(1)
+    noise_alone = Weight.of(std.new_zeros(len(std), 1), std.new_zeros(len(d), 1, 1), known.isfinite())
+    exact = LeastSquares(predict, known, 1e-3 * std, noise_alone, (d, flat + KNOWN), flat + torch.inf)
+    w = exact.solved(d, w.unsqueeze(1)).w.squeeze(1)
+    errors = values - predict(d, w)
+
+    def of(noise: Tensor) -> Calibration:
+        error = ModelError.of(d, w, trajectory, errors / noise)
+        return Calibration(predict, error, d, w, values, noise, torch.zeros(0), torch.zeros(0), 1.0)
+
+    new = of(_noise(noise, std, given))
+    if noise is None:
+        found = new.estimates(y, new.prior({}), starts)
+        groups = y.shape[1]
+        x = predict(found.d.repeat_interleave(groups, 0), found.w.flatten(0, 1)).reshape(y.shape)
+        new = of(std * ((y - x) / std).square().nanmean().sqrt())
+    return new.tried(y.shape[1], starts)
+
+
+def samples_of(given: Observations, dynamics: Dynamics | None) -> Tensor:
+    """Observations as (B, G, N): a window is one sample, without dynamics each time is one."""
+    if dynamics is None:
+        return given.values
+    if len(given.times) != given.values.shape[1] or bool((given.times.diff() <= 0).any()):
+        got, fix = "none" if len(given.times) == 1 else "others", "add a coordinate `time`, or leave out dynamics"
+        raise InputError("observations", expected="times that increase", got=got, fix=fix)
+    return given.values.flatten(1).unsqueeze(1)
+
+
+def _noise(noise: float | Tensor | None, std: Tensor, given: Observations) -> Tensor:
+    """Standard deviations (N,) of the noise; a tenth of that of the components where none is known yet."""
+    if noise is None:
+        return 0.1 * std
+    noise = torch.as_tensor(noise, dtype=torch.float64)
+    if noise.ndim > 1 or (noise.ndim == 1 and len(noise) != len(given.rows)) or not bool((noise > 0).all()):
+        expected = f"a positive number, or {len(given.rows)} of them, one for each sensor"
+        raise InputError("noise", expected=expected, got=f"{noise.tolist()!r:.40}", fix="give standard deviations")
+    return (torch.ones_like(given.rows) * noise).repeat(len(std) // len(given.rows)).double()
+
+
+def _training(predict: Prediction, training: xr.Dataset, given: Observations) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Contexts (K, p), latent states (K, q), observed numbers (K, N), and numbers of the trajectories (K,)."""
+    frame = predict.frame
+    data = Trajectories.of(training, frame.context_names, frame.state_names, frame.fields)
+    contexts = data.contexts.initial.unique(dim=0)
+    if data.contexts.path is not None or len(contexts) < FEWEST:
+        got = f"{len(contexts)}" if data.contexts.path is None else "some that vary in time"
+        fix = "give more trajectories"
+        raise InputError("training", expected=f"{FEWEST} constant contexts or more", got=got, fix=fix)
+    parts = (data.states, data.velocities)[: predict.order]
+    if parts[-1] is None:
+        raise InputError("training", expected="a variable 'velocity'", got="none", fix="record it")
+    at = torch.zeros(1, dtype=torch.long)
+    if predict.dynamics is not None:
+        step = float(data.times.diff().median()) if len(data.times) > 1 else 1.0
+        at = (predict.times / step).round().long()
+        if int(at[-1]) >= len(data.times) or not torch.allclose(step * at.double(), predict.times, atol=1e-3 * step):
+            expected = f"trajectories of {float(predict.times[-1]):g} or longer, with all times of the observations"
+            got = f"{float(data.times[-1] - data.times[0]):g} in steps of {step:g}"
+            fix = "simulate longer, with this interval or a part of it"
+            raise InputError("training", expected=expected, got=got, fix=fix)
+    number, last = len(data.states), len(data.times) - int(at[-1]) - 1
+    offsets = torch.linspace(0, last, max(1, min(last + 1, SAMPLES // number))).round().long().unique()
+    values = data.states[:, offsets[:, None] + at][..., given.rows].flatten(2).flatten(0, 1)
+    starts = [part[:, offsets].flatten(0, 1) for part in parts]
+    d = ((data.contexts.initial - predict.shift) / predict.scale).repeat_interleave(len(offsets), 0)
+    trajectory = torch.arange(number).repeat_interleave(len(offsets))
+    whole = torch.cat([values, *starts], dim=1).isfinite().all(1)
+    d, values, trajectory, *starts = (part[whole] for part in (d, values, trajectory, *starts))
+    trajectory = trajectory.unique(return_inverse=True)[1]
+    return d, predict.encode(d, starts), values, trajectory

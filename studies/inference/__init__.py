@@ -1,0 +1,1 @@
+"""Contexts from observations, against the Cramer-Rao bound."""
