@@ -20,7 +20,7 @@ from romkit.integrators.laws.samples import ProjectionFamily
 KINDS = ("sindy", "operator-inference", "neural-ode")
 """Laws that are tried: an equation with few terms, one with all, and a network."""
 
-EACH = 0.25
+EACH = 0.3
 """Largest share of the time that is spent on the choice of settings of one kind."""
 
 
@@ -69,7 +69,9 @@ def law(
         ('trajectory', 'time', 'component')
     """
     check_states(data)
-    begun, rows, leaders = time.perf_counter(), [], []
+    if not kinds:
+        raise InputError("kinds", expected="one or more", got="none", fix="leave it out, or give 'sindy', say")
+    begun, rows, ranking, names = time.perf_counter(), [], [], {}
     several = Estimator.choices(projection, data)
     for kind in kinds:
         started = time.perf_counter()
@@ -81,18 +83,20 @@ def law(
             settings = settings.within(several[0], part) if part > 0 else None
             candidates = [] if settings is None else [(settings, several[0])]
         found = ranked(candidates, validation, seed, EACH * seconds)
-        row = {"law": name, "error": math.inf, "settings": "no time for it", "tried": len(found)}
+        row = {"law": name, "error": math.inf, "settings": "no time for it"}
         if found:
-            leaders.append(found[0])
             row |= {"error": found[0].error, "settings": repr(found[0].estimator)}
-        rows.append(row | {"seconds": time.perf_counter() - started})
-    chosen = refitted(sorted(leaders, key=lambda each: each.error), seed)
+        rows.append(row | {"tried": len(found), "seconds": time.perf_counter() - started, "chosen": False})
+        ranking += [each for each in found if math.isfinite(each.error)]
+        names |= {id(each.estimator): name for each in found}
+    chosen = refitted(sorted(ranking, key=lambda each: each.error), seed)
     if chosen is None:
         got = ", ".join(row["law"] for row in rows) + ", all lost from the start"
         fix = "train the projection longer, give more trajectories, or more seconds"
         raise InputError("data", expected="a law whose rollouts stay near them", got=got, fix=fix)
     fitted, how = chosen
-    rows = [row | {"chosen": row["settings"] == repr(how.estimator)} for row in rows]
+    own = {"error": how.error, "settings": repr(how.estimator), "chosen": True}
+    rows = [row | own if row["law"] == names[id(how.estimator)] else row for row in rows]
     source = (
         f"{fitted.source}; the best of {', '.join(row['law'] for row in rows)} by rollouts of held-out trajectories"
     )

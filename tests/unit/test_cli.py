@@ -182,6 +182,8 @@ REFUSALS = {
     "law sindy m.safetensors data.nc --set degree=60": "at least 3782 samples, one per candidate term",
     "law sindy m.safetensors data.nc --set library=cubic": "library: expected a Library",
     "law sindy m.safetensors data.nc --members 1": "members: expected",
+    "law auto m.safetensors data.nc --set degree=2": "--set: expected nothing beside auto",
+    "law auto m.safetensors data.nc --seconds 0": "seconds: expected a positive number",
     "forecast m.safetensors --dynamics law.safetensors --from data.nc --duration 1e13": "memory",
     "infer m.safetensors seen.nc --training data.nc": "training: expected 4 constant contexts or more",
     "infer m.safetensors seen.nc --training lorenz96 --noise 0": "noise: expected a positive number",
@@ -268,6 +270,12 @@ def test_the_installed_command_keeps_stdout_clean():
 def test_help_comes_without_the_packages_that_are_slow_to_import():
     code = "import sys, romkit.cli; assert not {'torch', 'xarray', 'matplotlib', 'scipy'} & {*sys.modules}"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_auto_takes_the_best_law_and_prints_what_was_tried():
+    printed = ran("law auto m.safetensors data.nc --seconds 1 --out auto.safetensors")
+    assert "tried sindy" in printed
+    assert "wrote auto.safetensors" in printed
 
 
 def test_law_fits_and_rollout_and_info_read_it(lorenz_data):

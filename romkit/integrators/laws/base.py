@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -41,7 +41,7 @@ AROUND = 3.0
 class Ranked(NamedTuple):
     """Settings, the samples that they were fitted to, their error on held-out trajectories, and seconds.
 
-    The error is infinite for settings that cannot be fitted, or whose rollouts are lost from the start.
+    The error is infinite for settings that cannot be fitted, or whose rollouts are all lost from the start.
     """
 
     estimator: "Estimator"
@@ -62,26 +62,32 @@ def ranked(
         seconds: after which no further candidate is tried.
     """
     found, begun = [], time.perf_counter()
+    parts = {id(samples): splits(samples, validation, seed) for _, samples in candidates}
     for estimator, samples in track(candidates, "choosing a law"):
         started = time.perf_counter()
         if found and started - begun > seconds:
             break
-        train, held = split(samples, validation, seed)
+        errors = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FitWarning)
-            try:
-                error = score(estimator.fit_samples(train, seed=seed), held)
-            except InputError:  # more terms than samples, say
-                error = math.inf
+            for train, held in parts[id(samples)][: estimator.FOLDS]:
+                try:
+                    errors.append(score(estimator.fit_samples(train, seed=seed), held))
+                except InputError:  # more terms than samples, say
+                    errors.append(math.inf)
+        error = sum(errors) / len(errors)
+        error = error if error < WANDERING * LOST else math.inf
         found.append(Ranked(estimator, samples, error, time.perf_counter() - started))
     return sorted(found, key=lambda each: each.error)
 
 
 def score(law: LearnedField, samples: LatentSamples) -> float:
-    """Mean of `rollout_error`, times `WANDERING` for trajectories that do not stay; infinite if all are lost."""
+    """Mean of `rollout_error`, times `WANDERING` for those that do not stay, the largest if all are lost."""
     errors, stays = rollout_error(law, samples)
     error, late = errors.nanmean().item(), 1 - 1 / len(samples.times)  # the first sample has no error
-    return error * (WANDERING + (1 - WANDERING) * stays.item()) if error < (1 - 1e-6) * late * LOST else math.inf
+    if not error < (1 - 1e-6) * late * LOST:
+        return WANDERING * LOST
+    return error * (WANDERING + (1 - WANDERING) * stays.item())
 
 
 def refitted(ranking: Sequence[Ranked], seed: int) -> tuple[LearnedField, Ranked] | None:
@@ -97,7 +103,7 @@ def refitted(ranking: Sequence[Ranked], seed: int) -> tuple[LearnedField, Ranked
         law = each.estimator.fit_samples(each.samples, seed=seed)
         if (error := score(law, each.samples)) < least:
             found, least = (law, each), error
-    return found
+    return found if least < WANDERING * LOST else None
 
 
 def told(candidates: Sequence[tuple["Estimator", LatentSamples]], chosen: Ranked) -> str:
@@ -114,8 +120,10 @@ def _short(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentSamples, LatentSamples]:
-    """Trajectories to fit to, and those that are held out: whole contexts between others, where there are several.
+def splits(samples: LatentSamples, validation: float, seed: int) -> list[tuple[LatentSamples, LatentSamples]]:
+    """Pairs of trajectories to fit to, and others that are held out: whole contexts, where there are several.
+
+    Contexts between others are held out once each, as far as their number is a multiple of the share.
 
     Raises:
         InputError: single samples, or a share that leaves nothing on one side.
@@ -124,7 +132,7 @@ def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentS
     T, number = len(times), len(samples) // len(times)
     if number == 1:
         early = torch.arange(T) < round((1 - validation) * T)
-        return samples.only(early, times[early]), samples.only(~early, times[~early])
+        return [(samples.only(early, times[early]), samples.only(~early, times[~early]))]
     draw = np.random.default_rng(seed)
     p = samples.context.shape[-1] - len(samples.control_names)
     starts = samples.context[..., ::T, :p].movedim(-2, 0).flatten(1).cpu().numpy()
@@ -132,10 +140,13 @@ def split(samples: LatentSamples, validation: float, seed: int) -> tuple[LatentS
     groups = groups if groups.max() > 0 else np.arange(number)
     at_end = ((starts == starts.min(0)) | (starts == starts.max(0)))[:, starts.min(0) < starts.max(0)].any(-1)
     kinds = draw.permutation(groups.max() + 1)
-    kinds = kinds[np.argsort(np.isin(kinds, groups[at_end]), kind="stable")]  # those between others come first
-    out = kinds[: min(len(kinds) - 1, max(1, round(validation * len(kinds))))]
-    held = torch.from_numpy(np.isin(groups, out)).repeat_interleave(T)
-    return samples.only(~held, times), samples.only(held, times)
+    inner = ~np.isin(kinds, groups[at_end])
+    size = min(len(kinds) - 1, max(1, round(validation * len(kinds))))
+    kinds, found = kinds[np.argsort(~inner, kind="stable")], []
+    for first in range(0, max(1, inner.sum() - size + 1), size):
+        held = torch.from_numpy(np.isin(groups, kinds[first : first + size])).repeat_interleave(T)
+        found.append((samples.only(~held, times), samples.only(held, times)))
+    return found
 
 
 def rollout_error(law: LearnedField, samples: LatentSamples) -> tuple[Tensor, Tensor]:
@@ -202,6 +213,9 @@ class Estimator(abc.ABC):
         >>> law.latent_dim, law.context_names
         (2, ('F',))
     """
+
+    FOLDS: ClassVar[int] = 3
+    """Most times that settings are fitted to be judged, each time without other trajectories."""
 
     @validated
     def fit(

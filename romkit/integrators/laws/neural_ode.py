@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -304,6 +304,8 @@ class NeuralODE(Estimator):
         >>> law.latent_dim, law.order
         (2, 1)
     """
+
+    FOLDS: ClassVar[int] = 1
 
     hidden: Widths = (32, 32)
     segment: Count = 8

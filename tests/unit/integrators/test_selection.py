@@ -8,7 +8,7 @@ import sympy
 import torch
 
 from romkit.integrators import DMD, LatentSamples, OperatorInference, SINDy
-from romkit.integrators.laws.base import LOST, rollout_error, split
+from romkit.integrators.laws.base import LOST, rollout_error, splits
 from romkit.integrators.laws.equations import Fourier, Functions, Polynomial
 from romkit.solvers import RK4
 from tests.refusals import refused
@@ -34,12 +34,16 @@ def samples():
 def test_whole_contexts_are_held_out_and_of_a_single_trajectory_the_end(samples):
     z, c = (torch.cat([x, x]).unflatten(0, (16, 201)) for x in (samples.inputs, samples.context))
     both = LatentSamples.first_order(z, z, c, times=TIMES)
-    train, held = split(both, 0.25, seed=1)
+    several = splits(both, 0.25, seed=1)
+    train, held = several[0]
     assert (len(train) // 201, len(held) // 201) == (12, 4)
     assert not set(train.context.flatten().tolist()) & set(held.context.flatten().tolist())
-    assert torch.equal(split(both, 0.25, seed=1)[1].context, held.context)
-    assert not torch.equal(split(both, 0.25, seed=2)[1].context, held.context)
-    train, held = split(LatentSamples.first_order(z[:1], z[:1], times=TIMES), 0.25, seed=0)
+    inner = [set(out.context.flatten().tolist()) for _, out in several]
+    assert len(inner) == 3
+    assert set.union(*inner) == set(MU[1:-1].tolist())
+    assert torch.equal(splits(both, 0.25, seed=1)[0][1].context, held.context)
+    assert not torch.equal(splits(both, 0.25, seed=2)[0][1].context, held.context)
+    ((train, held),) = splits(LatentSamples.first_order(z[:1], z[:1], times=TIMES), 0.25, seed=0)
     assert torch.equal(torch.cat([train.inputs, held.inputs]), z[0])
     assert (len(train), len(held)) == (151, 50)
     assert torch.equal(held.times, TIMES[151:])

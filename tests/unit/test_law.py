@@ -1,0 +1,87 @@
+"""`romkit.law`: kinds of laws beside each other, the time that they may take, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+import romkit
+from romkit.integrators import DMD, NeuralODE, SINDy
+from tests.refusals import refused
+
+TIMES, AMPLITUDES = np.linspace(0.0, 2.0, 81), np.linspace(1.0, 2.0, 6)
+SHORT = NeuralODE(hidden=(8,), regression_steps=400, shooting_steps=100)
+
+
+@pytest.fixture(scope="module")
+def data():
+    """Waves of six amplitudes on eight sensors, in a unit of time in which they are slow."""
+    wave = np.sin(2 * np.pi * (TIMES[:, None] - np.linspace(0.0, 1.0, 8)))
+    given = AMPLITUDES[:, None, None] * wave, 1e6 * TIMES
+    return romkit.data.from_arrays(*given, context={"amplitude": AMPLITUDES})
+
+
+@pytest.fixture(scope="module")
+def pod(data):
+    return romkit.fit("pod", data, latent_dim=2)
+
+
+def test_the_best_of_some_kinds_and_the_table_of_all(data, pod, tmp_path):
+    law = romkit.law(pod, data, kinds=["dmd", SINDy(degree=1), SHORT])
+    assert [row["error"] for row in law.report] == sorted(row["error"] for row in law.report)
+    assert {row["law"] for row in law.report} == {"dmd", "sindy", "neural-ode"}
+    (chosen,) = (row for row in law.report if row["chosen"])
+    assert chosen["error"] < 0.01  # the wave is linear, so the equations are exact but for the differentiation
+    assert f"tried {chosen['law']}" in law.facts()
+    run = romkit.rollout(data, pod, dynamics=law)
+    assert float(run.nrmse.max()) < 0.02
+    again = romkit.load(romkit.save(law, tmp_path / "law.safetensors"))
+    assert json.dumps(again.report) == json.dumps(law.report)
+
+
+def test_an_equation_is_never_empty_in_a_slow_unit_of_time(data, pod):
+    for law in (SINDy(degree=3).fit(pod, data), SINDy(degree=3, share=10.0).fit(pod, data)):
+        assert bool(law.support.any(0).all())
+    assert not bool(SINDy(degree=3, threshold=0.1).fit(pod, data).support.any())  # asked for, per unit of time
+
+
+def test_a_rollout_that_comes_to_rest_or_grows_does_not_stay(data, pod):
+    from romkit.integrators.laws.base import rollout_error
+
+    samples = SINDy.samples(pod, data).scaled()
+    exact = SINDy(degree=1, threshold=0.0).fit_samples(samples)
+    assert float(rollout_error(exact, samples)[1]) == 1.0
+    for change in (-3e-6, 3e-6):
+        turned = exact.coefficients.clone()
+        turned[[2, 4], [0, 1]] += change  # terms δz0 and δz1 of their own rates; each with a context term behind
+        damped = type(exact)(**{f: getattr(exact, f) for f in exact.__dataclass_fields__} | {"coefficients": turned})
+        assert float(rollout_error(damped, samples)[1]) == 0.0
+
+
+def test_no_time_is_said_so(data, pod):
+    law = romkit.law(pod, data, kinds=[DMD(), NeuralODE()], seconds=1e-3)
+    assert [(row["law"], row["tried"]) for row in law.report] == [("dmd", 1), ("neural-ode", 0)]
+    assert law.report[1]["settings"] == "no time for it"
+
+
+BAD = [
+    ({"kinds": ["sindi"]}, "kinds: expected one of .* did you mean 'sindy'"),
+    ({"kinds": []}, "kinds: expected one or more"),
+    ({"kinds": [DMD]}, r"kinds\[0\]: expected"),
+    ({"seconds": 0.0}, "seconds: expected a positive number"),
+    ({"validation": 1.0}, "validation: expected a number below 1"),
+    ({"projection": "flow"}, "projection: expected"),
+    (
+        {"data": romkit.data.from_arrays(np.ones((2, 9, 3)), np.arange(9.0), context={"a": [1.0, 2.0]})},
+        "data: expected",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "words"), BAD)
+def test_bad_input_is_refused_by_name(data, pod, given, words):
+    refused(words, romkit.law, **{"projection": pod, "data": data} | given)
+
+
+def test_a_share_and_a_threshold_are_refused_together():
+    refused("share: expected none beside threshold", SINDy, threshold=0.1, share=0.1)
