@@ -297,7 +297,9 @@ class SINDy(Estimator):
         return [replace(self, **dict(zip(grid, values, strict=True))) for values in itertools.product(*grid.values())]
 
     def _fit(self, samples: LatentSamples, seed: int) -> Equation:
-        design = self._design(samples.returning(self.around, seed) if self.around else samples)
+        design = self._design(samples)  # refuses too few samples, of which displaced copies are none
+        if self.around:
+            design = self._design(samples.returning(self.around, seed))
         targets, N = design.targets, design.targets.shape[1]
         law = equation(self, samples, design.basis, regress(design, gram(design, 0, N), self))
         variance, square = targets.var(-2, correction=0), targets.square().mean(-2)
