@@ -6,25 +6,34 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from studies.report import filled, panels, save_png, table
-from studies.runner import Study
+from studies.runner import Study, numbers
 
 FIGURE = "errors.png"
 
 
 def write(folder: Path, preset: str) -> Path:
     """Write RESULTS.md and the figure into `folder`."""
-    study = Study("inference")
-    settings = study.presets[preset]
-    titles, names = list(settings["cases"]), list(settings["contestants"])
+    written = Study("inference").write_page(folder, preset, page, "RESULTS.md")
+    if written.suffix:
+        save_png(figure(numbers(folder / preset)), folder / FIGURE)
+    return written
 
-    def page(results: dict[str, dict]) -> str:
-        save_png(figure(results, titles, names[0]), folder / FIGURE)
-        rows = [_row(results, title, name) for title in titles for name in names]
-        first = results[f"{titles[0]}: {names[0]}"]
-        template, draws = Path(__file__).with_name("RESULTS.template"), len(first["truth"])
-        return filled(template, table=table(rows), draws=draws, **first)
 
-    return study.write_page(folder, preset, page, "RESULTS.md")
+def page(results: dict[str, dict]) -> str:
+    """Text of RESULTS.md."""
+    titles, names = _in_order(results)
+    first = results[f"{titles[0]}: {names[0]}"]
+    rows = [_row(results, title, name) for title in titles for name in names]
+    template, draws = Path(__file__).with_name("RESULTS.template"), len(first["truth"])
+    return filled(template, table=table(rows), draws=draws, **first)
+
+
+def _in_order(results: dict[str, dict]) -> tuple[list[str], list[str]]:
+    """Titles of the cases and names of the contestants, as the presets have them."""
+    presets = Study("inference").presets.values()
+    titles = {title: None for preset in presets for title in preset["cases"] if f"{title}: bound" in results}
+    names = {name: None for preset in presets for name in preset["contestants"]}
+    return list(titles), [name for name in names if f"{next(iter(titles))}: {name}" in results]
 
 
 def _row(results: dict[str, dict], title: str, name: str) -> dict[str, object]:
@@ -48,8 +57,9 @@ def _row(results: dict[str, dict], title: str, name: str) -> dict[str, object]:
     }
 
 
-def figure(results: dict[str, dict], titles: list[str], name: str) -> Figure:
-    """Errors and intervals of a contestant against the context, and the bound."""
+def figure(results: dict[str, dict]) -> Figure:
+    """Errors and intervals of the first contestant against the context, and the bound."""
+    titles, (name, *_) = _in_order(results)
     drawing, axes = panels(1, len(titles), (3.0 * len(titles), 2.8))
     for axis, title in zip(axes[0], titles, strict=True):
         found, bounds = results[f"{title}: {name}"], np.array(results[f"{title}: bound"]["bounds"])[:, 0]
