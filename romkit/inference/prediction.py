@@ -61,7 +61,8 @@ class Prediction:
             middle = self.shift.unsqueeze(0)
             self.model = ReducedModel(projection, dynamics, Contexts(middle, middle), system)
             self.projection, self.order = self.model.projection, self.model.problem.order
-        self.latent_size = self.order * projection.latent_dim
+        self.coordinates, basis = self.projection.of_coordinates(), projection.basis
+        self.basis = None if basis is None else (basis.mean[rows], basis.modes[rows].mT)  # no full state is decoded
 
     def context(self, d: Tensor) -> Tensor:
         """Contexts in physical units."""
@@ -78,12 +79,12 @@ class Prediction:
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         with torch.no_grad(), one_thread(), runtime.bars(False):
             c = self.context(d)
-            if self.dynamics is None:
-                return self.projection.operator(c).decode(w)[..., self.rows]
-            model = self.model.at(Contexts(c, c))
-            latent = model.solve(w, self.times, solver=self.solver, engine=self.engine).states
-            states = model.operator(self.projection, c).decode(latent[..., : self.projection.latent_dim])
-            return states[..., self.rows].flatten(1)
+            if self.dynamics is not None:
+                model = self.model.at(Contexts(c, c))
+                w = model.solve(w, self.times, solver=self.solver, engine=self.engine).states
+            y = self.coordinates.operator(c).decode(w[..., : self.projection.latent_dim])
+            x = y[..., self.rows] if self.basis is None else self.basis[0] + y @ self.basis[1]
+            return x.flatten(1)
 
 
 def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from scipy.optimize import least_squares
 
 import romkit
 from romkit.data import ContextParameter
+from romkit.inference.prediction import Prediction
 from romkit.integrators import Galerkin
 from romkit.projections import EncoderDecoder, Frame, Projection
 from romkit.systems import MechanicalSystem, System
@@ -135,6 +136,21 @@ def test_noise_is_estimated_where_it_is_not_known(plane):
     found = romkit.infer(plane, data, training=snapshots(plane, TRAINING))
     # residual of 40 · 5 · 6 numbers with 11 unknowns in 30 of them
     assert np.mean(found.attrs["noise"]) == pytest.approx(NOISE * np.sqrt(19 / 30), rel=0.15)
+
+
+@pytest.mark.parametrize("dynamics", [None, Galerkin()])
+def test_behind_a_basis_observed_components_are_those_of_full_states(lorenz_data, dynamics):
+    system, rows = romkit.systems.system_of(lorenz_data), torch.tensor([3, 0, 20])
+    behind = romkit.fit("ncae", lorenz_data, basis=6, latent_dim=2, epochs=2)
+    times = torch.linspace(0, 0.2, 5, dtype=torch.float64)
+    predict = Prediction(behind, times, rows, dynamics=dynamics, system=system, solver=None, engine="torch")
+    start = romkit.forecast(
+        behind, initial_state=[[0.1, 0.2]], dynamics=Galerkin(), system=system, duration=0.2, dt=0.05, F=3.15
+    )
+    d = (torch.tensor([[3.15]], dtype=torch.float64) - predict.shift) / predict.scale
+    w = torch.from_numpy(start.latent.values[:1])
+    expected = start.state.values[..., rows.numpy()][: 1 if dynamics is None else 5].ravel()
+    np.testing.assert_allclose(predict(d, w).numpy().ravel(), expected, rtol=1e-10)
 
 
 def test_a_trajectory_does_not_depend_on_its_neighbours(plane):
