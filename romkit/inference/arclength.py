@@ -22,8 +22,11 @@ SMALLEST, LARGEST = 1e-5, 0.05
 BEND = 0.45
 """Largest change of the tangent in a step, a turn of 26 degrees."""
 
-NEUTRAL = 1e-6
-"""Distance from the boundary of stability below which an eigenvalue has no side, such as that of a symmetry."""
+NEUTRAL = 1e-8
+"""Growth, relative to the largest eigenvalue, that counts as none: that of a symmetry is zero up to differences."""
+
+RANK = 1e-9
+"""Singular value, relative to the largest one, that counts as zero in Newton's method, which a symmetry makes so."""
 
 Field = Callable[[np.ndarray], Callable]
 """Parameters (B,) -> the field f(t, y) of torch for B members."""
@@ -41,7 +44,7 @@ class Point(NamedTuple):
         tangent: of the branch, of length one (`Branch._length`).
         jacobian: of the equations at u.
         values: eigenvalues of the linearised field, or nontrivial multipliers of an orbit; least stable first.
-        growth: (d,) real parts of eigenvalues, or logarithms of moduli of multipliers.
+        growth: (d,) real parts of eigenvalues, or logarithms of moduli of multipliers, less what is rounding in them.
     """
 
     u: np.ndarray
@@ -53,7 +56,7 @@ class Point(NamedTuple):
     @property
     def unstable(self) -> int:
         """Number of directions that grow."""
-        return int((self.growth > NEUTRAL).sum())
+        return int((self.growth > 0).sum())
 
 
 class Equilibria:
@@ -83,11 +86,15 @@ class Equilibria:
         """Residuals (B, d) at u (B, d + 1)."""
         return self.rate(u[:, :-1], u[:, -1])
 
+    def linear(self, jacobian: np.ndarray) -> np.ndarray:
+        """(d, d) linearised field."""
+        return jacobian[:, :-1]
+
     def spectrum(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues and their real parts, the largest first."""
-        values = np.linalg.eigvals(jacobian[:, :-1])
+        values = np.linalg.eigvals(self.linear(jacobian))
         values = values[np.argsort(-values.real, kind="stable")]
-        return values, values.real
+        return values, values.real - NEUTRAL * (1 + abs(values).max())
 
     def bifurcation(self, value: complex, pair: bool) -> str:
         """Name of the point where this eigenvalue, or pair of eigenvalues, changes its side."""
@@ -124,13 +131,16 @@ class Orbits(Equilibria):
         ends = ends + late * self.rate(ends, parameter)
         return np.column_stack([ends - w, (w - self.origin) @ self.normal])
 
+    def linear(self, jacobian: np.ndarray) -> np.ndarray:
+        """(d, d) linearised flow over a period."""
+        return jacobian[:-1, :-2] + np.eye(len(jacobian) - 1)
+
     def spectrum(self, jacobian: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Multipliers but the trivial one, and logarithms of their moduli."""
-        d = len(jacobian) - 1
-        values = np.linalg.eigvals(jacobian[:d, :d] + np.eye(d))
+        values = np.linalg.eigvals(self.linear(jacobian))
         values = np.delete(values, np.argmin(abs(values - 1)))
         values = values[np.argsort(-abs(values), kind="stable")]
-        return values, np.log(abs(values).clip(1e-300))
+        return values, np.log(abs(values).clip(1e-300)) - NEUTRAL * (1 + abs(values).max(initial=0))
 
     def bifurcation(self, value: complex, pair: bool) -> str:
         return "torus" if pair else "period doubling" if value.real < 0 else "branch point"
@@ -152,29 +162,30 @@ class Branch:
         self.equations.anchor(u)
         return self._arrived(self.solved(u, along), along)
 
-    def leaving(self, u: np.ndarray, along: np.ndarray, amplitude: float) -> Point | None:
-        """The first point of the branch that leaves another one at a special point u of that one.
-
-        There the Jacobian has a null vector besides the tangent of the other branch. It leads to the new branch at a
-        branch point, and for orbits of the right period also at a Hopf point and at a period doubling.
+    def critical(self, u: np.ndarray, along: np.ndarray, value: complex | None = None) -> np.ndarray:
+        """Direction (d,) of the states of the branch that leaves this one at its special point u.
 
         Args:
-            u: special point; for orbits with the period of the new branch.
-            along: tangent of the other branch.
-            amplitude: distance from u.
-
-        Returns:
-            None if none is found.
+            u: special point.
+            along: tangent of this branch there.
+            value: eigenvalue whose vector it is; by default the direction is the null vector besides `along`.
         """
         self.equations.anchor(u)
-        known = [self._linearised(u)[1], along]
-        if isinstance(self.equations, Orbits):
-            known.append(np.eye(len(u))[-2])  # an equilibrium is an orbit of any period
-        direction = np.linalg.svd(np.vstack(known))[2][-1]
-        direction *= np.sign(direction[np.argmax(abs(direction))]) / self._length(direction)
-        guess = u + amplitude * direction
+        jacobian = self._linearised(u)[1]
+        d = len(self.equations.linear(jacobian))
+        if value is None:
+            return np.linalg.svd(np.vstack([jacobian, along]))[2][-1, :d]
+        values, vectors = np.linalg.eig(self.equations.linear(jacobian))
+        return vectors[:, np.argmin(abs(values - value))].real
+
+    def leaving(self, u: np.ndarray, along: np.ndarray, direction: np.ndarray, amplitude: float) -> Point | None:
+        """The first point of the branch that leaves another one, whose tangent is `along`, in a direction; or None."""
+        across = np.append(direction, np.zeros(len(u) - len(direction)))
+        across -= (across @ along) / (along @ along) * along
+        across *= np.sign(across[np.argmax(abs(across))]) / self._length(across)
+        guess = u + amplitude * across
         self.equations.anchor(guess)
-        return self._arrived(self.solved(guess, direction), np.sign(amplitude) * direction)
+        return self._arrived(self.solved(guess, across), np.sign(amplitude) * across)
 
     def points(self, first: Point, count: int) -> Iterator[Point]:
         """Points until the parameter leaves its range or an orbit shrinks to an equilibrium, `count` at most."""
@@ -209,7 +220,7 @@ class Branch:
         crossing = lower
         while crossing < upper:
             found = self._located(one, step, lambda point, k=crossing: point.growth[k])
-            pair = abs(found.values[crossing].imag) > NEUTRAL and crossing + 1 < upper
+            pair = found.values[crossing].imag != 0 and crossing + 1 < upper
             kind = self.equations.bifurcation(found.values[crossing], pair)
             if not (turns and kind == "branch point"):
                 yield kind, found
@@ -224,8 +235,6 @@ class Branch:
                 known[length] = self.ahead(one, length) or one
             return test(known[length])
 
-        if value(0.0) * value(step) > 0:  # a neutral eigenvalue, which has a sign by rounding alone
-            return min(known.values(), key=lambda point: abs(test(point)))
         length = brentq(value, 0.0, step, xtol=1e-12 * max(1.0, step), rtol=1e-12)
         value(length)
         return known[length]
@@ -238,7 +247,7 @@ class Branch:
             if not np.isfinite(jacobian).all():
                 return None
             matrix = np.vstack([jacobian, along])
-            move = np.linalg.lstsq(matrix, -np.append(residual, (u - origin) @ along), rcond=1e-13)[0]
+            move = np.linalg.lstsq(matrix, -np.append(residual, (u - origin) @ along), rcond=RANK)[0]
             u = u + move
             if np.abs(move).max() < ACCURACY * max(1.0, np.abs(u).max()):
                 return u, jacobian
@@ -252,7 +261,7 @@ class Branch:
         return found[0], ((forward - backward) / (2 * steps.diagonal()[:, None])).T
 
     def _point(self, u: np.ndarray, jacobian: np.ndarray, along: np.ndarray) -> Point:
-        tangent = np.linalg.lstsq(np.vstack([jacobian, along]), np.eye(len(u))[-1], rcond=1e-13)[0]
+        tangent = np.linalg.lstsq(np.vstack([jacobian, along]), np.eye(len(u))[-1], rcond=RANK)[0]
         return Point(u, tangent / self._length(tangent), jacobian, *self.equations.spectrum(jacobian))
 
     def _arrived(self, found: tuple[np.ndarray, np.ndarray] | None, along: np.ndarray) -> Point | None:

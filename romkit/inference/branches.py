@@ -102,9 +102,9 @@ def continuation(
     model = _model(source, dynamics, system)
     line = _Line(model, name, ends, others, steps)
     if isinstance(start, xr.Dataset):
-        kind, u, along = _leaving(start, at, line)
+        kind, leaving = _leaving(start, at, line)
         branch = line.branch(kind)
-        first, argument, fix = branch.leaving(u, along, amplitude), "at", "change amplitude"
+        first, argument, fix = branch.leaving(*leaving, amplitude), "at", "change amplitude"
     else:
         if kind == "orbits" and period is None:
             raise InputError("period", expected="a number", got="none", fix="measure it on a simulation")
@@ -311,8 +311,8 @@ class _Line:
         return data.rename(parameter=self.name).set_coords(known).assign_coords(self.others)
 
 
-def _leaving(start: xr.Dataset, at: int | None, line: _Line) -> tuple[str, np.ndarray, np.ndarray]:
-    """Kind of the branch that leaves another at a special point, this point, and the tangent of the other there."""
+def _leaving(start: xr.Dataset, at: int | None, line: _Line) -> tuple[str, tuple[np.ndarray, ...]]:
+    """Kind of the branch that leaves another at a special point, that point, the other's tangent, and the direction."""
     same = start.attrs.get("parameter") == line.name and "special_after" in start
     if not same or start["component"].values.tolist() != line.model.names:
         expected, fix = f"a branch of the same model along {line.name}", "give a result of romkit.continuation"
@@ -323,12 +323,16 @@ def _leaving(start: xr.Dataset, at: int | None, line: _Line) -> tuple[str, np.nd
         expected = f"the index of a {', '.join(LEAVING)}"
         raise InputError("at", expected=expected, got=got, fix="see special_kind of the branch")
     points, after = line.unknowns(start, "state"), int(start["special_after"][at])
-    u, along = line.unknowns(start, "special_state")[at], points[after + 1] - points[after]
+    u, along, branch = line.unknowns(start, "special_state")[at], points[after + 1] - points[after], start.attrs["kind"]
     if kinds[at] == "Hopf":
-        u, along = np.insert(u, -1, 2 * np.pi / float(start["frequency"][at])), np.insert(along, -1, 0.0)
-    elif kinds[at] == "period doubling":
-        u[-2], along[-2], line.steps = 2 * u[-2], 2 * along[-2], line.steps and 2 * line.steps
-    return "equilibria" if len(u) == len(line.model.names) + 1 else "orbits", u, along
+        turn = float(start["frequency"][at])
+        direction = line.branch(branch).critical(u, along, 1j * turn)
+        return "orbits", (np.insert(u, -1, 2 * np.pi / turn), np.insert(along, -1, 0.0), direction)
+    if kinds[at] == "branch point":
+        return branch, (u, along, line.branch(branch).critical(u, along))
+    direction, twice = line.branch(branch).critical(u, along, -1.0), np.ones(len(u))
+    twice[-2], line.steps = 2.0, line.steps and 2 * line.steps
+    return branch, (twice * u, twice * along, direction)
 
 
 def _line_of(branch: xr.Dataset, system: System) -> _Line:
@@ -416,7 +420,13 @@ def _dataset(kind: str, found: list[Point], special: list[tuple[int, str, Point]
         "special_after": ("special", np.array([after for after, *_ in special], dtype=int)),
     }
     if kind == "equilibria":
-        frequency = [abs(p.values[np.argmin(abs(p.growth))].imag) if k == "Hopf" else np.nan for _, k, p in special]
+        frequency = [_frequency(point) if name == "Hopf" else np.nan for _, name, point in special]
         variables["frequency"] = ("special", np.array(frequency))
     coords = {"component": line.model.names, "part": ["real", "imaginary"]}
     return line.named(xr.Dataset(variables, coords, {"kind": kind}))
+
+
+def _frequency(point: Point) -> float:
+    """Angular frequency of the pair of eigenvalues that is nearest to the boundary of stability."""
+    turning = point.values.imag > 0
+    return float(point.values.imag[turning][np.argmin(abs(point.growth[turning]))])
