@@ -22,11 +22,9 @@ SMALLEST, LARGEST = 1e-5, 0.05
 BEND = 0.45
 """Largest change of the tangent in a step, a turn of 26 degrees."""
 
-NEUTRAL = 1e-8
-"""Growth, relative to the largest eigenvalue, that counts as none: that of a symmetry is zero up to differences."""
-
-RANK = 1e-9
-"""Singular value, relative to the largest one, that counts as zero in Newton's method, which a symmetry makes so."""
+ROUNDING, NEUTRAL = 1e-9, 1e-6
+"""Growth that counts as none, since that of a symmetry is zero but for rounding: of an equilibrium, relative to the
+largest eigenvalue, and of an orbit, over a period, by differences."""
 
 Field = Callable[[np.ndarray], Callable]
 """Parameters (B,) -> the field f(t, y) of torch for B members."""
@@ -66,6 +64,9 @@ class Equilibria:
         field: of B members.
     """
 
+    rank = 1e-9
+    """Singular value, relative to the largest one, that counts as zero in Newton's method: a symmetry makes it so."""
+
     def __init__(self, field: Field):
         self.field = field
 
@@ -75,16 +76,21 @@ class Equilibria:
         with torch.no_grad(), one_thread():
             return self.field(parameter)(torch.zeros((), dtype=torch.float64), y).numpy()
 
-    def anchor(self, u: np.ndarray) -> None:
-        """Nothing: an equilibrium has no phase."""
+    def anchor(self, u: np.ndarray) -> np.ndarray:
+        """No rows of the Jacobian: an equilibrium has no phase."""
+        return np.zeros((0, len(u)))
 
     def at_rest(self, u: np.ndarray) -> bool:
         """False: to be at rest is no failure here."""
         return False
 
-    def __call__(self, u: np.ndarray) -> np.ndarray:
-        """Residuals (B, d) at u (B, d + 1)."""
-        return self.rate(u[:, :-1], u[:, -1])
+    def linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Residual (d,) and Jacobian (d, d + 1) at u (d + 1,); in the parameter by differences."""
+        w, now = torch.from_numpy(u[:-1]), torch.zeros((), dtype=torch.float64)
+        with one_thread():
+            jacobian = torch.func.jacfwd(lambda w: self.field(u[-1:])(now, w.unsqueeze(0))[0])(w).detach().numpy()
+        rates = self.rate(np.tile(u[:-1], (3, 1)), u[-1] + DIFFERENCE * np.arange(-1.0, 2.0))
+        return rates[1], np.column_stack([jacobian, (rates[2] - rates[0]) / (2 * DIFFERENCE)])
 
     def linear(self, jacobian: np.ndarray) -> np.ndarray:
         """(d, d) linearised field."""
@@ -94,7 +100,7 @@ class Equilibria:
         """Eigenvalues and their real parts, the largest first."""
         values = np.linalg.eigvals(self.linear(jacobian))
         values = values[np.argsort(-values.real, kind="stable")]
-        return values, values.real - NEUTRAL * (1 + abs(values).max())
+        return values, values.real - ROUNDING * (1 + abs(values).max())
 
     def bifurcation(self, value: complex, pair: bool) -> str:
         """Name of the point where this eigenvalue, or pair of eigenvalues, changes its side."""
@@ -108,20 +114,30 @@ class Orbits(Equilibria):
         flow: parameters (B,), states (B, d) and a time -> states at that time.
     """
 
+    rank = 1e-7
+
     def __init__(self, field: Field, flow: Flow):
         super().__init__(field)
         self.flow = flow
 
-    def anchor(self, u: np.ndarray) -> None:
-        """Lay the plane through the state of u."""
+    def anchor(self, u: np.ndarray) -> np.ndarray:
+        """Lay the plane through the state of u; its row (1, d + 2) of the Jacobian."""
         self.origin = u[:-2]
         rate = self.rate(u[None, :-2], u[-1:])[0]
         self.normal = rate / np.linalg.norm(rate).clip(1e-300)
+        return np.concatenate([self.normal, [0.0, 0.0]])[None]
 
     def at_rest(self, u: np.ndarray) -> bool:
         """Whether the orbit has shrunk to an equilibrium, or through it, so that it no longer crosses the plane."""
         speed = float(self.rate(u[None, :-2], u[-1:])[0] @ self.normal)
         return speed * u[-2] < 1e-4 * (1 + np.linalg.norm(u[:-2]))
+
+    def linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Residual and Jacobian at u, by one call for all differences."""
+        steps = np.diag(DIFFERENCE * np.maximum(1.0, np.abs(u)))
+        found = self(np.vstack([u, u + steps, u - steps]))
+        forward, backward = found[1 : len(u) + 1], found[len(u) + 1 :]
+        return found[0], ((forward - backward) / (2 * steps.diagonal()[:, None])).T
 
     def __call__(self, u: np.ndarray) -> np.ndarray:
         """Residuals (B, d + 1) at u (B, d + 2), whose periods differ from the first one by small steps."""
@@ -140,7 +156,7 @@ class Orbits(Equilibria):
         values = np.linalg.eigvals(self.linear(jacobian))
         values = np.delete(values, np.argmin(abs(values - 1)))
         values = values[np.argsort(-abs(values), kind="stable")]
-        return values, np.log(abs(values).clip(1e-300)) - NEUTRAL * (1 + abs(values).max(initial=0))
+        return values, np.log(abs(values).clip(1e-300)) - NEUTRAL
 
     def bifurcation(self, value: complex, pair: bool) -> str:
         return "torus" if pair else "period doubling" if value.real < 0 else "branch point"
@@ -171,12 +187,14 @@ class Branch:
             value: eigenvalue whose vector it is; by default the direction is the null vector besides `along`.
         """
         self.equations.anchor(u)
-        jacobian = self._linearised(u)[1]
+        jacobian = self.equations.linearised(u)[1]
         d = len(self.equations.linear(jacobian))
         if value is None:
             return np.linalg.svd(np.vstack([jacobian, along]))[2][-1, :d]
         values, vectors = np.linalg.eig(self.equations.linear(jacobian))
-        return vectors[:, np.argmin(abs(values - value))].real
+        vector = vectors[:, np.argmin(abs(values - value))]
+        turned = vector * np.exp(-0.5j * np.angle(vector @ vector))  # the field at its real part is across that
+        return turned.real
 
     def leaving(self, u: np.ndarray, along: np.ndarray, direction: np.ndarray, amplitude: float) -> Point | None:
         """The first point of the branch that leaves another one, whose tangent is `along`, in a direction; or None."""
@@ -220,14 +238,16 @@ class Branch:
         crossing = lower
         while crossing < upper:
             found = self._located(one, step, lambda point, k=crossing: point.growth[k])
+            if found is None:
+                return
             pair = found.values[crossing].imag != 0 and crossing + 1 < upper
             kind = self.equations.bifurcation(found.values[crossing], pair)
             if not (turns and kind == "branch point"):
                 yield kind, found
             crossing += 2 if pair else 1
 
-    def _located(self, one: Point, step: float, test: Callable[[Point], float]) -> Point:
-        """The point between one and the next where a test function changes its sign."""
+    def _located(self, one: Point, step: float, test: Callable[[Point], float]) -> Point | None:
+        """The point between one and the next where a test function changes its sign; None where that is rounding."""
         known = {0.0: one}
 
         def value(length: float) -> float:
@@ -235,6 +255,8 @@ class Branch:
                 known[length] = self.ahead(one, length) or one
             return test(known[length])
 
+        if value(0.0) * value(step) > 0:
+            return None
         length = brentq(value, 0.0, step, xtol=1e-12 * max(1.0, step), rtol=1e-12)
         value(length)
         return known[length]
@@ -243,25 +265,20 @@ class Branch:
         """Newton's method on the plane through u across `along`: the point and the Jacobian there."""
         origin = u
         for _ in range(8):
-            residual, jacobian = self._linearised(u)
+            residual, jacobian = self.equations.linearised(u)
             if not np.isfinite(jacobian).all():
                 return None
             matrix = np.vstack([jacobian, along])
-            move = np.linalg.lstsq(matrix, -np.append(residual, (u - origin) @ along), rcond=RANK)[0]
+            move = np.linalg.lstsq(matrix, -np.append(residual, (u - origin) @ along), rcond=self.equations.rank)[0]
             u = u + move
             if np.abs(move).max() < ACCURACY * max(1.0, np.abs(u).max()):
                 return u, jacobian
         return None
 
-    def _linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Residual and Jacobian at u, by one call for all differences."""
-        steps = np.diag(DIFFERENCE * np.maximum(1.0, np.abs(u)))
-        found = self.equations(np.vstack([u, u + steps, u - steps]))
-        forward, backward = found[1 : len(u) + 1], found[len(u) + 1 :]
-        return found[0], ((forward - backward) / (2 * steps.diagonal()[:, None])).T
-
     def _point(self, u: np.ndarray, jacobian: np.ndarray, along: np.ndarray) -> Point:
-        tangent = np.linalg.lstsq(np.vstack([jacobian, along]), np.eye(len(u))[-1], rcond=RANK)[0]
+        phase = self.equations.anchor(u)
+        jacobian = np.vstack([jacobian[: len(jacobian) - len(phase)], phase])  # else the tangent is in another plane
+        tangent = np.linalg.lstsq(np.vstack([jacobian, along]), np.eye(len(u))[-1], rcond=self.equations.rank)[0]
         return Point(u, tangent / self._length(tangent), jacobian, *self.equations.spectrum(jacobian))
 
     def _arrived(self, found: tuple[np.ndarray, np.ndarray] | None, along: np.ndarray) -> Point | None:

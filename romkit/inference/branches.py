@@ -176,7 +176,7 @@ def verify(branch: xr.Dataset, system: System, *, every: Count = 10, time: Posit
         apart = solutions[f"{prefix}state"][1] - decoded[:, : len(line.model.names)]
         solutions[f"{prefix}distance"] = (dim, np.sqrt((apart**2).mean(-1)))
     solutions["stable"] = ("point", np.array([stable for _, stable in found]))
-    coords = {"component": line.model.names, "point": rows, "special_kind": branch["special_kind"]}
+    coords = {"component": line.model.names, "point": rows, "special_kind": ("special", branch["special_kind"].values)}
     return line.named(xr.Dataset(solutions, coords, {"kind": kind}))
 
 
