@@ -252,6 +252,57 @@ def rollout(
     options.write(romkit.plotting.save_figure, romkit.plotting.plot_rollout(run), file.with_suffix(".png"))
 
 
+def branches(
+    ctx: Context,
+    source: Annotated[str, Argument(metavar="SYSTEM", help="Name of a system; `romkit info` lists them.")],
+    model: Annotated[str | None, Option(metavar="MODEL", help="A file by `romkit fit`, or a pretrained model.")] = None,
+    period: Annotated[float | None, Option(help="Follow a periodic orbit of about this period.")] = None,
+    start: Annotated[
+        str | None, Option("--from", metavar="FILE", help="Data that end near it, or branches.nc.")
+    ] = None,
+    leave: Annotated[int | None, Option(min=0, help="Follow what leaves this special point of --from.")] = None,
+    points: Annotated[int, Option(min=2, help="Points on the branch, at most.")] = 200,
+    dynamics: Annotated[str | None, Option(help="Name of dynamics, or a file by `romkit law`.")] = None,
+    verify: Annotated[bool, Option("--verify", help="Solve the full model from some of the points.")] = False,
+    out: Annotated[Path | None, Option(help="Folder for the results; runs/branches-SYSTEM by default.")] = None,
+    force: options.Force = False,
+) -> None:
+    """Follow an equilibrium or a periodic orbit along a context parameter, and say where it bifurcates.
+
+    One parameter of the context has two ends, --F 3.155,3.133; the others have a number. The first state is the one in
+    which the system settles at the first end, or the last one of --from. With --model the latent field is followed.
+
+    \b
+    Examples:
+      romkit branches lorenz96 --F 0.5,2 --points 40
+      romkit branches lorenz96 --F 0.5,2 --from runs/branches-lorenz96/branches.nc --leave 0 --out waves
+      romkit branches lorenz96 --F 3.155,3.133 --period 3.09 --model ncae-lorenz96 --verify
+
+    Writes branches.nc and branches.png, and with --verify what the full model has, verified.nc.
+    """  # noqa: D301
+    system, kind = options.system_named(source), "equilibria" if period is None else "orbits"
+    context = options.context_values(ctx, system.context_names)
+    latent, given = _dynamics(dynamics) if dynamics else None, {"kind": kind, "period": period, "at": leave}
+    file = options.target(out, f"branches-{options.short_name(source)}", "branches.nc", force)
+    followed = options.load("projection", model) if model else system
+    reduced = {"dynamics": latent, "system": system} if model else {}
+    if start is None:
+        first = {name: value[0] if isinstance(value, list) else value for name, value in context.items()}
+        begin = system.dataset(duration=system.dt, **first)
+    else:
+        begin = romkit.data.open_dataset(start)
+    if "special_kind" not in begin:
+        begin = [x for part in ("state", "velocity")[: system.order] for x in begin[part].values[0, -1]]
+    branch = romkit.continuation(followed, start=begin, points=points, **given, **reduced, **context)
+    found = romkit.verify(branch, system) if verify else None
+    print(describe.branch(branch, found))
+    options.write(romkit.data.save_dataset, branch, file, before="\n")
+    if found is not None:
+        options.write(romkit.data.save_dataset, found, file.with_name("verified.nc"))
+    figure = romkit.plotting.plot_branches(*filter(lambda each: each is not None, (branch, found)))
+    options.write(romkit.plotting.save_figure, figure, file.with_suffix(".png"))
+
+
 def _dynamics(name: str) -> "romkit.integrators.LatentDynamics":
     if Path(name).suffix == ".safetensors":
         return options.load("law", name)

@@ -128,6 +128,29 @@ def model(model: "romkit.projections.Projection | romkit.integrators.LearnedFiel
     return "\n\n".join(filter(None, [table(facts.items(), indent=""), *lines]))
 
 
+def branch(branch: "xr.Dataset", verified: "xr.Dataset | None") -> str:
+    """Ends of a branch, its special points, and what the full model has there."""
+    name, kind = branch.attrs["parameter"], branch.attrs["kind"]
+    ends, stable = branch[name].values[[0, -1]], branch["stable"].values
+    head = (
+        f"{kind}, {len(stable)} points from {name} = {ends[0]:.6g} to {ends[1]:.6g}, {stable.mean():.0%} of them stable"
+    )
+    of_full = [] if verified is None else [f"{name}, full model"]
+    rows = [["special point", "", name, *of_full, "period" if kind == "orbits" else "frequency"]]
+    for k, special in enumerate(branch["special_kind"].values):
+        values = [branch["special_parameter"], *([verified["special_parameter"]] if of_full else [])]
+        values.append(branch["special_period" if kind == "orbits" else "frequency"])
+        rows.append([str(k), str(special), *("" if np.isnan(x := float(v[k])) else f"{x:.8g}" for v in values)])
+    lines = [head] + ([f"\n{table(rows)}"] if len(rows) > 1 else [])
+    if verified is not None:
+        apart = [f"{float(verified['distance'].max()):.2g} between states"]
+        if kind == "orbits":
+            periods = branch["period"].values[verified["point"].values] / verified["period"].values - 1
+            apart.append(f"{abs(periods).max():.2g} of the period")
+        lines.append(f"\nfull model at {verified.sizes['point']} points: at most {' and '.join(apart)}")
+    return "\n".join(lines)
+
+
 def run(run: "xr.Dataset") -> str:
     """Summary of a rollout: errors at some times, valid time, how it ended, and costs. Of several seeds, medians."""
     from romkit.plotting import rollout, style  # matplotlib, which other texts do not need

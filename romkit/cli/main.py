@@ -81,6 +81,7 @@ def start(
     romkit infer MODEL OBSERVATIONS        the context that observations come from
     romkit compare DATA                    projections and laws side by side
     romkit dataset lorenz96 --split test   simulate a dataset
+    romkit branches lorenz96 --F 0.5,2     equilibria and orbits along a parameter
     romkit explore MODEL                   a page with sliders for its context
     romkit report FILE                     a run or a model as one page of HTML
     romkit study                           reproduce what was measured
@@ -128,9 +129,10 @@ def study(context: typer.Context) -> None:
     os.execve(sys.executable, command, os.environ | {"PYTHONPATH": path})
 
 
-TAKE_CONTEXT = (commands.rollout, commands.forecast, commands.dataset)
+TAKE_CONTEXT = (commands.rollout, commands.forecast, commands.dataset, commands.branches)
 MODELS, DATA = (commands.fit, commands.law), (commands.forecast, commands.infer, commands.compare, commands.dataset)
-for command in (commands.info, commands.rollout, commands.check, *MODELS, *DATA, explore, report.report):
+OTHERS = (commands.branches, explore, report.report)
+for command in (commands.info, commands.rollout, commands.check, *MODELS, *DATA, *OTHERS):
     app.command(cls=options.ContextCommand if command in TAKE_CONTEXT else None)(command)
 ANY_OPTION = {"ignore_unknown_options": True, "allow_extra_args": True, "allow_interspersed_args": False}
 app.command(add_help_option=False, context_settings=ANY_OPTION)(study)

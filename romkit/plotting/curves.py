@@ -199,17 +199,19 @@ def plot_training(model: Projection) -> Figure:
 
 
 @validated
-def plot_branches(branch: xr.Dataset, *, component: str | None = None) -> Figure:
-    """Bifurcation diagram: a component of equilibria, or the period of orbits, over the parameter of a branch.
+def plot_branches(*branches: xr.Dataset, component: str | None = None, labels: Sequence[str] = ()) -> Figure:
+    """Bifurcation diagram: equilibria, or the periods of orbits, over the parameter of branches.
 
-    Stable parts are solid, unstable ones dashed; special points have markers.
+    Stable parts are solid, unstable ones dashed; special points have markers, and what the full model has is dots.
 
     Args:
-        branch: result of `romkit.continuation`.
-        component: name of the component of an equilibrium; the first one by default.
+        branches: results of `romkit.continuation`, and of `romkit.verify`, all of one kind and parameter.
+        component: name of the component of an equilibrium. By default the root mean square of the full state where a
+            branch has one, and otherwise the first component.
+        labels: of the branches, in the legend.
 
     Raises:
-        InputError: another dataset, or an unknown component.
+        InputError: no branches or other datasets; an unknown component.
 
     Example:
         >>> import romkit
@@ -218,26 +220,45 @@ def plot_branches(branch: xr.Dataset, *, component: str | None = None) -> Figure
         >>> plot_branches(branch).axes[0].get_ylabel()
         'x0'
     """
-    if "special_kind" not in branch.coords:
-        fix = "give the result of romkit.continuation"
-        raise InputError("branch", expected="a branch", got="another dataset", fix=fix)
-    names = [str(name) for name in branch["component"].values]
+    described = {(each.attrs.get("kind"), each.attrs.get("parameter")) for each in branches}
+    if len(described) != 1 or not all("special_kind" in each.coords for each in branches):
+        fix, got = "give results of romkit.continuation, all of one kind and parameter", "other datasets"
+        raise InputError("branches", expected="branches", got=got, fix=fix)
+    ((kind, parameter),) = described
+    full = component is None and any("decoded" in each for each in branches)
+    names = [str(name) for name in branches[0]["component"].values]
     chosen = names[0] if component is None else checks.one_of("component", component, names)
-    orbits, parameter = branch.attrs["kind"] == "orbits", branch.attrs["parameter"]
-    height = branch["period"] if orbits else branch["state"].sel(component=chosen)
-    special = branch["special_period"] if orbits else branch["special_state"].sel(component=chosen)
+
+    def height(branch: xr.Dataset, prefix: str = "") -> np.ndarray:
+        if kind == "orbits":
+            return branch[f"{prefix}period"].values
+        if full:
+            states = branch[f"{prefix}decoded" if "decoded" in branch else f"{prefix}state"].values
+            return np.sqrt((states**2).mean(-1))
+        return branch[f"{prefix}state"].sel(component=chosen).values
+
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
-        stable = branch["stable"].values
-        for rows, line, label in ((stable, "-", "stable"), (~stable, "--", "unstable")):
-            if rows.any():
-                # a part ends at the first point of the next one, so that no gap is seen
-                ends = rows | np.roll(rows, 1) & (np.arange(len(rows)) > 0)
-                axes.plot(branch[parameter], height.where(ends), line, color=style.BLUE, label=label)
-        for kind, marker in zip(np.unique(branch["special_kind"]), "osD^v", strict=False):
-            here = branch["special_kind"].values == kind
-            axes.plot(branch["special_parameter"][here], special[here], marker, color=style.ORANGE, label=kind)
-        style.plain(axes).set(xlabel=style.label(branch[parameter]), ylabel="period" if orbits else chosen)
+        colours = itertools.cycle([style.BLUE, style.NEUTRAL])
+        for branch, label in zip(branches, itertools.chain(labels, itertools.repeat("")), strict=False):
+            at, values = branch[parameter].values, height(branch)
+            if "distance" in branch:
+                axes.plot(at, values, ".", color=style.DARK, label=label or "full model")
+                continue
+            stable, colour = branch["stable"].values, next(colours)
+            for rows, line, word in ((stable, "-", "stable"), (~stable, "--", "unstable")):
+                if rows.any():
+                    # a part ends at the first point of the next one, so that no gap is seen
+                    ends = rows | np.roll(rows, 1) & (np.arange(len(rows)) > 0)
+                    named = " ".join(filter(None, (label, word if not label or line == "--" else "")))
+                    axes.plot(at, np.where(ends, values, np.nan), line, color=colour, label=named)
+            for special, marker in zip(np.unique(branch["special_kind"]), "osD^v", strict=False):
+                here, drawn = branch["special_kind"].values == special, axes.get_legend_handles_labels()[1]
+                named = None if special in drawn else special
+                there = branch["special_parameter"][here], height(branch, "special_")[here]
+                axes.plot(*there, marker, color=style.ORANGE, label=named)
+        called = "period" if kind == "orbits" else "root mean square of the state" if full else chosen
+        style.plain(axes).set(xlabel=style.label(branches[0][parameter]), ylabel=called)
         axes.legend(frameon=False)
     return figure
 
