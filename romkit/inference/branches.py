@@ -106,6 +106,8 @@ def continuation(
         branch = line.branch(kind)
         first, argument, fix = branch.leaving(*leaving, amplitude), "at", "change amplitude"
     else:
+        if at is not None:
+            raise InputError("at", expected="none for a state", got=f"{at}", fix="give a branch as start, or drop it")
         if kind == "orbits" and period is None:
             raise InputError("period", expected="a number", got="none", fix="measure it on a simulation")
         u = [*model.start(line.contexts(np.zeros(1)), start), *([period] if kind == "orbits" else []), 0.0]

@@ -29,6 +29,7 @@ def files(projection, lorenz_data, tmp_path_factory):
         romkit.save(thing, folder / f"{name}.safetensors")
     save_dataset(lorenz_data, folder / "data.nc")
     save_dataset(lorenz_data.isel(time=[0]), folder / "seen.nc")
+    save_dataset(lorenz_data.assign(state=lorenz_data.state * 0 + 0.5), folder / "rest.nc")
     run = romkit.rollout(lorenz_data.isel(time=slice(3)), projection)
     save_dataset(run, folder / "run.nc")
     save_dataset(run.isel(trajectory=0), folder / "one.nc")
@@ -214,6 +215,7 @@ VALID = {
     "info": "m.safetensors",
     "check": "data.nc",
     "forecast": "m.safetensors --from data.nc --duration 0.05 --dynamics law.safetensors --force",
+    "branches": "lorenz96 --F 0.5,0.6 --from rest.nc --points 2 --force",
     "infer": "m.safetensors seen.nc --training lorenz96 --noise 0.1 --force",
     "compare": "lorenz96 --methods pod --laws dmd --set latent_dim=2",
     "report": "run.nc",

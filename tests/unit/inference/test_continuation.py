@@ -248,6 +248,7 @@ BAD = [
     ({"r": (0.5, 1.0), "kind": "orbits", "period": 1.0}, "start"),
     ({"r": (0.0, 1.0), "dynamics": Galerkin()}, "dynamics"),
     ({"r": (0.5, 4.0), "start": REST}, "at"),
+    ({"r": (0.5, 4.0), "at": 0}, "at"),
     ({"r": (0.5, 4.0), "start": REST, "at": 1}, "at"),
     ({"r": (0.5, 4.0), "start": REST.assign_coords(special_kind=("special", ["fold"])), "at": 0}, "at"),
     ({"r": (0.5, 4.0), "start": REST.assign_attrs(parameter="q"), "at": 0}, "start"),
