@@ -22,7 +22,7 @@ SMALLEST, LARGEST = 1e-5, 0.05
 BEND = 0.45
 """Largest change of the tangent in a step, a turn of 26 degrees."""
 
-ROUNDING, NEUTRAL = 1e-9, 1e-6
+ROUNDING, NEUTRAL = 1e-8, 1e-6
 """Growth that counts as none, since that of a symmetry is zero but for rounding: of an equilibrium, relative to the
 largest eigenvalue, and of an orbit, over a period, by differences."""
 
@@ -133,7 +133,9 @@ class Orbits(Equilibria):
         return speed * u[-2] < 1e-4 * (1 + np.linalg.norm(u[:-2]))
 
     def linearised(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Residual and Jacobian at u, by one call for all differences."""
+        """Residual and Jacobian at u, by one call for all differences; NaN where Newton's method left all periods."""
+        if u[-2] <= 0:
+            return np.full(len(u) - 1, np.nan), np.full((len(u) - 1, len(u)), np.nan)
         steps = np.diag(DIFFERENCE * np.maximum(1.0, np.abs(u)))
         found = self(np.vstack([u, u + steps, u - steps]))
         forward, backward = found[1 : len(u) + 1], found[len(u) + 1 :]

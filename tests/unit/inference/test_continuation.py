@@ -246,6 +246,7 @@ BAD = [
     ({"r": (0.0, 1.0), "kind": "orbits"}, "period"),
     ({"r": (0.0, 1.0), "kind": "orbits", "period": 0.0}, "period"),
     ({"r": (0.5, 1.0), "kind": "orbits", "period": 1.0}, "start"),
+    ({"r": (0.5, 1.0), "kind": "orbits", "period": 1e-6, "start": [3.0, 2.0]}, "start"),
     ({"r": (0.0, 1.0), "dynamics": Galerkin()}, "dynamics"),
     ({"r": (0.5, 4.0), "start": REST}, "at"),
     ({"r": (0.5, 4.0), "at": 0}, "at"),
