@@ -1,0 +1,68 @@
+"""RESULTS.md from the numbers of the preset "full"."""
+
+from pathlib import Path
+
+import numpy as np
+
+from studies.first_afternoon.rivals import PACKAGES
+from studies.first_afternoon.sets import SETS
+from studies.report import filled, table
+from studies.runner import Study
+
+BASELINES = {"nearest": "nearest run", "shifted": "nearest run, shifted"}
+RIVALS = [label for package in PACKAGES for label in (package, f"{package}, scaled")]
+
+
+def write(folder: Path, preset: str) -> Path:
+    """Write RESULTS.md into `folder`."""
+    return Study("first_afternoon").write_page(folder, preset, page, "RESULTS.md")
+
+
+def page(results: dict[str, dict]) -> str:
+    """Text of RESULTS.md."""
+    results = {name: found | results[f"{name}, rivals"] for name, found in results.items() if "romkit" in found}
+    sets = [[name, *_units(name), found["n"]] for name, found in results.items()]
+    errors, rivals, laws = [], [], []
+    for name, found in results.items():
+        row = {"set": name, "projection": _mean(found["projection"]), "romkit": _mean(found["romkit"])}
+        errors.append(row | {label: _mean(found[key]) for key, label in BASELINES.items()})
+        rivals.append(
+            {"set": name, "romkit": _mean(found["romkit"])} | {label: _mean(found[label]) for label in RIVALS}
+        )
+        tried = {row["law"]: "-" if np.isinf(row["error"]) else f"{row['error']:.2g}" for row in found["tried"]}
+        seconds = {key: f"{found[f'seconds {key}']:.0f}" for key in ("fit", "law")}
+        laws.append({"set": name, "taken": found["law"], **dict(sorted(tried.items())), **seconds})
+    every = np.array([found[f"seconds {label}"] for found in results.values() for label in RIVALS])
+    better = {key: sum(_all(found, key) for found in results.values()) for key in BASELINES}
+    best = sum(all(_all(found, label) for label in RIVALS) for found in results.values())
+    return filled(
+        Path(__file__).with_name("RESULTS.template"),
+        number=len(results),
+        runs=sum(len(found["romkit"]) for found in results.values()),
+        finite=sum(np.isfinite(found["romkit"]).all() for found in results.values()),
+        nearest=better["nearest"],
+        shifted=better["shifted"],
+        best=best,
+        sets=table(sets, ("set", "parameter", "one time unit, s", "size", "noise", "n")),
+        errors=table(errors),
+        rivals=table(rivals),
+        laws=table(laws),
+        fastest=every.min(),
+        slowest=every.max(),
+    )
+
+
+def _units(name: str) -> list[str]:
+    source = SETS[name]
+    span = f"{source.parameter} from {source.low:g} to {source.high:g}"
+    return [span, f"{source.second:g}", f"{source.size:g}", f"{source.noise:.0%}" if source.noise else "-"]
+
+
+def _mean(errors: list[float]) -> str:
+    return f"{np.mean(errors):.3f}" if np.isfinite(errors).all() else "lost"
+
+
+def _all(found: dict, other: str) -> bool:
+    """Whether every held-out run has a smaller error than by the other means."""
+    theirs = np.nan_to_num(np.array(found[other], dtype=float), nan=np.inf)
+    return bool((np.array(found["romkit"], dtype=float) < theirs).all())
