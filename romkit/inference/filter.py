@@ -477,7 +477,8 @@ def _mean_first(n: int) -> np.ndarray:
 def _rotation(n: int, rng: np.random.Generator) -> np.ndarray:
     """Random orthogonal matrix (n, n) that leaves the mean of n members as it is."""
     basis = _mean_first(n)
-    turned = basis[:, 1:] @ np.linalg.qr(rng.standard_normal((n - 1, n - 1)))[0]
+    turn, triangle = np.linalg.qr(rng.standard_normal((n - 1, n - 1)))
+    turned = basis[:, 1:] @ (turn * np.sign(np.diag(triangle)))  # all rotations are then equally likely
     return basis[:, :1] @ basis[:, :1].T + turned @ basis[:, 1:].T
 
 
