@@ -364,6 +364,13 @@ class Tracker:
             raise InputError("t", expected=f"a time later than {self._time:g}", got=f"{t:g}", fix=fix)
         else:
             seen = self._forecast(t)
+            lost = ~np.isfinite(np.column_stack([self.members, seen])).all(1)
+            if not lost.all():  # those that diverged go on as others
+                kept = self._rng.choice(np.flatnonzero(~lost), lost.sum())
+                self.members[lost], seen[lost] = self.members[kept], seen[kept]
+            elif there.any():
+                self._begin(values, there)
+                self._time = None
         if self._time is None:
             seen = self._model.seen(self._states, self._contexts(), self._contexts())[0]
         self._time, jump = t, False

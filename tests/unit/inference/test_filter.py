@@ -204,5 +204,16 @@ def test_bad_observations_are_refused_by_a_tracker(tracker):
     refused("values: expected 6 numbers", tracker.update, 0.1, np.zeros(7))
 
 
+def test_members_that_diverge_do_not_harm_the_others(tracker):
+    states = Lorenz96().dataset(F=3.15, duration=0.2).state.values[0, ::5]
+    for lost in (slice(0, 3), slice(None)):
+        tracker.restart()
+        tracks(tracker, states[:2])
+        tracker.members[lost] = np.inf
+        (found,) = tracks(tracker, states[2:3], start=0.1)
+        assert np.isfinite(tracker.members).all()
+        assert abs(found.estimate[0] - 3.15) < 0.1
+
+
 def test_training_with_gaps_is_refused(waves):
     refused("training: ", romkit.Tracker, Lorenz96(), noise=0.1, training=waves.where(waves.time > 0.2))
