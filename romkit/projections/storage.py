@@ -227,6 +227,14 @@ def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Proj
     rows = {name: tensor.contiguous() for name, tensor in tensors.items() if not name.startswith((BASIS, EXACT))}
     columns = {name: tensors[name].mT.contiguous().mT for name in header["column_major"]}
     projection.load_state_dict(rows | columns, assign=True)  # assigned, not copied: keeps dtype and layout
-    projection.frame.exact = {k.removeprefix(EXACT): value for k, value in tensors.items() if k.startswith(EXACT)}
+    exact = {k.removeprefix(EXACT): value for k, value in tensors.items() if k.startswith(EXACT)}
+    for name, value in exact.items():
+        rounded = getattr(projection.frame, name, value)
+        fits = (
+            value.dtype == torch.float64 and value.shape == rounded.shape and torch.allclose(value.to(rounded), rounded)
+        )
+        if not fits:
+            raise ValueError(f"{EXACT}{name} does not fit")
+    projection.frame.exact = exact
     projection.report = header["report"]
     return projection

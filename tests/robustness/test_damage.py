@@ -118,7 +118,11 @@ HEADERS = [
 def test_more_than_100_forged_models_are_refused_at_once_and_cost_nothing(tmp_path):
     path = romkit.save(model(), tmp_path / "a.safetensors")
     content, tensors = path.read_bytes(), sealed.read(path)[1]
-    forgeries = [({}, {name: change(tensors[name])}) for name, change in product(sorted(tensors)[::3], WRONG.values())]
+    forgeries = [
+        ({}, {name: change(tensors[name])})
+        for name, (kind, change) in product(sorted(tensors)[::3], WRONG.items())
+        if not (name.startswith("frame.exact.") and kind in ("another precision", "removed"))  # or files of before
+    ]
     forgeries += [(header, {}) for header in HEADERS]
     scales = (f"frame.{name}" for name in ("state_scale", "state_std", "context_scale"))
     forgeries += [({}, {name: torch.full_like(tensors[name], number)}) for name, number in product(scales, (0.0, -1.0))]
