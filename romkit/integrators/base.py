@@ -185,8 +185,8 @@ class LearnedField(LatentField, Display):
     order: int
     latent_dim: int
     context_names: tuple[str, ...]
-    source: str = Default("unknown")
-    samples: int = Default(0)
+    source = Default("unknown")
+    samples = Default(0)
     report = Default(())
 
     @property
