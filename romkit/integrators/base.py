@@ -185,9 +185,9 @@ class LearnedField(LatentField, Display):
     order: int
     latent_dim: int
     context_names: tuple[str, ...]
-    source = Default("unknown")
-    samples = Default(0)
-    report = Default(())
+    source: str
+    samples: int
+    report: "tuple[object, ...]"
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
@@ -203,8 +203,11 @@ class LearnedField(LatentField, Display):
         return {
             "law": f"{type(self).__name__}, order {self.order}, {self.latent_dim} latent",
             "context": ", ".join(self.context_names) or "none",
-            "source": f"{self.samples} samples: {self.source}",
-            **{f"tried {row['law']}": f"error {row['error']:.2g} in {row['seconds']:.2g} s" for row in self.report},
+            "source": f"{getattr(self, 'samples', 0)} samples: {getattr(self, 'source', 'unknown')}",
+            **{
+                f"tried {row['law']}": f"error {row['error']:.2g} in {row['seconds']:.2g} s"
+                for row in getattr(self, "report", ())
+            },
             "details": "\n".join(self.details()),
         }
 
