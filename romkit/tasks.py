@@ -204,7 +204,7 @@ class Executor:
 def run(
     tasks: Iterable[Task],
     folder: Path,
-    executor: "Executor | parallel.Executor | None" = None,
+    executor: "Executor | parallel.Pool | None" = None,
     *,
     only: str = "",
     known: Mapping[str, str] | None = None,

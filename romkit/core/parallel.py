@@ -21,18 +21,18 @@ def _executor(argument: str, value: object) -> Any:
     raise InputError(argument, expected=expected, got=checks.shown(value), fix=fix)
 
 
-Executor = Annotated[Any, _executor]
+Pool = Annotated[Any, _executor]
 """Anything whose `submit(function, *arguments)` gives a future with `result()`."""
 
 
-def cut(number: int, executor: Executor | None) -> list[slice]:
+def cut(number: int, executor: Pool | None) -> list[slice]:
     """Slices of `number` items: one piece without an executor, else up to `PIECES` of nearly equal length."""
     count = 1 if executor is None else max(1, min(number, PIECES))
     ends = [number * k // count for k in range(count + 1)]
     return [slice(start, end) for start, end in itertools.pairwise(ends)]
 
 
-def mapped(function: Callable[..., T], pieces: Sequence[tuple], executor: Executor | None, label: str) -> list[T]:
+def mapped(function: Callable[..., T], pieces: Sequence[tuple], executor: Pool | None, label: str) -> list[T]:
     """function(*piece) of each piece, in their order; a piece whose worker is lost is computed in this process.
 
     Args:
@@ -61,7 +61,7 @@ def mapped(function: Callable[..., T], pieces: Sequence[tuple], executor: Execut
     return found
 
 
-def _submitted(executor: Executor, function: Callable, piece: tuple) -> Any:
+def _submitted(executor: Pool, function: Callable, piece: tuple) -> Any:
     """The future of a piece, or what the executor raised because it has broken down."""
     try:
         return executor.submit(_outcome, function, piece)

@@ -14,7 +14,6 @@ from romkit.core.errors import InputError
 from romkit.data import Contexts
 from romkit.engine.threads import one_thread
 from romkit.inference.arclength import ACCURACY, Branch, Equilibria, Orbits, Point
-from romkit.integrators import LatentField
 from romkit.projections import Projection
 from romkit.solvers import RK4, Solver
 from romkit.systems import System
@@ -187,24 +186,14 @@ class _Full:
 
     def __init__(self, system: System):
         self.system, self.context_names, self.steps = system, system.context_names, None
-        self.names = list(system.state_names)
-        if system.order == 2:
-            self.names += [f"velocity of {name}" for name in system.state_names]
+        self.names = system.phase_names
 
     def unit(self, name: str) -> str:
         """Unit of a parameter."""
         return next(parameter.units for parameter in self.system.context if parameter.name == name)
 
     def field(self, c: torch.Tensor) -> Callable:
-        f = self.system.field(c)
-        if self.system.order == 1:
-            return f
-
-        def first_order(t: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            q, v = y.chunk(2, dim=-1)
-            return torch.cat([v, f(t, q, v)], dim=-1)
-
-        return first_order
+        return self.system.phase_field(c)
 
     def solver(self, c: torch.Tensor) -> Solver:
         return self.system.solver or self.system.make_solver(c)
@@ -222,14 +211,8 @@ class _Reduced:
     """A latent field as a first-order field."""
 
     def __init__(self, projection: Projection, dynamics: Dynamics | None, system: System | None):
-        frame = projection.frame
-        middle = frame.context_shift.double().unsqueeze(0)
-        self.model = ReducedModel(projection, dynamics, Contexts(middle, middle), system)
-        if not isinstance(self.model.dynamics, LatentField):
-            fix = "take Galerkin, PetrovGalerkin or a law"
-            got = type(self.model.dynamics).__name__
-            raise InputError("dynamics", expected="one with a latent field", got=got, fix=fix)
-        self.context_names, self.steps = frame.context_names, STEPS
+        self.model = ReducedModel.with_field(projection, dynamics, system)
+        self.context_names, self.steps = projection.frame.context_names, STEPS
         self.names = [f"z{k}" for k in range(self.model.problem.order * projection.latent_dim)]
 
     def unit(self, name: str) -> str:

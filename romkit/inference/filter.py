@@ -20,7 +20,6 @@ from romkit.data import Contexts, Trajectories, context_array, even_step
 from romkit.engine import RungeKutta, compiled_if
 from romkit.engine.threads import one_thread
 from romkit.inference.observations import Observations, rows_of
-from romkit.integrators import LatentField
 from romkit.projections import Projection
 from romkit.solvers import RK4
 from romkit.systems import System
@@ -52,8 +51,7 @@ class _Full:
 
     def __init__(self, system: System, rows: Tensor):
         self.system, self.rows, self.order = system, rows.numpy(), system.order
-        self.names = list(system.state_names) + [f"velocity of {name}" for name in system.state_names][:: system.order]
-        self.names = self.names[: system.phase_size]
+        self.names = system.phase_names
 
     def calibrate(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> None:
         """Nothing."""
@@ -70,7 +68,7 @@ class _Full:
         """Members (N, d) at time `end`."""
         context, times = torch.from_numpy(c), torch.tensor([start, end], dtype=torch.float64)
         solver = self.system.solver or self.system.make_solver(context)
-        field = System.field(self.system, context)
+        field = self.system.phase_field(context)
         with torch.no_grad(), one_thread(), runtime.bars(False):
             return solver(field, torch.from_numpy(w), times).states[:, -1].numpy()
 
@@ -85,11 +83,7 @@ class _Reduced:
     """
 
     def __init__(self, projection: Projection, dynamics: Dynamics | None, system: System | None, rows: Tensor):
-        middle = projection.frame.context_shift.double().unsqueeze(0)
-        self.model = ReducedModel(projection, dynamics, Contexts(middle, middle), system)
-        if not isinstance(self.model.dynamics, LatentField):
-            fix, got = "take Galerkin, PetrovGalerkin or a law", type(self.model.dynamics).__name__
-            raise InputError("dynamics", expected="one with a latent field", got=got, fix=fix)
+        self.model = ReducedModel.with_field(projection, dynamics, system)
         self.order, self.scale = self.model.problem.order, projection.frame.context_scale.double().numpy()
         self.size, self.context_size = self.order * projection.latent_dim, len(self.scale)
         self.names = [f"z{k}" for k in range(self.size)]

@@ -58,10 +58,6 @@ class Observations(NamedTuple):
             raise InputError("observations", expected="numbers", got="a trajectory without any", fix="drop it")
         return cls(times.double(), values, rows)
 
-    def at(self, number: Tensor | slice) -> "Observations":
-        """Observations of some of the trajectories."""
-        return self._replace(values=self.values[number])
-
 
 def rows_of(names: Sequence[str], sensors: Sequence[object] | None) -> list[int]:
     """Numbers of the sensors among the components; of all by default."""
@@ -72,8 +68,7 @@ def rows_of(names: Sequence[str], sensors: Sequence[object] | None) -> list[int]
         row = names.index(sensor) if sensor in names else sensor
         if isinstance(row, bool) or not isinstance(row, int) or not -len(names) <= row < len(names):
             expected = f"names of components ({names[0]} ...), or numbers below {len(names)}"
-            raise InputError(
-                "sensors", expected=expected, got=checks.shown(sensor), fix=f"give sensors=[0, {names[-1]!r}]"
-            )
+            fix = f"give sensors=[0, {names[-1]!r}]"
+            raise InputError("sensors", expected=expected, got=checks.shown(sensor), fix=fix)
         rows.append(row % len(names))
     return rows

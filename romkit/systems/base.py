@@ -194,6 +194,12 @@ class System(abc.ABC):
         return self.order * self.state_size
 
     @property
+    def phase_names(self) -> list[str]:
+        """Names of these components."""
+        names = list(self.state_names)
+        return names + [f"velocity of {name}" for name in names] if self.order == 2 else names
+
+    @property
     def context_names(self) -> tuple[str, ...]:
         """Names of the context parameters, in the order of the last axis of a context tensor."""
         return tuple(parameter.name for parameter in self.context)
@@ -204,6 +210,10 @@ class System(abc.ABC):
         A context that varies in time is a function of the scalar t that gives such a tensor.
         """
         return bound(self.rhs, context if varies(context) else self._context_tensor(context, named))
+
+    def phase_field(self, context: Tensor | ContextFunction) -> Field:
+        """Field of first order, of (q, q̇) of a mechanical system, at a context (..., p) or one that varies in time."""
+        return self.field(context) if self.order == 1 else System.field(self, context)
 
     def quadratic(self, context: Tensor) -> Quadratic | None:
         """The field at contexts (..., p), where its coefficients are at hand: of systems by `through`."""
@@ -249,11 +259,12 @@ class System(abc.ABC):
             label: what the progress bar says.
         """
         begin, context = self._starting(parts, context)
-        first_order = self.field(context) if self.order == 1 else System.field(self, context)
         solver = self.solver or self.make_solver(context)
         with torch.no_grad():
             with one_thread():
-                solution = solver(first_order, torch.cat(begin, dim=-1), times, engine=engine, label=label)
+                solution = solver(
+                    self.phase_field(context), torch.cat(begin, dim=-1), times, engine=engine, label=label
+                )
             states = solution.states.chunk(self.order, dim=-1)
             rates = (*states[1:], self.rate_along(context, times, *states))
         found = (part.to(parts[0].dtype) for part in (states[0], *rates))

@@ -18,7 +18,7 @@ from romkit.core import checks
 from romkit.core.boundary import Count, FilePath, Part, Seed, validated
 from romkit.core.errors import InputError, one_line
 from romkit.core.files import expanded, make_folder
-from romkit.core.parallel import Executor
+from romkit.core.parallel import Pool
 from romkit.data import check_states, open_dataset, save_dataset, split
 from romkit.integrators import DYNAMICS, LAWS, Estimator, LatentDynamics
 from romkit.projections import METHODS, Projection
@@ -95,7 +95,7 @@ def compare(
     test: Part = 0.25,
     seed: Seed = 0,
     workers: Count | None = None,
-    executor: Executor | None = None,
+    executor: Pool | None = None,
     **settings: object,
 ) -> xr.Dataset:
     """Fit every method with every law, and score them on held-out trajectories.

@@ -17,7 +17,7 @@ from romkit.core import checks
 from romkit.core.boundary import FilePath, Mask, Part, Seed, validated
 from romkit.core.errors import DivergenceWarning, FileError, InputError, warn
 from romkit.core.files import expanded, make_folder
-from romkit.core.parallel import Executor, cut, mapped
+from romkit.core.parallel import Pool, cut, mapped
 from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajectories
 from romkit.integrators import Estimator, LatentSamples, LearnedField
 from romkit.integrators.laws.base import HELD_OUT, ranked
@@ -374,7 +374,7 @@ def bootstrap(
     *,
     members: Annotated[int, Ge(2)] = 20,
     seed: Seed = 0,
-    executor: Executor | None = None,
+    executor: Pool | None = None,
 ) -> Ensemble:
     """An ensemble of laws on one projection, each fitted to trajectories that are drawn with replacement.
 

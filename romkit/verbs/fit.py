@@ -14,7 +14,7 @@ from romkit.bases import basis as make_basis
 from romkit.core import checks, runtime
 from romkit.core.boundary import FilePath, Seed, Seeds, validated
 from romkit.core.errors import DataWarning, InputError, warn
-from romkit.core.parallel import Executor, cut, mapped
+from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.runtime import bars
 from romkit.data import check_dataset, check_states, context_names, is_declared, needing_velocity
 from romkit.engine import Device, Engine
@@ -63,7 +63,7 @@ def fit(
     device: Device | None = None,
     engine: Engine = "auto",
     checkpoint: FilePath | None = None,
-    executor: Executor | None = None,
+    executor: Pool | None = None,
     **settings: object,
 ) -> Projection:
     """Train a projection on a dataset.

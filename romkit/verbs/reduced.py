@@ -4,7 +4,7 @@ import copy
 import json
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Annotated
+from typing import Annotated, Self
 
 import torch
 import xarray as xr
@@ -15,7 +15,7 @@ from romkit.core import checks, runtime
 from romkit.core.errors import ExtrapolationWarning, InputError, warn
 from romkit.data import Contexts, Control
 from romkit.engine.threads import one_thread
-from romkit.integrators import DYNAMICS, Estimator, Galerkin, LatentDynamics
+from romkit.integrators import DYNAMICS, Estimator, Galerkin, LatentDynamics, LatentField
 from romkit.projections import Frame, Operator, Path, Projection
 from romkit.solvers import Solution, Solver, Status
 from romkit.systems import System
@@ -147,6 +147,20 @@ class ReducedModel:
         self.basis = projection.basis if system is None or system.basis is not None else None
         self.solved, self.system = self._in_coordinates(self.projection), system
         self._place(contexts)
+
+    @classmethod
+    def with_field(cls, projection: Projection, dynamics: LatentDynamics | None, system: System | None) -> Self:
+        """Model whose dynamics have a latent field, in the middle of the contexts; `at` moves it to others.
+
+        Raises:
+            InputError: other dynamics.
+        """
+        middle = projection.frame.context_shift.double().unsqueeze(0)
+        model = cls(projection, dynamics, Contexts(middle, middle), system)
+        if not isinstance(model.dynamics, LatentField):
+            fix, got = "take Galerkin, PetrovGalerkin or a law", type(model.dynamics).__name__
+            raise InputError("dynamics", expected="one with a latent field", got=got, fix=fix)
+        return model
 
     def _place(self, contexts: Contexts) -> None:
         self.contexts, seeds = contexts, self.given.seeds

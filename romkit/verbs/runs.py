@@ -13,7 +13,7 @@ from torch import Tensor
 from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
-from romkit.core.parallel import Executor, cut, mapped
+from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.types import ContextFunction
 from romkit.data import DIMS, Contexts, Layout, Trajectories, check_states, context_names, fields, given_control
 from romkit.data.context import times_of
@@ -41,7 +41,7 @@ def simulate(
     dt: Positive | None = None,
     solver: Solver | None = None,
     engine: Engine = "auto",
-    executor: Executor | None = None,
+    executor: Pool | None = None,
     context: dict[str, object] | None = None,
     **named: object,
 ) -> xr.Dataset:
