@@ -195,7 +195,7 @@ class System(abc.ABC):
 
     @property
     def phase_names(self) -> list[str]:
-        """Names of these components."""
+        """Names of the components of what `rhs` takes."""
         names = list(self.state_names)
         return names + [f"velocity of {name}" for name in names] if self.order == 2 else names
 
