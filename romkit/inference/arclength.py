@@ -219,9 +219,11 @@ class Branch:
                 step /= 2
                 if step < SMALLEST:
                     return
+            self.equations.anchor(point.u)  # an orbit that went through an equilibrium crosses this plane backwards
+            ended = not 0 <= found.u[-1] <= 1 or self.equations.at_rest(found.u)
             point, step = found, min(1.3 * step, LARGEST)
             yield point
-            if not 0 <= point.u[-1] <= 1 or self.equations.at_rest(point.u):
+            if ended:
                 return
 
     def ahead(self, point: Point, step: float) -> Point | None:
