@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from romkit import bases, data, integrators, metrics, projections, solvers, systems, training
     from romkit.bases import basis
     from romkit.certificates import certify
-    from romkit.inference import Tracker, assimilate, calibrate, continuation, infer, verify
+    from romkit.inference import Tracker, assimilate, calibrate, continuation, infer, sensors, verify
     from romkit.integrators import reduced_mesh
     from romkit.verbs import presets
     from romkit.verbs.compare import compare
@@ -57,6 +57,7 @@ __all__ = [
     "rollout",
     "save",
     "score",
+    "sensors",
     "simulate",
     "solvers",
     "systems",
@@ -86,6 +87,7 @@ VERBS = {
     "rollout": "verbs.runs",
     "save": "verbs.storage",
     "score": "verbs.runs",
+    "sensors": "inference",
     "simulate": "verbs.runs",
 }
 """Module of each function of the face."""

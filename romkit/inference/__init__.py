@@ -4,5 +4,6 @@ from romkit.inference.branches import continuation, verify
 from romkit.inference.calibration import Calibration, calibrate
 from romkit.inference.estimate import infer
 from romkit.inference.filter import Track, Tracker, assimilate
+from romkit.inference.placement import sensors
 
-__all__ = ["Calibration", "Track", "Tracker", "assimilate", "calibrate", "continuation", "infer", "verify"]
+__all__ = ["Calibration", "Track", "Tracker", "assimilate", "calibrate", "continuation", "infer", "sensors", "verify"]

@@ -239,7 +239,7 @@ def calibrate(
     )
     y = samples_of(given, dynamics)
     std = projection.frame.state_std.double()[given.rows].repeat(y.shape[-1] // len(given.rows))
-    d, w, values, trajectory = _training(predict, training, given)
+    d, w, values, trajectory = training_samples(predict, training)
     flat = torch.zeros_like(d[0])
     known = values.unsqueeze(1)
     noise_alone = Weight.of(std.new_zeros(len(std), 1), std.new_zeros(len(d), 1, 1), known.isfinite())
@@ -251,7 +251,7 @@ def calibrate(
         error = ModelError.of(d, w, trajectory, errors / noise)
         return Calibration(predict, error, d, w, values, noise, torch.zeros(0), torch.zeros(0), 1.0)
 
-    new = of(_noise(noise, std, given))
+    new = of(0.1 * std if noise is None else noises_of(noise, given.rows).repeat(len(std) // len(given.rows)))
     if noise is None:
         found = new.estimates(y, new.prior({}), starts)
         groups = y.shape[1]
@@ -270,18 +270,16 @@ def samples_of(given: Observations, dynamics: Dynamics | None) -> Tensor:
     return given.values.flatten(1).unsqueeze(1)
 
 
-def _noise(noise: float | Tensor | None, std: Tensor, given: Observations) -> Tensor:
-    """Standard deviations (N,) of the noise; a tenth of that of the components where none is known yet."""
-    if noise is None:
-        return 0.1 * std
+def noises_of(noise: float | Tensor, rows: Tensor) -> Tensor:
+    """Standard deviations (s,) of the noise of sensors."""
     noise = torch.as_tensor(noise, dtype=torch.float64)
-    if noise.ndim > 1 or (noise.ndim == 1 and len(noise) != len(given.rows)) or not bool((noise > 0).all()):
-        expected = f"a positive number, or {len(given.rows)} of them, one for each sensor"
+    if noise.ndim > 1 or (noise.ndim == 1 and len(noise) != len(rows)) or not bool((noise > 0).all()):
+        expected = f"a positive number, or {len(rows)} of them, one for each sensor"
         raise InputError("noise", expected=expected, got=f"{noise.tolist()!r:.40}", fix="give standard deviations")
-    return (torch.ones_like(given.rows) * noise).repeat(len(std) // len(given.rows)).double()
+    return noise.expand(len(rows))
 
 
-def _training(predict: Prediction, training: xr.Dataset, given: Observations) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def training_samples(predict: Prediction, training: xr.Dataset) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Contexts (K, p), latent states (K, q), observed numbers (K, N), and numbers of the trajectories (K,)."""
     frame = predict.frame
     data = Trajectories.of(training, frame.context_names, frame.state_names, frame.fields)
@@ -304,7 +302,7 @@ def _training(predict: Prediction, training: xr.Dataset, given: Observations) ->
             raise InputError("training", expected=expected, got=got, fix=fix)
     number, last = len(data.states), len(data.times) - int(at[-1]) - 1
     offsets = torch.linspace(0, last, max(1, min(last + 1, SAMPLES // number))).round().long().unique()
-    values = data.states[:, offsets[:, None] + at][..., given.rows].flatten(2).flatten(0, 1)
+    values = data.states[:, offsets[:, None] + at][..., predict.rows].flatten(2).flatten(0, 1)
     starts = [part[:, offsets].flatten(0, 1) for part in parts]
     d = ((data.contexts.initial - predict.shift) / predict.scale).repeat_interleave(len(offsets), 0)
     trajectory = torch.arange(number).repeat_interleave(len(offsets))

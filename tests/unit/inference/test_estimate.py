@@ -1,4 +1,4 @@
-"""Inference of contexts: closed forms where the model is linear, SciPy where it is not, and intervals that hold."""
+"""Contexts and sensors: closed forms where the model is linear, SciPy where it is not, and intervals that hold."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,7 @@ import torch
 import xarray as xr
 from romkit.broadcast import align, matmul
 from romkit.types import Dual
+from scipy.linalg import qr
 from scipy.optimize import least_squares
 
 import romkit
@@ -297,3 +298,77 @@ def test_windows_at_other_times_are_refused():
     still = Springs().dataset(omega=np.linspace(0.5, 1.5, 6)).drop_vars("velocity")
     given["system"] = Springs()
     refused("velocity", romkit.infer, romkit.fit("pod", still, latent_dim=2), still, training=still, **given)
+
+
+def sensitivities(plane, training):
+    """J (SIZE, 3) of the plane by context and latent state, in standard deviations of training samples."""
+    scale = plane.frame.state_scale.double()[:, None]
+    c = torch.from_numpy(training["c"].values.repeat(training.sizes["time"]))
+    z = plane.double().operator(c[:, None]).encode(torch.from_numpy(training.state.values).flatten(0, 1))
+    shift = scale * plane.shift[:, None] * c.std() / plane.frame.context_scale.double()
+    return torch.cat([shift, scale * plane.modes * z.std(0)], dim=1).detach().numpy()
+
+
+def test_first_sensors_are_pivots_and_later_ones_the_best_that_are_left(plane):
+    """Without noise, as many pivots as there are unknowns (`pysensors` calls the same routine)."""
+    training = snapshots(plane, TRAINING)
+    J = sensitivities(plane, training)
+    found = romkit.sensors(plane, SIZE, training=training, noise=1e-6)
+    assert found.component.values[:3].tolist() == qr(J.T, pivoting=True)[2][:3].tolist()
+    information = np.eye(3) + J[found.component.values[:3]].T @ J[found.component.values[:3]] / 1e-12
+    rest = [np.linalg.slogdet(information + np.outer(j, j) / 1e-12)[1] for j in J]
+    rest = [-np.inf if k in found.component.values[:3] else each for k, each in enumerate(rest)]
+    assert found.component.values[3] == np.argmax(rest)
+    assert bool((np.diff(found.criterion) > 0).all())
+
+
+def test_the_bound_of_sensors_is_the_deviation_of_estimates(plane):
+    training, data = snapshots(plane, TRAINING), snapshots(plane, [1.7], times=1)
+    found = romkit.sensors(plane, 5, training=training, noise=1e-3)
+    for number in (3, 5):
+        rows = found.component.values[:number].tolist()
+        estimate = romkit.infer(plane, data, training=training, sensors=rows, noise=1e-3)
+        assert float(estimate["std"][0, 0]) == pytest.approx(float(found.bound[number - 1, 0]), rel=1e-3)
+    every = romkit.infer(plane, data, training=training, noise=1e-3)
+    assert float(every["std"][0, 0]) == pytest.approx(float(found.bound_of_all[0]), rel=1e-3)
+
+
+def test_sensors_avoid_noise_and_errors_of_the_model(plane):
+    training = snapshots(plane, TRAINING)
+    first = romkit.sensors(plane, 4, training=training, noise=0.01).component.values.tolist()
+    noise = np.where(np.arange(SIZE) == first[0], 100.0, 0.01)
+    assert first[0] not in romkit.sensors(plane, 4, training=training, noise=noise).component.values
+    wrong = training.assign(state=training.state + 0.0)
+    wrong.state.values[..., first[0]] += np.random.default_rng(0).normal(size=wrong.state.shape[:2])
+    assert first[0] not in romkit.sensors(plane, 2, training=wrong, noise=0.01).component.values
+    some = romkit.sensors(plane, 2, training=training, noise=0.01, candidates=["x1", 2, 3])
+    assert set(some.component.values) < {1, 2, 3}
+
+
+def test_sensors_of_a_window_bound_the_estimates_from_it():
+    system = Rotation()
+    data = system.dataset(omega=np.linspace(0.5, 1.5, 12))
+    pod = romkit.fit("pod", data, latent_dim=2)
+    model = {"training": data, "dynamics": Galerkin(), "system": system, "noise": NOISE, "engine": "torch"}
+    chosen = romkit.sensors(pod, 2, times=0.2 * np.arange(20), **model)
+    rows, window = chosen.component.values.tolist(), data.isel(time=slice(0, 40, 2))
+    found = romkit.infer(pod, window, sensors=rows, **model)
+    deviation = float((found["std"] ** 2).mean() ** 0.5)
+    assert float(chosen.bound[1, 0]) == pytest.approx(deviation, rel=0.3)  # other samples, and a prior
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        ("count: expected at most 6, the number of candidates, got 7", {"count": 7}),
+        ("count: expected at most 2", {"count": 3, "candidates": [0, 1]}),
+        ("sensors: expected names of components", {"candidates": ["nowhere"]}),
+        ("noise: expected a positive number, or 6", {"noise": [0.1, 0.1]}),
+        ("times: expected times and dynamics together, got times alone", {"times": [0.0, 1.0]}),
+        ("training: expected 4 constant contexts", {"training": [1.0, 2.0]}),
+    ],
+)
+def test_bad_sensors_are_refused(plane, words, given):
+    training = snapshots(plane, given.pop("training", TRAINING))
+    given = {"count": 2, "noise": NOISE} | given
+    refused(words, romkit.sensors, plane, given.pop("count"), training=training, **given)

@@ -1,0 +1,127 @@
+"""Placement of sensors: components of the state that tell most about context and latent state."""
+
+from collections.abc import Sequence
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.core import runtime
+from romkit.core.boundary import Count, Numbers, Positive, Times, validated
+from romkit.core.errors import InputError
+from romkit.engine import Engine
+from romkit.inference.calibration import KNOWN, noises_of, training_samples
+from romkit.inference.observations import rows_of
+from romkit.inference.prediction import Prediction, with_derivatives
+from romkit.projections import Projection
+from romkit.solvers import Solver
+from romkit.systems import System, system_of
+from romkit.verbs.reduced import Dynamics
+
+SAMPLES = 40
+"""Training samples, about, at which sensitivities are evaluated."""
+
+
+@validated
+def sensors(
+    projection: Projection,
+    count: Count,
+    *,
+    training: xr.Dataset,
+    noise: Positive | Numbers,
+    times: Times | None = None,
+    dynamics: Dynamics | None = None,
+    system: System | None = None,
+    candidates: Sequence[object] | None = None,
+    solver: Solver | None = None,
+    engine: Engine = "compiled",
+) -> xr.Dataset:
+    """Choose the components whose observations tell most about context and latent state.
+
+    Each next sensor raises the D-optimality criterion most: the mean over contexts of log det(Σ⁻¹ + Σᵢ Jᵢᵀ Jᵢ / σᵢ²),
+    for the variances Σ of contexts and latent states in training, sensitivities J of the observed numbers, and the sum
+    σ² of the variances of noise and error of the reduced model. At a single context and with equal and small σ the
+    first sensors, as many as there are unknowns, are pivots of the QR decomposition of Σ^½ Jᵀ.
+
+    Args:
+        projection: a single one, with a context.
+        count: number of sensors.
+        training: trajectories at the contexts that sensors are chosen for.
+        noise: standard deviation of the observations, a number or one for each candidate.
+        times: of a window that sensors observe, from 0 on; without, they observe single snapshots.
+        dynamics: law of the latent state in a window, as in `romkit.follow`.
+        system: the full model, for dynamics that look at it.
+        candidates: names or numbers of components to choose from, all by default.
+        solver: of the latent equation; `RK4` with the interval of the times by default.
+        engine: "compiled", or "torch" where a field cannot be compiled (see `romkit.engine`).
+
+    Returns:
+        Dataset along `sensor`, in the order of choice: `component`, which `romkit.infer(sensors=...)` takes, its `name`
+        and the `criterion`; `bound` (sensor, parameter) on the standard deviation of the context, root mean square over
+        contexts, once this sensor is added; `bound_of_all` (parameter) of all candidates.
+
+    Raises:
+        InputError: more sensors than candidates; times without dynamics, or the reverse; unfit training data.
+
+    Source: Manohar, Brunton, Kutz, Brunton (2018), of pivots; Chaloner, Verdinelli (1995), of Σ.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.15, 3.16, 3.17], duration=1.0)
+        >>> chosen = romkit.sensors(romkit.load("ncae-lorenz96"), 4, training=data, noise=0.1)
+        >>> len(set(chosen.component.values.tolist())), chosen.bound.dims
+        (4, ('sensor', 'parameter'))
+    """
+    frame = projection.frame
+    rows = torch.tensor(rows_of(frame.state_names, candidates))
+    if count > len(rows):
+        fix = "ask for fewer sensors"
+        raise InputError("count", expected=f"at most {len(rows)}, the number of candidates", got=str(count), fix=fix)
+    if (times is None) != (dynamics is None):
+        got, fix = "times alone" if dynamics is None else "dynamics alone", "give both for a window, none for snapshots"
+        raise InputError("times", expected="times and dynamics together", got=got, fix=fix)
+    if system is None and dynamics is not None and dynamics.needs != "nothing":
+        system = system_of(training)
+    times = torch.zeros(1, dtype=torch.float64) if times is None else times.double()
+    predict = Prediction(projection, times, rows, dynamics=dynamics, system=system, solver=solver, engine=engine)
+    prior, information = _information(predict, training, noises_of(noise, rows))
+    chosen, criterion, bound = [], [], []
+    found = prior.expand(len(information), -1, -1)
+    bound_of_all = _bound(prior + information.sum(1), predict)
+    for _ in runtime.track(range(count), "sensors"):
+        value = torch.logdet(found.unsqueeze(1) + information).mean(0)
+        value[chosen] = -torch.inf
+        chosen.append(int(value.argmax()))
+        criterion.append(float(value[chosen[-1]]))
+        found = found + information[:, chosen[-1]]
+        bound.append(_bound(found, predict))
+    names = [frame.state_names[row] for row in rows[chosen]]
+    variables = {
+        "component": ("sensor", rows[chosen].numpy(), {"long_name": "number of the component"}),
+        "criterion": ("sensor", criterion, {"long_name": "mean logarithm of the determinant of the information"}),
+        "bound": (("sensor", "parameter"), torch.stack(bound).numpy(), {"long_name": "bound on the deviation"}),
+        "bound_of_all": ("parameter", bound_of_all.numpy(), {"long_name": "bound by all candidates"}),
+    }
+    coords = {"name": ("sensor", names), "parameter": list(frame.context_names)}
+    coords["units"] = "parameter", list(frame.context_units)
+    return xr.Dataset(variables, coords, {"noise": sorted({*noises_of(noise, rows).tolist()})})
+
+
+def _information(predict: Prediction, training: xr.Dataset, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Precision (u, u) of u contexts and latent states in training, and information (K, s, u, u) of each sensor."""
+    d, w, values, _ = training_samples(predict, training)
+    spread = torch.cat([d, w], dim=1).var(0).clamp(min=1 / KNOWN)
+    some = torch.linspace(0, len(d) - 1, min(SAMPLES, len(d))).round().long()
+    error, slopes = torch.zeros_like(noise), []
+    for k in runtime.track(some.split(1), "sensitivities"):
+        x, jacobian = with_derivatives(predict, d[k], w[k])
+        error += ((values[k] - x) ** 2).reshape(-1, len(noise)).mean(0) / len(some)
+        each = jacobian.reshape(-1, len(noise), jacobian.shape[-1])  # of a window: its times, sensors, unknowns
+        slopes.append(torch.einsum("tsi,tsj->sij", each, each))
+    return torch.diag(1 / spread), torch.stack(slopes) / (noise**2 + error)[:, None, None]
+
+
+def _bound(information: Tensor, predict: Prediction) -> Tensor:
+    """Standard deviations (p,) of the context by information (K, u, u), root mean squares."""
+    variances = torch.linalg.inv(information).diagonal(dim1=1, dim2=2)[:, : len(predict.scale)]
+    return predict.scale * variances.mean(0).sqrt()
