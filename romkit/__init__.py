@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from romkit.verbs import presets
     from romkit.verbs.compare import compare
     from romkit.verbs.ensemble import Ensemble, bootstrap
+    from romkit.verbs.export import export
     from romkit.verbs.fit import fit
     from romkit.verbs.law import law
     from romkit.verbs.runs import follow, forecast, rollout, score, simulate
@@ -43,6 +44,7 @@ __all__ = [
     "compare",
     "continuation",
     "data",
+    "export",
     "fit",
     "follow",
     "forecast",
@@ -77,6 +79,7 @@ VERBS = {
     "compare": "verbs.compare",
     "continuation": "inference",
     "verify": "inference",
+    "export": "verbs.export",
     "fit": "verbs.fit",
     "follow": "verbs.runs",
     "forecast": "verbs.runs",

@@ -6,17 +6,18 @@ off the places of one member's elements, and refuses operations that mix members
 """
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
 from romkit.engine.build import Unsupported
 from romkit.engine.formulas import vector
-from romkit.engine.trace import Call, Trace, is_symbol
+from romkit.engine.trace import Call, is_symbol
 
 _BITS = 32
 _EVERY_MEMBER = 1 << 30
@@ -148,7 +149,7 @@ class Constants:
     """
 
     def __init__(self, members: int, dtype: torch.dtype):
-        self._members, self._dtype = members, dtype
+        self._members, self.dtype = members, dtype
         self._pools: dict[str, list[Tensor]] = {"C": [], "M": []}
         self._sizes = {"C": 0, "M": 0}
         self._offsets: dict[tuple, int] = {}
@@ -174,8 +175,8 @@ class Constants:
 
     def pack(self, lanes: int) -> tuple[Tensor, Tensor]:
         """C (size,) and M (blocks, size, lanes): the members of a block lie side by side, the last one fills it up."""
-        shared = torch.cat([*self._pools["C"], torch.zeros(1, 1, dtype=self._dtype)], dim=1)[0]
-        own = torch.cat([*self._pools["M"], torch.zeros(self._members, 1, dtype=self._dtype)], dim=1)
+        shared = torch.cat([*self._pools["C"], torch.zeros(1, 1, dtype=self.dtype)], dim=1)[0]
+        own = torch.cat([*self._pools["M"], torch.zeros(self._members, 1, dtype=self.dtype)], dim=1)
         blocks = math.ceil(self._members / lanes)
         member = torch.arange(blocks * lanes).clamp(max=self._members - 1)
         return shared.contiguous(), own[member].reshape(blocks, lanes, -1).mT.contiguous()
@@ -188,7 +189,7 @@ class Constants:
     def _store(self, pool: str, key: tuple, rows: Tensor) -> int:
         if (pool, *key) not in self._offsets:
             self._offsets[pool, *key] = self._sizes[pool]
-            self._pools[pool].append(rows.to(self._dtype))
+            self._pools[pool].append(rows.to(self.dtype))
             self._sizes[pool] += rows.shape[1]
         return self._offsets[pool, *key]
 
@@ -203,40 +204,49 @@ class _Loop:
 
 
 class Emitter:
-    """C++ statements for one block of members, in the making.
+    """Statements for one block of members, in the making.
 
     A method that asks for `elements` takes the numbers of a tensor's elements in row-major order, with the members as
     the outermost axes, and `count`, among how many members they are split: 1 if they are the same for all.
 
+    Args:
+        inputs: tensors that the statements are given, and where.
+        lead: leading axes of the state, whose entries are the members.
+        constants: what the statements read from outside.
+
     Attributes:
         dtype: of the state.
-        lead: leading axes of the state, whose entries are the members.
         members: how many there are.
-        constants: what the statements read from outside.
-        scratch: how many numbers of each member the statements keep.
+        sizes: of the arrays that the statements keep, by name.
+        scratch: how many numbers of each member these are.
         matrices: that were factorised, by the identity of the factors.
     """
 
-    def __init__(self, trace: Trace):
-        t, y = trace.inputs
-        shape, self.dtype = y.shape, y.dtype
-        self.lead, self.members = shape[:-1], math.prod(shape[:-1])
-        self.constants = Constants(self.members, self.dtype)
-        self._values = {id(t): fresh("t", ()), id(y): fresh("y", shape, self.members)}
+    def __init__(self, inputs: Sequence[tuple[Tensor, Located]], lead: Sequence[int], constants: Constants):
+        self.lead, self.members = tuple(lead), math.prod(lead)
+        self.constants, self.dtype = constants, constants.dtype
+        self._values = {id(tensor): where for tensor, where in inputs}
         self.matrices: dict[int, Tensor] = {}
+        self.sizes: dict[str, int] = {}
         self._kept: list[Tensor] = []
-        self._sizes: dict[str, int] = {}
         self._lines: list[str] = []
         self._loop: _Loop | None = None
 
     @property
     def scratch(self) -> int:
-        return sum(self._sizes.values())
+        return sum(self.sizes.values())
 
-    def source(self) -> str:
-        """All statements so far."""
+    def source(self, places: Mapping[str, int] | None = None) -> str:
+        """All statements so far, without arrays that nothing reads; those with a place in M are kept there."""
         self._flush()
-        return "\n".join([f"V {name}[{size}];" for name, size in self._sizes.items()] + self._lines)
+        text, places = "\n".join(self._lines), places or {}
+        words = Counter(re.findall(r"\bv\d+\b", text))
+        store = re.compile(r"\n  (v\d+)\[[^]]*\] = x_\1;")
+        unread = {name for name in store.findall(text) if words[name] == 1 and name not in places}
+        text = store.sub(lambda found: "" if found[1] in unread else found[0], text)
+        self.sizes = {name: size for name, size in self.sizes.items() if name not in unread}
+        kept = {name: f"V *const {name} = M + {place};" for name, place in places.items()}
+        return "\n".join([*(kept.get(name, f"V {name}[{size}];") for name, size in self.sizes.items()), text])
 
     # -- where things are ------------------------------------------------------------------------------------------
 
@@ -270,14 +280,13 @@ class Emitter:
 
     def count(self, call: Call, shape: Sequence[int]) -> int:
         """Number of members that a result of this shape is split among, the members being outermost."""
-        symbols = [leaf for leaf in tree_leaves((call.args, call.kwargs)) if is_symbol(leaf)]
         per_member = tuple(shape[: len(self.lead)]) == tuple(self.lead) and len(shape) > len(self.lead)
-        return self.members if per_member or not all(is_shared(self.value(s)) for s in symbols) else 1
+        return self.members if per_member or not all(is_shared(self.value(s)) for s in call.symbols) else 1
 
     def order(self, call: Call, shape: Sequence[int]) -> list[int]:
         """The axes of a result that arguments are broadcast to, with those of the members put first."""
-        for leaf in tree_leaves((call.args, call.kwargs)):
-            if is_symbol(leaf) and not is_shared(self.value(leaf)):
+        for leaf in call.symbols:
+            if not is_shared(self.value(leaf)):
                 return members_first(self.value(leaf).ids.expand(shape), self.lead)
         return list(range(len(shape)))
 
@@ -311,9 +320,15 @@ class Emitter:
         return name
 
     def _scratch(self, size: int) -> str:
-        name = f"v{len(self._sizes)}"
-        self._sizes[name] = size
+        name = f"v{len(self.sizes)}"
+        self.sizes[name] = size
         return name
+
+    def give(self, target: str, result: Tensor, shape: Sequence[int]) -> None:
+        """Write a result, expanded to `shape`, to the array `target`."""
+        elements = torch.arange(result.numel()).reshape(result.shape).expand(shape)
+        array, places = self.place(result, elements, self.members)
+        self.copy(target, [(array, place) for place in places.tolist()])
 
     # -- statements ------------------------------------------------------------------------------------------------
 

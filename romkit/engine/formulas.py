@@ -1,4 +1,4 @@
-"""Elementwise ATen operations as C++ expressions. Operands are expressions (str) or Python numbers."""
+"""Elementwise ATen operations as expressions in C and C++. Operands are expressions (str) or Python numbers."""
 
 import math
 from collections.abc import Callable
@@ -11,9 +11,9 @@ def literal(x: Operand) -> str:
     if isinstance(x, str):
         return x
     if math.isnan(x):
-        return 'T(__builtin_nan(""))'
+        return "T(NAN)"
     if math.isinf(x):
-        return "T(__builtin_inf())" if x > 0 else "T(-__builtin_inf())"
+        return "T(INFINITY)" if x > 0 else "T(-INFINITY)"
     return f"T({float(x)!r})"
 
 
@@ -68,7 +68,7 @@ _FUNCTIONS = {
     "bitwise_and": "both", "logical_or": "either", "bitwise_or": "either", "logical_not": "negation",
     "bitwise_not": "negation",
 }  # fmt: skip
-"""Function of `prelude.hpp` that computes an ATen operation."""
+"""Function of `elementwise.h` that computes an ATen operation."""
 
 FORMULAS: dict[str, Callable[..., str]] = {
     **{name: _call(function) for name, function in _FUNCTIONS.items()},
@@ -96,4 +96,4 @@ FORMULAS: dict[str, Callable[..., str]] = {
     "ge": lambda a, b: _call("less_equal")(b, a),
     "isnan": lambda a: _call("unequal")(a, a),
 }
-"""C++ formula of each ATen operation, by its name. Truth is 1, falsehood 0."""
+"""Formula of each ATen operation, by its name. Truth is 1, falsehood 0."""

@@ -8,7 +8,7 @@ through the loop by itself, so a member's result does not depend on its neighbou
 import ctypes
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import ClassVar
 
@@ -49,11 +49,11 @@ class Kernel:
         Unsupported: the field cannot be compiled (the message says why), or its compiled form disagrees with it.
 
     Attributes:
-        loop: the header with the loop.
+        loop: the headers with the loop.
         arrays: how many states of a block it keeps.
     """
 
-    loop: ClassVar[str]
+    loop: ClassVar[tuple[str, ...]]
     arrays: ClassVar[int]
 
     def __init__(self, field: Field, times: Tensor, y: Tensor, trace: Trace | None = None):
@@ -127,13 +127,15 @@ def _stack() -> int:
     return threading.stack_size() or (2**21 if limit == resource.RLIM_INFINITY else limit)
 
 
-def _source(body: Body, real: str, lanes: int, size: int, loop: str) -> str:
+def _source(body: Body, real: str, lanes: int, size: int, loop: Sequence[str]) -> str:
     head = f"#define W {lanes}\n#define D {size}\n#define M_SIZE {body.constants.own_size}\nusing T = {real};\n"
     opening = "static void field(T time, const V *y, V *out, const T *C, const V *M) {\nconst V t[1] = {vec(time)};"
-    return "\n".join([head, *map(_read, ("prelude.hpp", "block.hpp", loop)), opening, body.source, "}\n"])
+    parts = map(read, ("vectors.hpp", "elementwise.h", "arrays.hpp", "block.hpp", *loop))
+    return "\n".join([head, *parts, opening, body.source, "}\n"])
 
 
-def _read(name: str) -> str:
+def read(name: str) -> str:
+    """The text of a header of this room."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -145,7 +147,7 @@ def at(tensor: Tensor) -> ctypes.c_void_p:
 class RungeKutta(Kernel):
     """RK4 for ẏ = f(t, y)."""
 
-    loop = "rk4.hpp"
+    loop = ("rk4.h", "integrate.hpp")
     arrays = 7
 
     def integrate(self, t: Tensor, h: Tensor, steps: Tensor, threshold: float, y: Tensor, states: Tensor) -> None:
@@ -166,7 +168,7 @@ class RungeKutta(Kernel):
 class Newton(Kernel):
     """Newton's method whose step is f(t, y)."""
 
-    loop = "newton.hpp"
+    loop = ("newton.hpp",)
     arrays = 2
 
     def settle(self, t: float, y: Tensor, *, start: int, iterations: int, tolerance: float) -> None:

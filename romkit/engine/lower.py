@@ -1,4 +1,4 @@
-"""Translation of a trace into the C++ body of a function that evaluates the field for one block of members."""
+"""Translation of a trace into the body of a function that evaluates the field for one block of members."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves
 
 from romkit.engine.build import Unsupported
-from romkit.engine.emit import UNOWNED, Constants, Emitter, Located, by_owner, inverse, members_first, nest
+from romkit.engine.emit import UNOWNED, Constants, Emitter, Located, by_owner, fresh, inverse, members_first, nest
 from romkit.engine.formulas import FORMULAS
 from romkit.engine.trace import Call, Trace, axes_of, is_symbol
 
@@ -22,7 +22,7 @@ VIEWS = {
 
 
 class Body(NamedTuple):
-    """C++ statements that write `out` from `t` and `y`, how many numbers they keep, and the constants they read."""
+    """Statements that write `out` from `t` and `y`, how many numbers they keep, and the constants they read."""
 
     source: str
     scratch: int
@@ -35,14 +35,22 @@ def lower(trace: Trace) -> Body:
     Raises:
         Unsupported: a call that is not known here, or one that mixes members.
     """
-    emitter = Emitter(trace)
-    for call in trace.calls:
-        _lower(emitter, call)
-    result = trace.result
-    elements = torch.arange(result.numel()).reshape(result.shape).expand(trace.inputs[1].shape)
-    array, places = emitter.place(result, elements, emitter.members)
-    emitter.copy("out", [(array, place) for place in places.tolist()])
+    t, y = trace.inputs
+    lead, members = y.shape[:-1], math.prod(y.shape[:-1])
+    inputs = [(t, fresh("t", ())), (y, fresh("y", y.shape, members))]
+    emitter = translated(trace.calls, inputs, lead, Constants(members, y.dtype))
+    emitter.give("out", trace.result, y.shape)
     return Body(emitter.source(), emitter.scratch, emitter.constants)
+
+
+def translated(
+    calls: Sequence[Call], inputs: Sequence[tuple[Tensor, Located]], lead: Sequence[int], constants: Constants
+) -> Emitter:
+    """Statements of these calls; arguments as for `Emitter`."""
+    emitter = Emitter(inputs, lead, constants)
+    for call in calls:
+        _lower(emitter, call)
+    return emitter
 
 
 def _lower(emitter: Emitter, call: Call) -> None:

@@ -40,15 +40,20 @@ class Call(NamedTuple):
         """Name of the ATen operation, without its overload."""
         return self.op.overloadpacket.__name__
 
+    @property
+    def symbols(self) -> list[Tensor]:
+        """Arguments that depend on the inputs."""
+        return [leaf for leaf in tree_leaves((self.args, self.kwargs)) if is_symbol(leaf)]
+
 
 class Trace(NamedTuple):
-    """The calls in order, the meta tensors of the inputs, and the result (meta, or a constant)."""
+    """The calls in order, the meta tensors of the inputs, and the result or a tuple of them (meta, or constants)."""
 
     calls: list[Call]
     inputs: tuple[Tensor, ...]
-    result: Tensor
+    result: Tensor | tuple[Tensor, ...]
 
-    def module(self, dtype: torch.dtype | None = None) -> Callable[..., Tensor]:
+    def module(self, dtype: torch.dtype | None = None) -> Callable[..., Tensor | tuple[Tensor, ...]]:
         """Turn the trace back into a function of tensors; `dtype` is a precision other than that of the inputs."""
         graph, constants, own = torch.fx.Graph(), {}, self.inputs[0].dtype
         nodes = {id(symbol): graph.placeholder(f"input{k}") for k, symbol in enumerate(self.inputs)}
@@ -69,11 +74,11 @@ class Trace(NamedTuple):
             single = [type(found.type) for found in call.op._schema.returns] == [torch.TensorType]
             for k, output in enumerate(call.outputs):
                 nodes[id(output)] = node if single else graph.call_function(operator.getitem, (node, k))
-        graph.output(given(self.result))
+        graph.output(tree_map(given, self.result))
         return torch.fx.GraphModule(constants, graph)
 
 
-def trace(function: Callable[..., Tensor], *examples: Tensor, keep: Collection[str] = ()) -> Trace:
+def trace(function: Callable[..., Tensor | tuple[Tensor, ...]], *examples: Tensor, keep: Collection[str] = ()) -> Trace:
     """The calls of function(*examples), at the shapes, dtypes and device of these tensors.
 
     Args:
@@ -92,7 +97,7 @@ def trace(function: Callable[..., Tensor], *examples: Tensor, keep: Collection[s
         recorder = _Recorder(examples[0].device, keep, differentiable=torch.is_grad_enabled())
         with torch.no_grad(), recorder:
             result = function(*symbols)
-        return Trace(_needed(recorder.calls, result), symbols, result)
+        return Trace(needed(recorder.calls, result), symbols, result)
 
     try:
         try:
@@ -106,13 +111,13 @@ def trace(function: Callable[..., Tensor], *examples: Tensor, keep: Collection[s
         raise Unsupported(f"it cannot be recorded ({type(error).__name__}: {reason})") from error
 
 
-def _needed(calls: list[Call], result: Tensor) -> list[Call]:
+def needed(calls: Sequence[Call], result: Tensor | tuple[Tensor, ...]) -> list[Call]:
     """The calls that the result depends on."""
-    needed, kept = {id(result)}, []
+    wanted, kept = {id(leaf) for leaf in tree_leaves(result)}, []
     for call in reversed(calls):
-        if any(id(output) in needed for output in call.outputs):
+        if any(id(output) in wanted for output in call.outputs):
             kept.append(call)
-            needed.update(id(leaf) for leaf in tree_leaves((call.args, call.kwargs)) if is_symbol(leaf))
+            wanted.update(map(id, call.symbols))
     return kept[::-1]
 
 

@@ -164,7 +164,7 @@ class ReducedModel:
 
     def _place(self, contexts: Contexts) -> None:
         self.contexts, seeds = contexts, self.given.seeds
-        self.lead = (*(() if seeds is None else (seeds,)), len(contexts.initial))
+        self.lead = (*(() if seeds is None else (seeds,)), contexts.initial.shape[0])
         self.problem = self._problem(self.system)
         constant = self.system is not None and contexts.path is None
         self.quadratic = self.system.quadratic(contexts.initial.to(self.device)) if constant else None
@@ -196,8 +196,12 @@ class ReducedModel:
 
     def solve(self, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto") -> Solution:
         """Latent states at `times` (T,), on the device."""
-        problem = precontracted(self.problem, self.quadratic) if self.dynamics.needs == "decoder" else self.problem
-        return self.dynamics.solve(problem, start.to(self.device), times, solver=solver, engine=engine)
+        start = start.to(self.device)
+        return self.dynamics.solve(self.contracted(), start, times, solver=solver, engine=engine)
+
+    def contracted(self) -> Problem:
+        """The problem in the form that costs least to integrate."""
+        return precontracted(self.problem, self.quadratic) if self.dynamics.needs == "decoder" else self.problem
 
     def operator(self, projection: Projection, contexts: Tensor) -> Operator:
         """A projection at contexts (C, p) or (C, T, p)."""

@@ -210,7 +210,7 @@ class Values:
 
 
 class Unchecked(Kernel):
-    loop, arrays = "newton.hpp", 2
+    loop, arrays = ("newton.hpp",), 2
 
     def _check(self, *_):
         pass

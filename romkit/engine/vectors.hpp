@@ -1,0 +1,21 @@
+// Arithmetic on blocks of W members. V is one number of each member of a block, T one number.
+// Every member is computed by the same operations whatever its neighbours hold, so none can change another.
+
+#include <cstdint>
+#include <math.h>
+
+#if W > 1
+typedef T V __attribute__((vector_size(W * sizeof(T))));
+static inline V vec(T x) { return x - V{}; }
+static inline V vec(V x) { return x; }
+#define EACH(function) \
+  V r; \
+  for (int l = 0; l < W; l++) r[l] = function; \
+  return r
+#define OF(x) x[l]
+#else
+typedef T V;
+static inline V vec(T x) { return x; }
+#define EACH(function) return function
+#define OF(x) x
+#endif

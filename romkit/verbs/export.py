@@ -1,0 +1,189 @@
+"""`romkit.export`: a reduced model that leaves Python, as plain C or as PyTorch programs."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from romkit.core import files, runtime
+from romkit.core.boundary import FilePath, validated
+from romkit.core.errors import InputError, one_line
+from romkit.core.types import Field
+from romkit.data import Contexts
+from romkit.engine import Trace, Unsupported, trace
+from romkit.engine.portable import source
+from romkit.engine.threads import one_thread
+from romkit.integrators import LatentField
+from romkit.projections import Projection
+from romkit.solvers.fixed import step_by_tensor
+from romkit.systems import System
+from romkit.verbs.reduced import Dynamics, ReducedModel, check_match
+
+Function = Callable[[Tensor], Tensor]
+
+
+@validated
+def export(
+    projection: Projection, path: FilePath, *, dynamics: Dynamics | None = None, system: System | None = None
+) -> Path:
+    """Write a reduced model that runs without romkit: the context is an argument there, not a constant.
+
+    The ending of the path chooses what is written:
+
+    - `model.c`, with `model.h` beside it: plain C99, in double precision, by the compiler of the engine (see
+      docs/engine.md). The hyper-network runs in `model_set_context`, not in each step.
+    - `model.pt2`, with `model-encode.pt2` and `model-decode.pt2` beside it: programs of `torch.export` for any number
+      of trajectories: a step of RK4 (t, h, latent, context) -> latent, (state, context) -> latent, and (latent,
+      context) -> state. Of a law with inputs, the step takes `control` behind the context.
+
+    A latent state of dynamics of order two is (z, ż), and a state (q, q̇). Encoding is ρ, while rollouts of `Galerkin`
+    begin at the point of the manifold nearest to the state: the same for states on it. Inputs stay during a step.
+
+    Args:
+        projection: a single one.
+        path: the file; its name is that of the model in C.
+        dynamics: how the latent state moves, by a differential equation; by default as in the rollouts that the
+            projection was trained with, and `Galerkin()` for one that was not.
+        system: the full-order model, for dynamics that look at it.
+
+    Returns:
+        The path.
+
+    Raises:
+        InputError: a stack of seeds, dynamics without a differential equation or that need a system and get none,
+            operations without a compiled form, another ending.
+        FileError: the file cannot be written.
+
+    Example:
+        >>> import romkit
+        >>> path = romkit.export(romkit.load("ncae-lorenz96"), "model.c", system=romkit.systems.Lorenz96())
+        >>> "void model_step(const struct model *model, double t" in path.with_suffix(".h").read_text()
+        True
+    """
+    target = files.expanded(path)
+    if target.suffix not in ENDINGS:
+        expected, fix = f"a name that ends with {', '.join(ENDINGS)}", "give 'model.c', say"
+        raise InputError("path", expected=expected, got=target.name, fix=fix)
+    if not re.fullmatch(r"[A-Za-z]\w*", target.stem, flags=re.ASCII):
+        fix = "give 'model.c', say: names in C begin with it"
+        raise InputError("path", expected="a name of letters, digits and _", got=target.stem, fix=fix)
+    if projection.seeds is not None:
+        fix = "export one of them, romkit.projections.unstack(projection)[0]"
+        raise InputError("projection", expected="a single one", got=f"a stack of {projection.seeds} seeds", fix=fix)
+    if system is not None:
+        check_match(system, projection)
+    middle = projection.frame.context_shift.double().cpu().unsqueeze(0)
+    model = ReducedModel(projection, dynamics, Contexts(middle, middle), system)
+    if type(model.dynamics).solve is not LatentField.solve:
+        fix = "take Galerkin(), PetrovGalerkin() or a law"
+        got = type(model.dynamics).__name__
+        raise InputError("dynamics", expected="dynamics that RK4 integrates", got=got, fix=fix)
+    with torch.no_grad(), one_thread():
+        t, latent, state, context, control = _examples(model)
+        rate, encode, decode = _bound(model, context, control)
+        rate(t, latent), encode(state), decode(latent)  # what does not fit is said here, by those who look at values
+        try:
+            ENDINGS[target.suffix](model, target)
+        except Unsupported as verdict:
+            argument = "dynamics" if system is None else "system"
+            expected, fix = "operations that can be exported", "docs/engine.md lists them"
+            raise InputError(argument, expected=expected, got=str(verdict), fix=fix) from verdict
+    return target
+
+
+def _examples(model: ReducedModel) -> tuple[Tensor, ...]:
+    """Time, and latent state, state, context and control of one trajectory."""
+    frame, order = model.projection.frame, model.problem.order
+    sizes = (order * model.projection.latent_dim, order * len(frame.state_names), len(model.dynamics.control_names))
+    latent, state, control = (torch.zeros(1, size, dtype=torch.float64) for size in sizes)
+    return torch.zeros((), dtype=torch.float64), latent, state, model.contexts.initial, control
+
+
+def _bound(model: ReducedModel, context: Tensor, control: Tensor) -> tuple[Field, Function, Function]:
+    """The rate of latent states, the encoder and the decoder at contexts (C, p) and inputs (C, q) that stay."""
+    there = model.at(Contexts(context, context))
+    problem, P = there.contracted(), there.operator(there.placed, context)
+    problem = replace(problem, control=(lambda t: control) if model.dynamics.control_names else None)
+
+    def encode(x: Tensor) -> Tensor:
+        return problem.encode(P, x.chunk(problem.order, dim=-1))
+
+    def decode(w: Tensor) -> Tensor:
+        return torch.cat(problem.decode(P, w), dim=-1)
+
+    return model.dynamics.field(problem), encode, decode
+
+
+def _traced(model: ReducedModel) -> Trace:
+    def evaluate(t: Tensor, latent: Tensor, state: Tensor, context: Tensor, control: Tensor) -> tuple[Tensor, ...]:
+        rate, encode, decode = _bound(model, context, control)
+        return rate(t, latent), encode(state), decode(latent)
+
+    return trace(evaluate, *_examples(model))
+
+
+def _write_c(model: ReducedModel, target: Path) -> None:
+    made = source(target.stem, _about(model), _traced(model))
+    for file, text in ((target, made.code), (target.with_suffix(".h"), made.header)):
+        with files.atomic(file) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+def _about(model: ReducedModel) -> list[str]:
+    """Lines that say what the model is, and what its arguments are."""
+    frame, dynamics = model.projection.frame, model.dynamics
+    velocities = ", then their velocities" if model.problem.order == 2 else ""
+    lines = [
+        f"Reduced model by romkit {version('romkit')}: {type(dynamics).__name__} on {model.given!r}",
+        f"state: {', '.join(frame.state_names[:8])}{', ...' * (len(frame.state_names) > 8)}{velocities}",
+        f"context: {', '.join(map('{} [{}]'.format, frame.context_names, frame.context_units)) or 'none'}",
+        f"control: {', '.join(dynamics.control_names) or 'none'}",
+    ]
+    return [one_line(line).replace("\\", "/") for line in lines]
+
+
+def _write_programs(model: ReducedModel, target: Path) -> None:
+    _traced(model)  # its words for what no program can do are clearer than those of torch.export
+    t, latent, state, context, control = (torch.cat([x, x]) if x.ndim else x for x in _examples(model))
+    inputs = (control,) if model.dynamics.control_names else ()
+
+    def step(t: Tensor, h: Tensor, w: Tensor, c: Tensor, u: Tensor = control) -> Tensor:
+        return step_by_tensor(_bound(model, c, u)[0], t, w, h)
+
+    def encode(x: Tensor, c: Tensor) -> Tensor:
+        return _bound(model, c, control)[1](x)
+
+    def decode(w: Tensor, c: Tensor) -> Tensor:
+        return _bound(model, c, control)[2](w)
+
+    programs = {
+        target: (step, (t, t + 0.01, latent, context, *inputs)),
+        target.with_stem(f"{target.stem}-encode"): (encode, (state, context)),
+        target.with_stem(f"{target.stem}-decode"): (decode, (latent, context)),
+    }
+    trajectories = {0: torch.export.Dim("trajectories", min=1)}
+    for file in runtime.track(programs, "programs"):
+        function, arguments = programs[file]
+        shapes = {"arguments": tuple(trajectories if argument.ndim else None for argument in arguments)}
+        try:
+            program = torch.export.export(_Program(function), arguments, dynamic_shapes=shapes)
+        except Exception as error:  # of any kind: the field is the user's
+            raise Unsupported(f"torch.export cannot write it ({files.reason(error)})") from error
+        with files.atomic(file) as temporary, temporary.open("wb") as stream:
+            torch.export.save(program, stream)
+
+
+class _Program(torch.nn.Module):
+    def __init__(self, function: Callable[..., Tensor]):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *arguments: Tensor) -> Tensor:
+        return self.function(*arguments)
+
+
+ENDINGS = {".c": _write_c, ".pt2": _write_programs}

@@ -1,0 +1,228 @@
+"""Exported models against the rollouts that they are exported from."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import romkit
+from romkit.data import ContextParameter
+from romkit.integrators import LSPG, LearnedField, SINDy
+from romkit.systems import Lorenz96, Pendulum, System
+from tests.refusals import refused
+
+COMPILER = shutil.which("cc") or shutil.which("gcc")
+needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler")
+STRICT = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror", "-shared", "-fPIC"]
+
+
+class Exported:
+    """A model in C, compiled without a warning; at a context that can be changed."""
+
+    def __init__(self, file, *context):
+        self.name, library = file.stem, file.with_suffix(".so")
+        subprocess.run([COMPILER, *STRICT, str(file), "-o", str(library), "-lm"], check=True)
+        self.library, self.model = ctypes.CDLL(str(library)), np.zeros(10_000)
+        self.set("context", context)
+
+    def call(self, function, *arguments):
+        arrays = [np.ascontiguousarray(x) if isinstance(x, np.ndarray) else ctypes.c_double(x) for x in arguments]
+        pointers = [x.ctypes.data_as(ctypes.c_void_p) if isinstance(x, np.ndarray) else x for x in arrays]
+        getattr(self.library, f"{self.name}_{function}")(self.model.ctypes.data_as(ctypes.c_void_p), *pointers)
+
+    def set(self, what, values):
+        self.call(f"set_{what}", np.array(values, dtype=np.float64))
+
+    def mapped(self, function, x, size):
+        out = np.zeros(size)
+        self.call(function, np.array(x), out)
+        return out
+
+    def states(self, start, steps, h, between=lambda k: None):
+        """Latent states (steps + 1, d)."""
+        states = np.tile(start, (steps + 1, 1))
+        for k in range(steps):
+            states[k + 1] = states[k]
+            between(k)
+            self.call("step", k * h, h, states[k + 1])
+        return states
+
+
+@pytest.fixture(scope="module")
+def waves():
+    """Data on an orbit of Lorenz96, on which linear models stay for long."""
+    return Lorenz96(transient=20.0).dataset(F=[3.14, 3.15, 3.18], duration=10)
+
+
+@pytest.fixture(scope="module")
+def modes(waves):
+    return romkit.fit("pod", waves, latent_dim=2)
+
+
+MODELS = ("ncae", "flow", "pod", "sindy")
+
+
+@pytest.fixture
+def model(request, waves, modes):
+    """A projection, and the dynamics of its latent state."""
+    if request.param == "sindy":
+        return modes, {"dynamics": SINDy(degree=3).fit(modes, waves)}
+    if request.param == "pod":
+        return romkit.fit("pod", waves, latent_dim=4), {"system": Lorenz96()}
+    return romkit.load(f"{request.param}-lorenz96"), {"system": Lorenz96()}
+
+
+@needs_compiler
+@pytest.mark.parametrize("model", MODELS, indirect=True)
+def test_c_follows_the_rollout(model, waves, tmp_path):
+    """10 000 steps at two contexts that are given at run time; a context is set again in the middle of another's."""
+    projection, dynamics = model
+    made = Exported(romkit.export(projection, tmp_path / "model.c", **dynamics), 3.19)
+    for F in (3.145, 3.175):
+        made.set("context", [F])
+        x = waves.state.values[0, -1].astype(np.float64)
+        P = projection.double()(F=F)
+        z = P.encode(torch.from_numpy(x)).detach().numpy()
+        assert np.allclose(made.mapped("encode", x, len(z)), z, rtol=0, atol=1e-12)
+        run = romkit.forecast(projection, initial_state=z, duration=100, dt=0.01, engine="compiled", F=F, **dynamics)
+        assert int(run.status) == 0
+        states = made.states(z, 10_000, 0.01)
+        assert abs(states - run.latent.values).max() < 1e-10
+        assert abs(made.mapped("decode", states[-1], 36) - run.state.values[-1]).max() < 1e-10
+
+
+@needs_compiler
+def test_a_mechanical_model_in_c(tmp_path):
+    """(z, ż) and (q, q̇) where the dynamics are of order two, against the engine of torch."""
+    projection, system = romkit.load("ncae-pendulum"), Pendulum()
+    context = {"l1": 0.4, "l2": 0.5, "l3": 0.5, "l4": 0.6}
+    made = Exported(romkit.export(projection, tmp_path / "chain.c", system=system), *context.values())
+    z, dz = np.full(4, 0.1), np.array([1.0, -1.0, 0.5, 0.0])
+    given = {"initial_state": z, "initial_velocity": dz, "duration": 0.05, "dt": 0.001, "system": system}
+    run = romkit.forecast(projection, engine="torch", **given, **context)
+    states = made.states(np.concatenate([z, dz]), 50, 0.001)
+    assert abs(states[:, :4] - run.latent.values).max() < 1e-12
+    full = made.mapped("decode", states[-1], 32)
+    truth = np.concatenate([run.state.values[-1], run.velocity.values[-1]])
+    assert abs(full - truth).max() < 1e-11 * abs(truth).max()
+    assert abs(made.mapped("encode", full, 8) - states[-1]).max() < 1e-11 * abs(states[-1]).max()
+
+
+class Driven(LearnedField):
+    """ż = -k z + u, of which the solution at a constant input is known."""
+
+    order, latent_dim, context_names, control_names = 1, 2, ("F",), ("push",)
+
+    def right_hand_side(self, c):
+        return lambda z: -c[..., :1] * z + c[..., 1:]
+
+
+@needs_compiler
+def test_inputs_in_c_are_held_between_steps(modes, tmp_path):
+    made = Exported(romkit.export(modes, tmp_path / "model.c", dynamics=Driven()), 0.5)
+    made.set("control", [1.0])
+    states = made.states(np.zeros(2), 400, 0.01, lambda k: made.set("control", [1.0 if k < 200 else -1.0]))
+    t = 0.01 * np.arange(401)
+    there = 2 * (1 - np.exp(-1.0))
+    exact = np.where(t <= 2, 2 * (1 - np.exp(-t / 2)), -2 + (there + 2) * np.exp(-(t - 2) / 2))
+    assert abs(states - exact[:, None]).max() < 0.5 * (0.5 * 0.01) ** 4
+
+
+@needs_compiler
+def test_the_context_is_computed_when_it_is_set_alone(tmp_path):
+    """A model at a context is its struct: a copy of the numbers is the model, and no step changes them."""
+    made = Exported(romkit.export(romkit.load("ncae-lorenz96"), tmp_path / "model.c", system=Lorenz96()), 3.15)
+    before, start = made.model.copy(), np.array([0.5, 0.2])
+    first = made.states(start, 10, 0.01)
+    assert np.array_equal(made.model, before)
+    made.set("context", [3.18])
+    assert not np.array_equal(made.states(start, 10, 0.01), first)
+    made.model = before
+    assert np.array_equal(made.states(start, 10, 0.01), first)
+
+
+@needs_compiler
+def test_the_program_of_the_page_runs(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "export.md").read_text(encoding="utf-8")
+    (tmp_path / "main.c").write_text(re.search(r"```c\n(.*?)```", page, re.DOTALL)[1])
+    projection, system = romkit.load("ncae-lorenz96"), Lorenz96()
+    romkit.export(projection, tmp_path / "model.c", system=system)
+    subprocess.run([COMPILER, "-std=c99", "-O2", "main.c", "model.c", "-o", "main", "-lm"], cwd=tmp_path, check=True)
+    said = subprocess.run([tmp_path / "main"], capture_output=True, text=True, check=True).stdout
+    start = {"initial_state": [0.5, 0.0], "F": 3.15}
+    run = romkit.forecast(projection, duration=100, dt=0.01, system=system, engine="compiled", **start)
+    expected = [run.latent.values[-1, 0], run.state.values[-1, 0]]
+    assert np.allclose([float(x) for x in said.split()], expected, rtol=0, atol=1e-10)
+
+
+RUN_ALONE = """
+import sys, torch
+step, encode, decode = (torch.export.load(f"model{part}.pt2").module() for part in ("", "-encode", "-decode"))
+given = torch.load("given.pt")
+z = encode(given["x"], given["F"])
+for k in range(5):
+    z = step(0.01 * torch.tensor(k, dtype=torch.float64), torch.tensor(0.01, dtype=torch.float64), z, given["F"])
+torch.save((z, decode(z, given["F"])), "found.pt")
+assert "romkit" not in sys.modules
+"""
+
+
+def test_programs_run_without_romkit(waves, tmp_path):
+    """At five contexts, where the examples of the export had another number."""
+    projection, system = romkit.load("ncae-lorenz96"), Lorenz96()
+    romkit.export(projection, tmp_path / "model.pt2", system=system)
+    x, F = torch.from_numpy(waves.state.values[0, :5]).double(), torch.linspace(3.14, 3.18, 5).double().unsqueeze(1)
+    torch.save({"x": x, "F": F}, tmp_path / "given.pt")
+    subprocess.run([sys.executable, "-c", RUN_ALONE], cwd=tmp_path, check=True)
+    z, state = torch.load(tmp_path / "found.pt")
+    start = projection.double()(F=F[:, 0]).encode(x).detach().numpy()
+    run = romkit.forecast(
+        projection, initial_state=start, duration=0.05, dt=0.01, system=system, F=F[:, 0].numpy(), engine="torch"
+    )
+    assert abs(z.numpy() - run.latent.values[:, -1]).max() < 1e-12
+    assert abs(state.numpy() - run.state.values[:, -1]).max() < 1e-12
+
+
+class Branching(System):
+    """A field that decides in Python on a value of the state."""
+
+    name, state_names, dt, duration, horizon = "branching", [f"x{k}" for k in range(36)], 0.01, 1.0, 1.0
+    context = (ContextParameter("F", "1", 3.0, 4.0, "forcing"),)
+
+    def rhs(self, t, x, c):
+        return -x if float(x.sum()) > 0 else x
+
+    def initial_state(self, contexts, rng):
+        return contexts.new_zeros(len(contexts), 36)
+
+
+def test_refusals(modes, tmp_path):
+    system, file = Lorenz96(), tmp_path / "model.c"
+    stack = romkit.projections.stack([modes, modes])
+    for words, projection, path, given in (
+        ("path: expected a name that ends with .c, .pt2", modes, tmp_path / "model.txt", {"system": system}),
+        ("path: expected a name of letters", modes, tmp_path / "my-model.c", {"system": system}),
+        ("projection: expected a single one, got a stack of 2 seeds", stack, file, {"system": system}),
+        ("dynamics: expected a law, since there are no equations", modes, file, {}),
+        ("dynamics: expected dynamics that RK4 integrates, got LSPG", modes, file, {"dynamics": LSPG(dt=0.1)}),
+        ("projection: expected one of 'pendulum'", modes, file, {"system": Pendulum()}),
+        ("dynamics: expected a fitted law", modes, file, {"dynamics": SINDy()}),
+        ("system: expected operations that can be exported", modes, file, {"system": Branching()}),
+        ("system: expected operations that can be exported", modes, tmp_path / "model.pt2", {"system": Branching()}),
+    ):
+        refused(words, romkit.export, projection, path, **given)
+    assert not list(tmp_path.iterdir())
+    refused(
+        "its folder does not exist",
+        romkit.export,
+        modes,
+        tmp_path / "none" / "model.c",
+        system=system,
+        error=romkit.errors.FileError,
+    )
