@@ -183,7 +183,7 @@ def read_own(file: str) -> "xr.Dataset | pd.DataFrame":
     from romkit.core.files import existing, reason
 
     try:
-        return pd.read_csv(existing(file), skipinitialspace=True)
+        return pd.read_csv(existing(file), skipinitialspace=True, float_precision="round_trip")
     except ValueError as error:
         problem, fix = f"cannot be read as a table ({reason(error)})", "write a row of names first, and commas between"
         raise FileError(file, problem=problem, fix=fix) from error

@@ -27,6 +27,7 @@ PAGES = [
     ("studies.large.report", "sampled.json", "SAMPLED.md"),
     ("studies.pretrained.report", "full.json", "RESULTS.md"),
     ("studies.regimes.report", "full.json", "RESULTS.md"),
+    ("studies.public_data.report", "full.json", "RESULTS.md"),
     ("studies.wake.report", "full.json", "RESULTS.md"),
 ]
 WRITERS = {"SAMPLED.md": "sampled"}

@@ -109,7 +109,7 @@ def test_a_grid_of_parameters_comes_back_as_a_grid(waves):
 def test_a_table_and_csv_come_back_as_a_table(waves, tmp_path):
     own = table(waves)
     own.to_csv(tmp_path / "own.csv", index=False)
-    read = pd.read_csv(tmp_path / "own.csv")
+    read = pd.read_csv(tmp_path / "own.csv", float_precision="round_trip")
     columns = [name for name in own if name.startswith("u")]
     data = describe(read, context=["speed"])
     assert np.array_equal(data.speed, SPEEDS)

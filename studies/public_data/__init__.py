@@ -1,0 +1,1 @@
+"""Public data that another package ships, beside the results of that package."""
