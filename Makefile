@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 INSTALLED := $(VENV)/.installed
 LINKS := $(BIN)/lychee --quiet --offline --include-fragments --exclude-path webpack-macros.html  # within the site
+BROWSER := $(BIN)/python -m tests.browser  # width, console, labels and search, where there is Chromium
 
 .DEFAULT_GOAL := help
 .PHONY: help rollout test test-all docs reference lint format clean
@@ -26,10 +27,12 @@ test-all: $(INSTALLED)  ## run all tests
 docs: $(VENV)/.docs  ## build the site in docs/_build/html; its tutorials and gallery run
 	OMP_NUM_THREADS=1 TQDM_DISABLE=1 $(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
 	$(LINKS) docs/_build/html
+	$(BROWSER) docs/_build/html
 
 reference: $(VENV)/.docs  ## the same without running tutorials and gallery
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -D plot_gallery=0 docs docs/_build/reference
 	$(LINKS) docs/_build/reference
+	$(BROWSER) docs/_build/reference
 
 lint: $(INSTALLED)  ## check style and types
 	$(BIN)/ruff check .

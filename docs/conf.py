@@ -47,6 +47,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = "romkit"
 html_static_path = ["static"]
 html_css_files = ["romkit.css"]
+html_show_search_summary = False  # would be fetched, which browsers refuse to a page that was opened from a disk
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "navbar_align": "left",
     "header_links_before_dropdown": 6,
@@ -68,4 +70,5 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "download_all_examples": False,
     "min_reported_time": 5,
+    "write_computation_times": False,  # its tables would load scripts from the net
 }

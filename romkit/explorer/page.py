@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import panel as pn
 import xarray as xr
-from bokeh.models import ColumnDataSource, LinearColorMapper, Slider
+from bokeh.models import ColumnDataSource, CustomJS, LinearColorMapper, NumericInput, Slider
 from bokeh.plotting import figure
 
 from romkit.certificates import certify
@@ -41,6 +41,22 @@ HELD_OUT = 0.25
 LIMIT = 3.0
 """End of the colour scale of fields, in standard deviations."""
 
+TEMPLATE = """{% extends base %}
+{% block contents %}<main><h1>romkit: {{ system }}</h1>{{ embed(roots.page) }}</main>{% endblock %}"""
+"""Document with the landmark and the heading that screen readers look for."""
+
+KEYBOARD = """
+for (const slider of sliders) {
+    const handle = cb_context.index.find_one(slider).shadow_el.querySelector(".noUi-handle");
+    handle.setAttribute("aria-label", slider.title);
+}
+document.addEventListener("keydown", event => {
+    const [target] = event.composedPath();
+    if (event.key === "Enter" && target.className.includes("bk-tab")) target.click();
+});
+"""
+"""Code for the browser: sliders get the names that Bokeh writes beside them, and the Enter key opens tabs."""
+
 
 class Page:
     """Figures of a model, and the sliders that move them.
@@ -66,7 +82,7 @@ class Page:
         self.button = pn.widgets.Button(label="Certify at this context", width=260)
         self.button.on_click(lambda event: self.certify())
         near = NEAR * exploration.double.frame.state_std.norm().item()
-        self.radius = pn.widgets.FloatInput(label="for states within", value=round(near, 4), start=1e-6, width=260)
+        self.radius = NumericInput(title="for states within", mode="float", value=round(near, 4), low=1e-6, width=260)
         self.certificate = pn.pane.Markdown("", width=260)
         exploration.run(self.context)  # kept, so that the view below is timed without it
         began = time.perf_counter()
@@ -116,9 +132,8 @@ class Page:
         self.certificate.object = f"{title}| map | found | at most |\n| --- | --- | --- |\n" + "\n".join(rows)
 
     def layout(self) -> pn.viewable.Viewable:
-        title = f"## {self.exploration.system.name}"
         certified = (self.radius, self.button, self.certificate)
-        left = pn.Column(title, *self.sliders.values(), self.compare, self.facts, *certified, width=290)
+        left = pn.Column(*self.sliders.values(), self.compare, self.facts, *certified, width=290)
         plots = pn.FlexBox(*self._figures(), styles={"flex": "1 1 400px"})
         return pn.FlexBox(left, plots)  # one below the other on narrow screens
 
@@ -190,26 +205,32 @@ class Page:
 
 
 def _figure(title: str, x: str, y: str, **options: object) -> figure:
-    return figure(title=title, x_axis_label=x, y_axis_label=y, width=400, height=270, toolbar_location=None, **options)
+    look = {"width": 400, "height": 270, "toolbar_location": None}
+    label = {"role": "img", "aria-label": f"{title}: {y} against {x}"}
+    return figure(title=title, x_axis_label=x, y_axis_label=y, html_attributes=label, **look, **options)
 
 
 class OwnData:
     """Tab from a netCDF file to a rollout of held-out trajectories."""
 
     def __init__(self):
-        self.file = pn.widgets.FileInput(accept=".nc", multiple=False)
+        self.file = pn.widgets.FileInput(label="data", accept=".nc", multiple=False)
         self.method = pn.widgets.Select(label="projection", options=list(METHODS), value="ncae")
         self.law = pn.widgets.Select(label="law", options=list(LAWS), value="neural-ode")
-        self.latent_dim = pn.widgets.IntInput(label="latent coordinates", value=2, start=1, end=20)
-        self.epochs = pn.widgets.IntInput(label="epochs", value=100, start=1)
+        self.latent_dim = NumericInput(title="latent coordinates", value=2, low=1, high=20)
+        self.epochs = NumericInput(title="epochs", value=100, low=1)
         self.button = pn.widgets.Button(label="fit", color="primary")
-        self.said = pn.pane.Markdown("A netCDF file with dimensions `trajectory` and `time`.")
-        self.picture = pn.pane.Matplotlib(None, tight=True, width=900)
+        self.said = pn.pane.Markdown("A netCDF file of runs over time.")
+        self.picture = pn.pane.Matplotlib(
+            None, tight=True, sizing_mode="scale_width", max_width=900, alt_text="rollout"
+        )
         self.button.on_click(lambda event: self.run())
 
     def layout(self) -> pn.viewable.Viewable:
         settings = (self.file, self.method, self.law, self.latent_dim, self.epochs, self.button)
-        return pn.Row(pn.Column(*settings, width=290), pn.Column(self.said, self.picture))
+        return pn.FlexBox(
+            pn.Column(*settings, width=290), pn.Column(self.said, self.picture, styles={"flex": "1 1 340px"})
+        )
 
     def run(self) -> None:
         """Fit and follow; an error in the file is shown in one line."""
@@ -230,12 +251,17 @@ class OwnData:
             self.said.object = f"held-out trajectories: median valid time {float(run['valid_time'].median()):.3g}"
 
 
-def application(projection: Projection, system: System | None = None) -> Callable[[], pn.viewable.Viewable]:
+def application(projection: Projection, system: System | None = None) -> Callable[[], pn.Template]:
     """Function that makes a new page for every visitor."""
     exploration = Exploration(projection, system)  # checked here, before anything is served
 
-    def page() -> pn.viewable.Viewable:
-        return pn.Tabs(("Model", Page(exploration).layout()), ("Your own data", OwnData().layout()), dynamic=True)
+    def page() -> pn.Template:
+        model, shown = Page(exploration), pn.Template(TEMPLATE)
+        shown.add_variable("system", exploration.system.name)
+        shown.add_panel("page", pn.Tabs(("Model", model.layout()), ("Your own data", OwnData().layout()), dynamic=True))
+        code = CustomJS(args={"sliders": list(model.sliders.values())}, code=KEYBOARD)
+        pn.state.curdoc.js_on_event("document_ready", code)
+        return shown
 
     return page
 

@@ -1,32 +1,24 @@
-"""The explorer in a browser: a slider is moved, and the page follows. Needs selenium, and Chromium with its driver."""
+"""The explorer in a browser: a slider is moved, and the page follows; narrow screens, labels and the keyboard."""
 
-import shutil
 import time
 
 import pytest
 
 import romkit
+from tests.browser import MISSING, complaints, open_browser
 
 pytest.importorskip("panel")
-pytest.importorskip("selenium")
-chromium = shutil.which("chromium")
-pytestmark = pytest.mark.skipif(not (chromium and shutil.which("chromedriver")), reason="no Chromium with its driver")
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
 PORT = 5173
 
 
 @pytest.fixture
 def browser():
-    from selenium import webdriver
-
     from romkit.explorer import explore
 
     server = explore(romkit.load("ncae-lorenz96"), port=PORT, show=False, threaded=True)
-    options = webdriver.ChromeOptions()
-    options.binary_location = chromium
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1300,900"):
-        options.add_argument(flag)
-    found = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver")))
+    found = open_browser()
     found.get(f"http://127.0.0.1:{PORT}")
     yield found
     found.quit()
@@ -67,3 +59,27 @@ def test_a_slider_moves_the_page(browser):
     browser.execute_script(RELEASE, "F", 3.14)
     assert _wait(lambda: (text := browser.execute_script(TEXT)) != before and text)
     assert browser.get_screenshot_as_png() != picture
+
+
+FOCUSED = """
+let found = document.activeElement;
+while (found.shadowRoot && found.shadowRoot.activeElement) found = found.shadowRoot.activeElement;
+return found.textContent;
+"""
+ACTIVE = "return Bokeh.documents[0].roots().find(root => root.tabs).active"
+
+
+def test_both_tabs_fit_a_narrow_screen_and_can_be_used_without_a_mouse(browser):
+    from selenium.webdriver import ActionChains, Keys
+
+    _wait(lambda: browser.execute_script(TEXT))
+    assert not complaints(browser)
+
+    def press(key):
+        ActionChains(browser).send_keys(key).perform()
+        return browser.execute_script(FOCUSED)
+
+    assert any(press(Keys.TAB) == "Your own data" for _ in range(20))
+    press(Keys.ENTER)
+    _wait(lambda: browser.execute_script(ACTIVE) == 1)
+    assert not complaints(browser)

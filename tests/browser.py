@@ -1,0 +1,69 @@
+"""Pages in Chromium: the site, by `python -m tests.browser docs/_build/html`, and the explorer in its test.
+
+A page must fit a screen of 400 px, leave no error in the browser's console, and pass axe-core's rules about labels,
+landmarks, contrast and the keyboard.
+"""
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+from tqdm import tqdm
+
+NEEDED = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
+NEEDED |= {name: importlib.util.find_spec(name) for name in ("selenium", "axe_core_python")}
+MISSING = " and ".join(f"no {name}" for name, found in NEEDED.items() if not found)
+ALIKE = {"generated", "_modules"}
+"""Folders of the site whose many pages have one template: axe-core checks other pages alone."""
+ROLES = {"exclude": [[".citation-list"]]}
+"""docutils gives bibliographies roles that screen readers know and axe-core does not."""
+
+
+def open_browser(width=400, height=800):
+    """Chromium without a window."""
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = NEEDED["chromium"]
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "SEVERE"})
+    browser = webdriver.Chrome(options, webdriver.ChromeService(NEEDED["chromedriver"]))
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)  # windows are at least 500 px wide
+    return browser
+
+
+def complaints(browser, accessible=True):
+    """List of strings: the open page's width if it is over 400 px, errors in the console, broken rules of axe-core."""
+    from axe_core_python.selenium import Axe
+
+    width = browser.execute_script("return document.documentElement.scrollWidth")
+    found = [f"{width} px wide"] if width > 400 else []
+    found += [entry["message"] for entry in browser.get_log("browser")]
+    for rule in Axe().run(browser, ROLES)["violations"] if accessible else ():
+        found.append(f"{rule['help']}: {rule['nodes'][0]['html'][:200]}")
+    return found
+
+
+def check_site(folder):
+    """Complaints about every page of a built site, each with the page; a search that finds nothing is one too."""
+    browser, found = open_browser(), []
+    pages = [page for page in sorted(folder.rglob("*.html")) if "_static" not in page.parts]
+    for page in tqdm(pages, desc="pages", leave=False):
+        browser.get(page.as_uri())
+        found += [f"{page}: {each}" for each in complaints(browser, ALIKE.isdisjoint(page.parts))]
+    browser.get(f"{(folder / 'search.html').as_uri()}?q=rollout")
+    browser.implicitly_wait(10)  # seconds
+    if not browser.find_elements("css selector", "#search-results li"):
+        found.append("the search finds nothing")
+    browser.quit()
+    return found
+
+
+if __name__ == "__main__":
+    if MISSING:
+        print(f"{MISSING}: pages unchecked")
+    else:
+        sys.exit("\n".join(check_site(Path(sys.argv[1]).resolve())) or None)
