@@ -76,7 +76,8 @@ def fit(
         seed: determines the initial parameters and the order of the data.
         seeds: trains one model per seed, all at once, as a stack; replaces `seed`.
         preset: a name from `romkit.presets.PRESETS`, or a `romkit.training.Recipe`.
-        system: gives the field of the full model, where a loss needs it; by default the system that the data name.
+        system: gives the field of the full model, where a loss needs it, and the unit of time in which losses weigh
+            velocities; by default the system that the data name. Without one, time is in units of the data's motion.
         device: "cpu" or "cuda"; a GPU is used where there is one.
         engine: "torch" runs step by step; "compiled" compiles the training step, and captures it as a CUDA graph on a
             GPU; "auto" decides by the length of the run. Where compiling fails, training warns and goes on without.

@@ -144,8 +144,16 @@ def test_a_law_knows_nothing_of_the_motion_that_comes_from_the_context(shifted, 
 def test_segments_and_held_out_rollouts_move_with_the_context(shifted):
     samples = SINDy.samples(Shifted(), shifted)
     assert rollout_error(Turning(), samples)[0].max() < 1e-2
-    segments = Shooting.along(make_paths(samples), torch.tensor([1]), 8)
-    assert segments.error(Turning(), 50, 0.0, torch.Generator().manual_seed(0)).max() < 1e-5
+    paths = make_paths(samples)
+
+    class Scaled(Turning):
+        """The same law of scaled latents, by sampling intervals."""
+
+        def right_hand_side(self, c):
+            return lambda y: latent_truth(None, paths.origin + paths.unit * y) * paths.dt / paths.unit
+
+    segments = Shooting.along(paths, torch.tensor([1]), 8)
+    assert segments.error(Scaled(), 50, 0.0, torch.Generator().manual_seed(0)).max() < 1e-5
 
 
 def test_laws_are_fitted_to_data_whose_context_moves(ncae):

@@ -19,7 +19,7 @@ from romkit.data.context import interpolated
 from romkit.engine.threads import one_thread
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.base import Estimator
-from romkit.integrators.laws.samples import SAMPLED, LatentSamples, Scaling, interval
+from romkit.integrators.laws.samples import LatentSamples, Scaling, interval
 from romkit.integrators.region import Region
 from romkit.solvers import odeint
 
@@ -140,9 +140,11 @@ another field, and a rollout at a shorter step drifts in phase: on Lorenz96 half
 
 class Paths(NamedTuple):
     """Latent trajectories w (S, C, T, d), rates of the highest order (S, C, T, m), parameters (S or 1, C, T, p), drift
-    (S, C, T, m) of z, which samples are complete (C, T), and dt.
+    (S, C, T, m) of z, which samples are complete (C, T); scaled, with the `origin` and `unit` (S, d) of w.
 
-    NaN where samples are missing, in all S alike.
+    The scaled w is (w - origin) / unit, time is in sampling intervals `dt`, and numbers of any dtype are rounded to
+    single precision. So training sees the same numbers whatever the units of the data, ties in rounding apart, and does
+    not amplify differences of rounding. Numbers are NaN where samples are missing, in all S alike.
     """
 
     states: Tensor
@@ -150,6 +152,8 @@ class Paths(NamedTuple):
     context: Tensor
     drift: Tensor
     observed: Tensor
+    origin: Tensor
+    unit: Tensor
     dt: float
 
     def complete(self) -> tuple[Tensor, Tensor]:
@@ -158,12 +162,21 @@ class Paths(NamedTuple):
 
 
 def make_paths(samples: LatentSamples) -> Paths:
-    """Trajectories of samples, and the context of each."""
+    """Scaled trajectories of samples, and the context of each."""
     if samples.inputs.ndim > 3:
         got = f"a stack of shape {tuple(samples.inputs.shape[:-2])}"
         raise InputError("samples", expected="one problem or a stack of them", got=got, fix="flatten the stack")
-    dt, parts = interval(samples), samples.paths(*(getattr(samples, part) for part in SAMPLED))
-    return Paths(*parts, samples.observed.unflatten(0, (-1, len(samples.times))), dt)
+    dt, scaled_context = interval(samples), samples.parameters.on(samples.context)(samples.context)
+    w, rates, c, drift = samples.paths(samples.inputs, samples.targets, scaled_context, samples.drift)
+    observed, m = samples.observed.unflatten(0, (-1, len(samples.times))), rates.shape[-1]
+    z = w[:, observed][..., :m]
+    mean, deviation = z.mean(1), z.std(1)
+    deviation = torch.where(deviation > 0, deviation, 1.0)
+    origin = torch.cat([mean, torch.zeros_like(mean)][: samples.order], dim=-1)
+    unit = torch.cat([deviation, deviation / dt][: samples.order], dim=-1)
+    per = deviation[:, None, None]
+    parts = ((w - origin[:, None, None]) / unit[:, None, None], rates * dt**samples.order / per, c, drift * dt / per)
+    return Paths(*(part.float().to(part) for part in parts), observed, origin, unit, dt)
 
 
 def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
@@ -171,10 +184,10 @@ def choose_strides(paths: Paths, segment: int, step: float | None) -> Tensor:
     T, m = paths.states.shape[2], paths.rates.shape[-1]
     longest = (T - 1) // segment
     if step is None:
-        z = paths.complete()[0][..., :m]
-        speed = (paths.states.diff(dim=2)[..., :m] / paths.dt).square().sum(-1).nanmean((1, 2)).sqrt()
-        step = z.var(1).sum(-1).sqrt() / speed / STEPS_PER_DEVIATION
-        strides = (step / paths.dt).nan_to_num(nan=1.0).round().clamp(min=1, max=max(1, longest)).long()
+        z = paths.states[..., :m] * paths.unit[:, None, None, :m]
+        speed = z.diff(dim=2).square().sum(-1).nanmean((1, 2)).sqrt()
+        steps = z[:, paths.observed].var(1).sum(-1).sqrt() / speed / STEPS_PER_DEVIATION
+        strides = steps.nan_to_num(nan=1.0).round().clamp(min=1, max=max(1, longest)).long()
     else:
         strides = torch.full(paths.states.shape[:1], max(1, round(step / paths.dt)))
     if int(strides.max()) > longest:
@@ -227,7 +240,7 @@ class Shooting(NamedTuple):
         each = torch.arange(S).unsqueeze(-1)
         truth = w[each, path, index]  # (length + 1, S, batch, d)
         start = truth[0] + noise * field.scale.unsqueeze(1) * torch.randn(batch, d, generator=draw, dtype=w.dtype)
-        step, ticks = self.paths.dt * self.strides.view(-1, 1, 1), torch.arange(self.length + 1, dtype=w.dtype)
+        step, ticks = self.strides.view(-1, 1, 1), torch.arange(self.length + 1, dtype=w.dtype)
         if torch.equal(c, c[:, :, :1].expand_as(c)):
             motion = field.motion(c[each if len(c) > 1 else each[:1], path, 0])
         else:
@@ -342,7 +355,15 @@ class NeuralODE(Estimator):
             with torch.no_grad():
                 velocity_error = regression_error(field, paths, TEST_BATCH, draw, rows).sqrt()
                 trajectory_error = shoot.error(field, TEST_BATCH, 0.0, draw).sqrt()
-        fitted = replace(field, velocity_error=velocity_error, trajectory_error=trajectory_error)
+        fitted = replace(
+            field,
+            shift=paths.origin + paths.unit * field.shift,
+            scale=paths.unit * field.scale,
+            rate=paths.unit[:, -field.latent_dim :] / paths.dt * field.rate,
+            context=samples.parameters,
+            velocity_error=velocity_error,
+            trajectory_error=trajectory_error,
+        )
         return fitted.detached(single=samples.inputs.ndim == 2)
 
     def _minimise(self, field: NeuralODEModel, errors: Callable[[], Tensor], steps: int, label: str) -> None:
@@ -359,7 +380,7 @@ class NeuralODE(Estimator):
             optimizer.step()
 
     def _initial(self, samples: LatentSamples, paths: Paths, draw: torch.Generator) -> NeuralODEModel:
-        """A stack of fields with equal random weights, uniform in ±1 / √inputs, and the scaling of each one's data."""
+        """A stack of fields with equal random weights, uniform in ±1 / √inputs, and the scaling of each one's paths."""
         w, rates = paths.complete()
         S, m, d = len(w), rates.shape[-1], w.shape[-1]
         shift, scale, rate = w.mean(1), w.std(1), rates.square().mean(1).sqrt()
@@ -376,7 +397,7 @@ class NeuralODE(Estimator):
             shift=shift,
             scale=torch.where(scale > 0, scale, 1.0),
             rate=torch.where(rate > 0, rate, AT_REST),
-            context=samples.parameters,
+            context=Scaling.none(samples.parameters.names),  # scaled already
             samples=int(paths.observed.sum()),
             velocity_error=unknown,
             trajectory_error=unknown,
