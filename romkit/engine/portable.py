@@ -29,8 +29,7 @@ extern "C" {{
 enum {{ {name}_LATENT = {latent}, {name}_STATE = {state}, {name}_CONTEXT = {context}, {name}_CONTROL = {control} }};
 
 // A model at a context, which is set before anything else. All that changes is in here, so a copy is a model of its
-// own, and every thread may have one. Nothing is allocated. A step is as fast as in romkit if it is compiled by
-// -O3 -march=native -fno-math-errno -fno-trapping-math.
+// own, and every thread may have one. Nothing is allocated.
 struct {name} {{
   double numbers[{numbers}];
 }};
@@ -68,6 +67,8 @@ typedef T V;
 #define OF(x) x
 #define D {latent}
 #if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
+double sqrt(double) __attribute__((const));  // it would set errno otherwise, and be a call
 #define UNROLLED _Pragma("GCC unroll 32")
 #else
 #define UNROLLED
@@ -122,12 +123,13 @@ def source(name: str, about: Sequence[str], trace: Trace) -> Source:
     n, d = state.shape[-1], latent.shape[-1]
     opening = "  const T *C = NUMBERS, *M = model->numbers;\n  (void)C, (void)M;"
     functions = f"""\
-static void field(T time, const V *y, V *out, const T *C, const V *M) {{
+INLINE void evaluate(T time, const V *y, V *out, const T *C, const V *M) {{
   const V t[1] = {{vec(time)}};
   (void)t, (void)y, (void)C, (void)M;
 {body("y", latent, "out", rate, d)}
 }}
 
+{read("dispatch.h")}
 {read("rk4.h")}
 void {name}_set_context(struct {name} *model, const double context[]) {{
   const T *C = NUMBERS;

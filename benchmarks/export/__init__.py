@@ -1,0 +1,1 @@
+"""Steps of exported models against those of the engine."""

@@ -1,0 +1,29 @@
+"""RESULTS.md from results.json."""
+
+from pathlib import Path
+
+from benchmarks.export.run import ENGINE
+from benchmarks.harness import Result, used
+from studies.report import filled, table
+
+
+def page(found: Result) -> str:
+    """Text of RESULTS.md."""
+    given = found | {"used": used(found, "torch"), "compilers": ", ".join(found["compilers"])}
+    text = filled(Path(__file__).with_name("page.template"), **given)
+    return text + "".join(map(_case, found["cases"]))
+
+
+def _case(case: Result) -> str:
+    times = case["contestants"]
+    rows = [
+        {
+            "contestant": name,
+            "ns per step": f"{t['cpu_ns']:.0f}",
+            "range": f"{t['low_ns']:.0f} - {t['high_ns']:.0f}",
+            "times the engine's": f"{t['cpu_ns'] / times[ENGINE]['cpu_ns']:.2f}",
+        }
+        for name, t in times.items()
+    ]
+    same = f"\nLast states differ by at most {case['difference']:.1e} of the largest component.\n"
+    return table(rows, caption=f"\n## {case['model']}") + same
