@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from romkit.core.files import atomic
 
@@ -21,6 +23,8 @@ COLOURS = {
     "soft-ncae": "#CC79A7",
 }
 """Colour of each method; Okabe & Ito's, which colour-blind eyes can tell apart."""
+SERIES = ("#D55E00", "#0072B2", "#222222", "#009E73", "#CC79A7", "#999999")
+"""Colours of series that are no methods, the first one for romkit or for the result that counts."""
 TITLES = {"lorenz96": "Lorenz96", "pendulum": "Pendulum"}
 STYLE = {
     "font.size": 8,
@@ -67,6 +71,33 @@ def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, 
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=size, layout="constrained", dpi=110)
         return figure, figure.subplots(rows, columns, squeeze=False).tolist()
+
+
+@matplotlib.rc_context(STYLE)
+def dots(values: Mapping[str, Mapping[str, object]], label: str, finding: str) -> Figure:
+    """Figure with a row for each contestant and a dot for each of its numbers, on a logarithmic axis.
+
+    Args:
+        values: a number or several by contestant, then by series; numbers that are not finite are left out.
+        label: of the axis, with its unit.
+        finding: title, what the picture shows.
+    """
+    figure, [[axis]] = panels(1, 1, (7, 1.1 + 0.22 * len(values)))
+    series = list(dict.fromkeys(name for row in values.values() for name in row))
+    for name, colour in zip(series, SERIES, strict=False):
+        found = [(np.ravel(row[name]), k) for k, row in enumerate(values.values()) if name in row]
+        x, y = np.concatenate([x for x, _ in found]), np.concatenate([np.full(len(x), k) for x, k in found])
+        axis.plot(x, y, "o", color=colour, label=name, alpha=0.8)
+    axis.set(xscale="log", xlabel=label, yticks=range(len(values)), yticklabels=values, ylim=(len(values) - 0.5, -0.5))
+    axis.set_title(finding, loc="left", x=0, wrap=True)
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.grid(axis="y", color="0.9")
+    axis.set_axisbelow(True)
+    if len(series) > 1:
+        figure.legend(loc="outside lower center", ncols=len(series))
+    return figure
 
 
 def save_png(figure: Figure, path: str | os.PathLike) -> Path:

@@ -27,6 +27,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import xarray as xr
+from matplotlib.figure import Figure
 
 import romkit.tasks
 import studies
@@ -34,7 +35,7 @@ from romkit.core.errors import FileError, InputError
 from romkit.core.files import atomic, reason
 from romkit.data import open_dataset
 from romkit.tasks import Executor, Sweep, Task
-from studies.report import write_text
+from studies.report import save_png, write_text
 
 EXECUTORS = {"process": "debug", "workers": "local", "slurm": "slurm"}
 """Clusters of `romkit.tasks.Executor` by their names on the command line."""
@@ -82,11 +83,21 @@ class Study:
         print(f"report: {importlib.import_module(f'studies.{self.name}.report').write(results.parent, preset)}")
         return sweep
 
-    def write_page(self, folder: Path, preset: str, page: Callable[[dict[str, dict]], str], target: str) -> Path:
-        """Write a page about the numbers of a preset when all are there; else it is the folder that is returned."""
+    def write_page(
+        self,
+        folder: Path,
+        preset: str,
+        page: Callable[[dict[str, dict]], str],
+        target: str,
+        draw: Callable[[dict[str, dict]], Mapping[str, Figure]] = lambda found: {},
+    ) -> Path:
+        """Write a page and pictures about the numbers of a preset when all are there; else return their folder."""
         found = numbers(folder / preset)
-        complete = {task.title for task in self.tasks(preset)} <= found.keys()
-        return write_text(folder / target, page(found)) if complete else folder / preset
+        if not {task.title for task in self.tasks(preset)} <= found.keys():
+            return folder / preset
+        for name, figure in draw(found).items():
+            save_png(figure, folder / name)
+        return write_text(folder / target, page(found))
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from benchmarks.harness import Result, used
-from studies.report import filled, table
+from studies.report import dots, filled, table
 
 FOLDER = Path(__file__).parent
 CLOCKS = {
@@ -11,8 +13,13 @@ CLOCKS = {
         "where": "all on one core",
         "times": "Times are CPU times of the process, so that other users of the machine count less; wall times are in "
         "results.json.",
+        "picture": "times.png",
     },
-    "wall": {"where": "all on this GPU", "times": "Times are by the clock on the wall, until the GPU has finished."},
+    "wall": {
+        "where": "all on this GPU",
+        "times": "Times are by the clock on the wall, until the GPU has finished.",
+        "picture": "times-cuda.png",
+    },
 }
 CHECK = """
 Fields differ by at most {difference:.0e} of the largest component.
@@ -42,6 +49,20 @@ def page(found: Result) -> str:
     cases = "".join(_case(case, f"{clock}_us") for case in found["cases"])
     parts = {"used": versions, "tolerances": tolerances, "cases": cases, "core": core}
     return filled(FOLDER / "page.template", **found | CLOCKS[clock] | parts).rstrip() + "\n"
+
+
+def draw(found: Result) -> dict[str, Figure]:
+    """Times of each contestant at each number of contexts."""
+    clock = found.get("clock", "cpu")
+    times, fastest = {}, set()
+    for case in found["cases"]:
+        each = {name: result[f"{clock}_us"] for name, result in case["contestants"].items()}
+        fastest.add(min(each, key=each.get))
+        for name, microseconds in each.items():
+            times.setdefault(name, {})[f"{case['contexts']} context{'s' * (case['contexts'] > 1)}"] = microseconds
+    label = f"{'CPU' if clock == 'cpu' else clock} time per step and trajectory, µs"
+    finding = f"Fastest at each number of contexts: {' and '.join(sorted(fastest))}"
+    return {CLOCKS[clock]["picture"]: dots(times, label, finding)}
 
 
 def _case(case: Result, key: str) -> str:

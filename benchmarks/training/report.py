@@ -3,8 +3,10 @@
 import json
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from benchmarks.harness import Result, used
-from studies.report import filled, table
+from studies.report import dots, filled, table
 
 FOLDER = Path(__file__).parent
 
@@ -15,6 +17,17 @@ def page(found: Result, throughput: Path = FOLDER / "throughput.json") -> str:
     text += "".join(_system(name, system) for name, system in found["systems"].items())
     rates = json.loads(throughput.read_text(encoding="utf-8")) if throughput.exists() else {}
     return text + _gpu(found, {name: entry for name, entry in rates.items() if "/cuda/" in name})
+
+
+def draw(found: Result) -> dict[str, Figure]:
+    """Times of each contestant on each system."""
+    times = {}
+    for system, results in found["systems"].items():
+        for name, result in results["contestants"].items():
+            times.setdefault(name, {})[system] = result["cpu_ms"]
+    fastest = {min(times, key=lambda name: times[name].get(system, float("inf"))) for system in found["systems"]}
+    finding = f"Fastest on each system: {' and '.join(sorted(fastest))}"
+    return {"times.png": dots(times, "CPU time per seed and step, ms", finding)}
 
 
 def _system(name: str, system: Result) -> str:

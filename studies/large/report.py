@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+import matplotlib
 import numpy as np
+from matplotlib.figure import Figure
 
-from studies.report import filled, table
+from studies.report import SERIES, STYLE, filled, panels, table
 from studies.runner import Study
 
 HERE = Path(__file__).parent
@@ -16,7 +18,7 @@ Results = dict[str, dict]
 
 def write(folder: Path, preset: str) -> Path:
     """Write the page of a preset into `folder`; the smoke preset has none."""
-    pages = {"full": (page, "RESULTS.md"), "sampled": (sampled, "SAMPLED.md")}
+    pages = {"full": (page, "RESULTS.md", draw), "sampled": (sampled, "SAMPLED.md")}
     return Study("large").write_page(folder, preset, *pages[preset]) if preset in pages else folder / preset
 
 
@@ -55,6 +57,29 @@ def page(results: Results) -> str:
         costs=table([{"call": name, "CPU seconds": f"{seconds:.3g}"} for name, seconds in costs.items()]),
         device=full["20 000"]["device"],
     )
+
+
+@matplotlib.rc_context(STYLE)
+def draw(results: Results) -> dict[str, Figure]:
+    """Error against cost of the reduced models at n = 20 000, and the cost of the full ones."""
+    figure, [[axis]] = panels(1, 1, (7, 4.5))
+    points = {
+        name: (np.median(found["seconds"]), 100 * np.median(np.mean(np.atleast_2d(found["errors"]), axis=1)))
+        for name, found in results.items()
+        if "errors" in found and LARGE not in name
+    }
+    for k, (name, (cost, error)) in enumerate(sorted(points.items(), key=lambda point: point[1][1])):
+        unbeaten = not any(c < cost and e < error for c, e in points.values())
+        axis.plot(cost, error, "o", color=SERIES[0] if unbeaten else SERIES[-1])
+        side = {"xytext": (5, -2)} if cost > 0.03 or k % 2 else {"xytext": (-5, -2), "ha": "right"}
+        axis.annotate(name, (cost, error), textcoords="offset points", fontsize=6, **side)
+    for name, colour in zip(FULL[1:], SERIES[1:], strict=False):
+        cost = results["full models, n = 20 000"][name]
+        axis.axvline(cost, color=colour, lw=0.8, label=f"full model, {name}")
+    axis.set(xscale="log", yscale="log", xlim=(1e-7, 100), xlabel="CPU time of one run, s", ylabel="error of states, %")
+    axis.set_title("n = 20 000: no model is both faster and more accurate than one in orange", loc="left")
+    axis.legend()
+    return {"errors.png": figure}
 
 
 def sampled(found: Results) -> str:

@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 import romkit
 from romkit.projections.storage import PRETRAINED
-from studies.report import filled, table
+from studies.report import dots, filled, table
 from studies.runner import Study
 
 HERE = Path(__file__).parent
@@ -24,7 +26,9 @@ ASKED = {
 
 def write(folder: Path, preset: str) -> Path:
     """Write RESULTS.md into `folder`, about the models that ship."""
-    return Study("pretrained").write_page(folder, preset, page, "RESULTS.md") if preset == "full" else folder / preset
+    if preset != "full":
+        return folder / preset
+    return Study("pretrained").write_page(folder, preset, page, "RESULTS.md", draw)
 
 
 def page(results: dict[str, dict]) -> str:
@@ -43,6 +47,20 @@ def page(results: dict[str, dict]) -> str:
         card += filled(HERE / "modes.template", errors=_errors({"rollout": modes})) if modes else ""
         cards.append(card + (f"\n{_shedding(result['shedding'])}" if "shedding" in result else ""))
     return filled(HERE / "page.template", cards="".join(cards))
+
+
+def draw(results: dict[str, dict]) -> dict[str, Figure]:
+    """Median errors of each model over its test contexts, at the first and the last time of its rollouts."""
+    rows = {}
+    for name, result in sorted(results.items()):
+        first, *_, last = result["rollout"]["nrmse"].items()
+        rows[f"{name}, {first[0]} to {last[0].removeprefix('t = ')}"] = {
+            "at the end": last[1]["median"],
+            "at the first time": first[1]["median"],
+        }
+    below = sum(row["at the end"] < 0.5 for row in rows.values())
+    finding = f"At the end of its rollouts the median error of {below} of {len(rows)} models is below 0.5"
+    return {"errors.png": dots(rows, "NRMSE, median over test contexts", finding)}
 
 
 def _card(name: str) -> str:

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from studies.report import filled, table
+from studies.report import dots, filled, table
 from studies.runner import Study
 
 LENGTH, RUN = 40.0, 12.0
@@ -16,13 +17,13 @@ TRUTH = {"Strouhal number": ("Strouhal", 4), "largest lift": ("lift", 3), "growt
 
 def write(folder: Path, preset: str) -> Path:
     """Write RESULTS.md into `folder`."""
-    return Study("wake").write_page(folder, preset, page, "RESULTS.md")
+    return Study("wake").write_page(folder, preset, page, "RESULTS.md", draw)
 
 
 def page(results: dict[str, dict]) -> str:
     """Text of RESULTS.md."""
     full, meshes = results["full"], [found for found in results.values() if "mesh" in found]
-    models = {name: found for name, found in results.items() if name != "full" and "mesh" not in found}
+    models = _models(results)
     columns = ("", *(f"{re:g}" for re in full["Re"]))
     benchmark = []
     for found in sorted(meshes, key=lambda found: found["n"]):
@@ -47,6 +48,21 @@ def page(results: dict[str, dict]) -> str:
         models=table([_row(name, found, full) for name, found in models.items()]),
         each=table(each, columns),
     )
+
+
+def draw(results: dict[str, dict]) -> dict[str, Figure]:
+    """Median errors of Strouhal number and lift."""
+    median = {}
+    for name, found in _models(results).items():
+        errors = {label: _errors(found, results["full"], label.split()[0]) for label in ("lift", "Strouhal number")}
+        median[name] = {label: 100 * np.median(each) for label, each in errors.items()}
+    best = min(median, key=lambda name: max(median[name].values()))
+    finding = f"{best}: the smallest errors of lift and Strouhal number at unseen Reynolds numbers"
+    return {"errors.png": dots(median, "median error, % of the full model's value", finding)}
+
+
+def _models(results: dict[str, dict]) -> dict[str, dict]:
+    return {name: found for name, found in results.items() if name != "full" and "mesh" not in found}
 
 
 def _errors(found: dict, full: dict, name: str) -> np.ndarray:

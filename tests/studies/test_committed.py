@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from studies import answered
 from studies.paper import tables
 from studies.paper.figures import FIGURES
 from studies.paper.report import page as paper_page
@@ -37,8 +38,19 @@ WRITERS = {"SAMPLED.md": "sampled"}
 def test_a_page_is_that_of_its_results(module, results, page):
     folder = ROOT.joinpath(*module.split(".")[:-1])
     found = json.loads((folder / results).read_text(encoding="utf-8"))
-    text = getattr(importlib.import_module(module), WRITERS.get(page, "page"))(found)
+    report = importlib.import_module(module)
+    text = getattr(report, WRITERS.get(page, "page"))(found)
     assert text == (folder / page).read_text(encoding="utf-8")
+    for picture in report.draw(found) if hasattr(report, "draw") and page not in WRITERS else ():
+        assert f"({picture})" in text
+        assert (folder / picture).exists()
+
+
+def test_pictures_of_answered_studies_are_those_of_their_results():
+    for draw in (answered.accuracy, answered.limit_cycle, answered.own_data):
+        assert (
+            draw(json.loads((ROOT / "studies" / draw.__name__ / "results.json").read_text())).axes[0].get_title("left")
+        )
 
 
 @pytest.mark.parametrize(("study", "presets"), [("exactness", ()), ("rollout_drift", ("full",))])
