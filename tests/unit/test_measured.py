@@ -1,0 +1,307 @@
+"""What README and the pages say was measured: each statement holds in committed results, and none is without them.
+
+The pages of results are those of their result files, see `tests/studies/test_committed.py`.
+"""
+
+import functools
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "README.md", ROOT / "CHANGELOG.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/*/*.md")))
+PAGES = [page.relative_to(ROOT).as_posix() for page in PAGES if page.parent.name not in ("measured", "reference")]
+
+LARGE, SAMPLED, WAKE = "studies/large/RESULTS.md", "studies/large/SAMPLED.md", "studies/wake/RESULTS.md"
+EXACT, SPEED, CUDA = (
+    "studies/exactness/results/REPORT.md",
+    "benchmarks/rollout/RESULTS.md",
+    "benchmarks/rollout/RESULTS-cuda.md",
+)
+TRAINING, ACCURACY, START = "benchmarks/training/RESULTS.md", "studies/accuracy/RESULTS.md", "# Results"
+ROMKIT, STEP = "romkit, RK4 (default)", "µs per step, trajectory"
+
+
+@functools.cache
+def rows(page, heading, number=0):
+    """Rows (name, {column: numbers}) of a table under a heading; the name is the text of the first cell."""
+    text = (ROOT / page).read_text(encoding="utf-8").split(f"{heading}\n", 1)[1].split("\n## ", 1)[0]
+    tables = re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE)
+    head, _, *lines = ([cell.strip() for cell in line.strip("|").split(" | ")] for line in tables[number].splitlines())
+    parsed = lambda cell: [float(each) for each in re.findall(r"\d+(?:\.\d+)?(?:e[-+]\d+)?", cell)]  # noqa: E731
+    return [(line[0], dict(zip(head, map(parsed, line), strict=True))) for line in lines]
+
+
+def cells(page, heading, name, column, number=0):
+    """Numbers of a column in all rows whose name starts so."""
+    return [x for row, each in rows(page, heading, number) if row.startswith(name) for x in each[column]]
+
+
+def burgers(name, column="mean over contexts"):
+    return cells(LARGE, "## Reduced models, n = 20 000", name, column)
+
+
+def wake(name, column):
+    return cells(WAKE, "## Reduced models", name, column)[0]
+
+
+def exact(system, name, column, median=2):
+    """Median over seeds; 0 for the mean."""
+    return cells(EXACT, f"## {system}, size equal", name, column)[median]
+
+
+WAKE_ERRORS = ("Strouhal, median (largest) error", "lift, median (largest) error")
+NETWORKS = ("ncae", "flow", "film-ae")
+FLOW, LINEAR, FOLDED = "flow, 10 latents", "POD-Galerkin, 80 modes", "NcAE, 10 latents"
+
+
+def sampled_rows_of_the_reaction():
+    fine = [
+        each for _, each in rows(SAMPLED, "## A reaction in a square") if each["sampled"] < [1.15 * each["Galerkin"][0]]
+    ]
+    return {each["modes"][0] for each in fine} == {5, 10, 20, 30} and all(each["over RK4"][0] > 100 for each in fine)
+
+
+def sampled_rows_of_burgers():
+    text = " ".join((ROOT / SAMPLED).read_text(encoding="utf-8").split())
+    error, seconds = map(float, re.search(r"the error is ([\d.]+)% and a run costs ([\d.]+) s", text).groups())
+    found = [each for _, each in rows(SAMPLED, "## Burgers: sampled against exact")]
+    return any(each["error"][0] <= error and each["one run"][0] < 1e3 * seconds for each in found)
+
+
+def states_themselves():
+    """Distance from the exact tensors with modes at the states themselves, over that at the projected ones."""
+    seen, own = (
+        {
+            each["modes of right-hand sides"][0]: each["from exact"][0]
+            for _, each in rows(SAMPLED, "## Burgers: sampled against exact", k)
+        }
+        for k in (0, 2)
+    )
+    return [own[modes] / seen[modes] for modes in own if modes >= 99]
+
+
+def cards():
+    """Devices of all committed numbers that are not of a CPU."""
+    files = [
+        json.loads(file.read_text()) for file in (*ROOT.glob("benchmarks/*/*.json"), *ROOT.glob("studies/*/*.json"))
+    ]
+    return {name for name in re.findall(r'"device": "([^"]*)"', json.dumps(files)) if "NVIDIA" in name}
+
+
+CLAIMS = [
+    (
+        "README.md",
+        "A step of the reduced Lorenz96 costs more than one of the full model",
+        lambda: all(each["reduced model"] > each["full model"] for _, each in rows(SPEED, "## Cost against n")),
+    ),
+    (
+        "README.md",
+        "On the cylinder wake, trained at ten Reynolds numbers, POD-Galerkin with 64 modes is more accurate than every "
+        "network, and the networks are faster",
+        lambda: (
+            all(wake("POD-Galerkin, 64", error) < wake(name, error) for error in WAKE_ERRORS for name in NETWORKS)
+            and all(wake("POD-Galerkin, 64", "seconds for 40 s") > wake(name, "seconds for 40 s") for name in NETWORKS)
+        ),
+    ),
+    (
+        "README.md",
+        "On Burgers' equation 80 linear modes have the error of ten latents of a flow, at a lower cost; cheaper "
+        "networks are less accurate",
+        lambda: (
+            0.7 < burgers(LINEAR)[0] / max(burgers(FLOW)) < 1.1
+            and burgers(LINEAR, "one run") < burgers(FLOW, "one run")
+            and all(burgers(name, "one run") < burgers(LINEAR, "one run") for name in (FOLDED, "FiLM+AE"))
+            and all(min(burgers(name)) > burgers(LINEAR)[0] for name in (FOLDED, "FiLM+AE"))
+        ),
+    ),
+    (
+        "README.md",
+        "Tests run on CPUs alone; [GPU numbers](benchmarks/rollout/RESULTS-cuda.md) were measured by hand on one card.",
+        lambda: len(cards()) == 1 and "cuda" not in (ROOT / ".ci/run").read_text(),
+    ),
+    (
+        "CHANGELOG.md",
+        "3.0 microseconds for a step of a reduced Lorenz96 at one context",
+        lambda: round(cells(SPEED, "## 1 context", ROMKIT, STEP)[0], 1) == 3.0,
+    ),
+    (
+        "docs/design.md",
+        "With 99 modes and more, those of right-hand sides at the unprojected states are three to nine times less "
+        "accurate on Burgers' equation",
+        lambda: [round(min(states_themselves())), round(max(states_themselves()))] == [3, 9],
+    ),
+    (
+        "docs/engine.md",
+        "which makes a step of one member more than a hundred times slower",
+        lambda: cells(SPEED, "## 1 context", "torchdiffeq, rk4, field by torch.compile", "times romkit's")[0] > 100,
+    ),
+    (
+        "docs/guide.md",
+        "Begin with `flow`, the most accurate exact method for its number of parameters",
+        lambda: all(
+            exact(system, "flow", f"{part} RMSE", k) < exact(system, "ncae", f"{part} RMSE", k)
+            for system in ("Lorenz96", "Pendulum")
+            for part in ("position", "velocity")
+            for k in (0, 2)
+        ),
+    ),
+    (
+        "docs/guide.md",
+        "One coupling is then faster and more accurate than several",
+        lambda: all(
+            exact("Pendulum", "flow", column, 0)
+            < cells(EXACT, "## Pendulum, encoders that are networks", "flow", column)[0]
+            for column in ("velocity RMSE", "position RMSE", "CPU min")
+        ),
+    ),
+    (
+        "docs/guide.md",
+        "the paper's systems in minutes on a CPU core",
+        lambda: 1 < max(each["CPU minutes"][0] for _, each in rows(ACCURACY, START)) < 10,
+    ),
+    (
+        "docs/large.md",
+        "The published solver of the Burgers benchmark is orders of magnitude slower than a solver that uses the",
+        lambda: (
+            cells(LARGE, "## Full models", "implicit, general", "n = 20 000")[0]
+            > 100 * cells(LARGE, "## Full models", "implicit, one sweep", "n = 20 000")[0]
+        ),
+    ),
+    (
+        "docs/large.md",
+        "Out of the cache a run costs several times as much as the number of its products suggests.",
+        lambda: (
+            burgers("POD-Galerkin, 100 modes", "one run")[0] / burgers("POD-Galerkin, 64 modes", "one run")[0]
+            > 3 * (100**2 * 101) / (64**2 * 65)
+        ),
+    ),
+    (
+        "docs/large.md",
+        "One decoded state costs as much as many steps, and more for larger n",
+        lambda: all(
+            1e3 * each["decoding one state"][0] > 10 * each["one step"][0]
+            for _, each in rows(LARGE, "## Cost against n")
+        ),
+    ),
+    (
+        "docs/large.md",
+        "ten latents of a coupling flow are as accurate as the best published ten",
+        lambda: (
+            max(burgers(FLOW, "error at (4.56, 0.019)"))
+            < cells(LARGE, "## Reduced models, n = 20 000", "POD and autoencoder, 10", "error", 3)[0]
+        ),
+    ),
+    (
+        "docs/large.md",
+        "Ten latents of a network whose last layer folds are less accurate and much faster.",
+        lambda: (
+            min(burgers(FOLDED)) > max(burgers(FLOW))
+            and 10 * burgers(FOLDED, "one run")[0] < burgers(FLOW, "one run")[0]
+        ),
+    ),
+    (
+        "docs/large.md",
+        "few rows are as accurate as all of them, and orders of magnitude faster than the full model",
+        sampled_rows_of_the_reaction,
+    ),
+    (
+        "docs/large.md",
+        "few rows are as accurate as its exact tensors, in less time",
+        sampled_rows_of_burgers,
+    ),
+    (
+        "docs/large.md",
+        "On all rows LSPG is the slowest dynamics; on a `romkit.reduced_mesh` it is more than ten times faster.",
+        lambda: all(
+            10 * each["one run"][0] < each["on all rows"][0]
+            and each["on all rows"][0]
+            > max(x for _, other in rows(LARGE, "## Reduced models, n = 20 000") for x in other["one run"])
+            for _, each in rows(LARGE, "## Reduced models, n = 20 000", 1)
+        ),
+    ),
+    (
+        "docs/howto/pays.md",
+        "(Lorenz96, the pendulum): the reduced model is the slower one",
+        lambda: all(each["reduced model"] > each["full model"] for _, each in rows(SPEED, "## Cost against n")),
+    ),
+    (
+        "docs/howto/choose.md",
+        "| the smallest error of a snapshot, without P(P(x)) = P(x) | `film-ae` |",
+        lambda: all(
+            exact(system, "film-ae", "velocity RMSE") < exact(system, name, "velocity RMSE")
+            for system in ("Lorenz96", "Pendulum")
+            for name in ("flow", "ncae")
+        ),
+    ),
+    (
+        "docs/howto/choose.md",
+        "| data alone, and a wish for accuracy | `NeuralODE` |",
+        lambda: (
+            max(burgers("neural ODE, the flow's")) < min(burgers("SINDy, the flow's"))
+            and burgers("neural ODE, 20 latents")[0] < burgers("SINDy, 20 latents")[0]
+        ),
+    ),
+    (
+        "docs/howto/gpu.md",
+        "A GPU pays for many seeds at once: `seeds=range(100)`",
+        lambda: all(
+            each["compiled and captured"][0] > 0 and each["times a core"][0] > 20
+            for _, each in rows(TRAINING, "## On a GPU")
+            if each["seeds"][0] >= 70
+        ),
+    ),
+    (
+        "docs/howto/gpu.md",
+        "This pays for thousands of trajectories.",
+        lambda: (
+            cells(CUDA, "## 10000 contexts", ROMKIT, STEP)[0] < cells(SPEED, "## 1000 contexts", ROMKIT, STEP)[0]
+            and cells(CUDA, "## 1 context", ROMKIT, STEP)[0] > cells(SPEED, "## 1 context", ROMKIT, STEP)[0]
+        ),
+    ),
+]
+
+
+def text_of(page):
+    """A page without code, on one line a sentence."""
+    return " ".join(re.sub(r"^```.*?^```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.M | re.S).split())
+
+
+@pytest.mark.parametrize(("page", "words", "holds"), CLAIMS, ids=[f"{page}: {words[:50]}" for page, words, _ in CLAIMS])
+def test_a_statement_stands_in_its_page_and_holds_in_committed_results(page, words, holds):
+    assert words in text_of(page)
+    assert holds()
+
+
+MEASURES = "|".join(
+    (
+        r"\d ?(%|µs|ms|s|GB|microseconds|seconds|minutes)(?!\w)|in minutes|per cent",
+        "faster|slower|slowest|(more|less|most|as) accurate|costs (more|less)",
+        "orders of magnitude|times (as|too|more|less)",
+    )
+)
+RULES = (  # settings, definitions and arithmetic
+    "1 % and 30 % away",
+    "hangs for 300 s",
+    "below 90 %",
+    "less than 90 %",
+    "| faster mechanical systems |",
+    "in place of m (m + 1)/2 products",
+    "a cubic tensor costs more",
+    "since each step costs more",
+    "if one evaluation of its field costs less",
+    "may be as accurate as the reduced one",
+    "is a phase error of a radian",
+    "When a GPU is faster, and how to use it",
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_has_no_measured_statement_without_a_result(page):
+    text = text_of(page)
+    for own, words, _ in CLAIMS:
+        text = text.replace(words, "") if own == page else text
+    sentences = re.split(r"(?<=[.;:]) |(?<=\|) (?=\|)| - ", text)
+    assert [each for each in sentences if re.search(MEASURES, each) and not any(rule in each for rule in RULES)] == []
