@@ -2,6 +2,7 @@
 
 import pydoc
 import re
+import tomllib
 from functools import partial
 from pathlib import Path
 
@@ -81,3 +82,9 @@ def test_links_paths_and_names_of_a_page_exist(page):
     missing = [path for path in links + paths if not path.exists() and by_the_site not in str(path)]
     missing += [name for name in re.findall(r"`(romkit(?:\.\w+)+)\b", text) if pydoc.locate(name) is None]
     assert not missing
+
+
+def test_the_release_has_one_version():
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.search(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[1] == version
