@@ -112,6 +112,7 @@ def test_numbers_are_archived_by_title_and_not_computed_again(tmp_path, monkeypa
     folder, archive = tmp_path / "full", tmp_path / "full.json"
     monkeypatch.setattr(Study, "tasks", lambda study, preset: planned)
     monkeypatch.setattr("studies.wake.report.page", lambda found: ", ".join(found))
+    monkeypatch.setattr("studies.wake.report.draw", lambda found: {})
     assert tasks.run(planned, folder, only="4").complete == ["root-of-4"]
     assert merge(folder, archive) == ["root-of-4"]
     assert numbers(folder)["root, of 4"] | {"versions": 0} == {"root": 2.0, "of": 4, "versions": 0} | {
