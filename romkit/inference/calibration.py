@@ -1,7 +1,8 @@
 """Calibration of a reduced model: its errors on data with known contexts, and those of estimates there."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,6 +32,9 @@ FIRST = {"steps": 5, "enough": 1.0}
 
 SAMPLES, FITS = 400, 200
 """Largest numbers, about, of training samples, and of them that are estimated to see how well that goes."""
+
+FOLDS = 5
+"""Parts of the training trajectories; estimates of each are tried by a calibration with the others."""
 
 KNOWN = 1e12
 """Precision of a normalised context that is known."""
@@ -74,6 +78,7 @@ class Calibration:
         values: (K, N) of them.
         noise: (N,) standard deviations.
         scores: (n, p) errors of estimates of the contexts of training samples, in their standard deviations.
+        votes: (n,) of these samples: one for each trajectory, shared by its samples, which are much alike.
         strange: (n, 2) how strange these samples look (see `Estimates`).
         residual: mean of their residuals.
     """
@@ -85,32 +90,36 @@ class Calibration:
     values: Tensor
     noise: Tensor
     scores: Tensor
+    votes: Tensor
     strange: Tensor
     residual: float
 
-    def estimates(
-        self, y: Tensor, prior: tuple[Tensor, Tensor], starts: int, without: Tensor | None = None
-    ) -> "Estimates":
-        """Contexts and latent states of observations (B, G, N); training trajectories (B,) may be left out."""
+    def quantile(self, scores: Tensor, level: float) -> Tensor:
+        """Values (k,) that scores (n, k) of a new sample do not exceed in the share `level`, if there are enough.
+
+        The new sample has a vote too, so that trajectories fewer than level / (1 - level) give the largest score.
+        """
+        found, order = scores.sort(dim=0)
+        below = self.votes[order].cumsum(0) < level * (1 + self.votes.sum()) - 1e-9
+        return found.gather(0, below.sum(0, keepdim=True).clamp(max=len(found) - 1)).squeeze(0)
+
+    def estimates(self, y: Tensor, prior: tuple[Tensor, Tensor], starts: int) -> "Estimates":
+        """Contexts and latent states of observations (B, G, N)."""
         unknowns = 1 + 2 * (self.d.shape[1] + self.w.shape[1])
         at_once = max(1, NUMBERS // (starts * unknowns * y[0].numel()))
-        parts = []
-        for first in runtime.track(range(0, len(y), at_once), "estimates"):
-            some = slice(first, first + at_once)
-            parts.append(self._estimates(y[some], prior, starts, None if without is None else without[some]))
+        parts = [self._estimates(some, prior, starts) for some in runtime.track(y.split(at_once), "estimates")]
         return Estimates(*map(torch.cat, zip(*parts, strict=True)))
 
-    def _estimates(self, y: Tensor, prior: tuple[Tensor, Tensor], starts: int, without: Tensor | None) -> "Estimates":
-        d, w = self._starts(y, starts, without)
+    def _estimates(self, y: Tensor, prior: tuple[Tensor, Tensor], starts: int) -> "Estimates":
+        d, w = self._starts(y, starts)
         number, each = d.shape[:2]
-        apart = None if without is None else without.repeat_interleave(each)
-        problem = self._problem(y.repeat_interleave(each, 0), d.flatten(0, 1), w.flatten(0, 1), prior, apart)
+        problem = self._problem(y.repeat_interleave(each, 0), d.flatten(0, 1), w.flatten(0, 1), prior)
         found = problem.solved(d.flatten(0, 1), w.flatten(0, 1), **FIRST)
         cost = found.cost + problem.weight.logdet
         best = cost.unflatten(0, (number, each)).argmin(1) + each * torch.arange(number)
         d, w = found.d[best], found.w[best]
         for steps in ROUNDS:
-            found = self._problem(y, d, w, prior, without).solved(d, w, steps)
+            found = self._problem(y, d, w, prior).solved(d, w, steps)
             d, w = found.d, found.w
         matrix, slope, _ = found.eliminated(torch.zeros(number, dtype=y.dtype))
         covariance = torch.linalg.inv(matrix)
@@ -121,13 +130,11 @@ class Calibration:
         strange = torch.stack([(squares - freedom) / (2 * freedom).sqrt(), (beyond / std).amax(1)], dim=1)
         return Estimates(d, w, covariance, std, (squares / freedom).sqrt(), strange)
 
-    def _starts(self, y: Tensor, count: int, without: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _starts(self, y: Tensor, count: int) -> tuple[Tensor, Tensor]:
         """Contexts (B, S, p) and latent states (B, S, G, q) of the training samples that are nearest to (B, G, N)."""
         there, y, known = y.isfinite() / self.noise**2, y.nan_to_num(0.0), self.values
         gap = (there * y**2).sum(-1, keepdim=True) - 2 * (there * y) @ known.mT + there @ (known**2).mT  # (B, G, K)
         trajectory = self.error.trajectory
-        if without is not None:
-            gap = gap.masked_fill((without[:, None] == trajectory).unsqueeze(1), torch.inf)
         near = [gap[..., trajectory == k].min(-1) for k in range(int(trajectory.max()) + 1)]
         first = torch.searchsorted(trajectory, torch.arange(len(near)))
         rows = torch.stack([each.indices for each in near], dim=1) + first[:, None]
@@ -135,14 +142,11 @@ class Calibration:
         rows = rows.gather(1, best.indices.unsqueeze(-1).expand(-1, -1, rows.shape[-1]))
         return self.d[rows[..., 0]], self.w[rows]
 
-    def _problem(
-        self, y: Tensor, d: Tensor, w: Tensor, prior: tuple[Tensor, Tensor], without: Tensor | None
-    ) -> LeastSquares:
+    def _problem(self, y: Tensor, d: Tensor, w: Tensor, prior: tuple[Tensor, Tensor]) -> LeastSquares:
         """Least squares with the mean error and the weights at d (M, p) and w (M, G, q)."""
         groups, white = w.shape[1], (1 + self.error.rest).sqrt()
-        apart = None if without is None else without.repeat_interleave(groups)
-        mean = self.error(d.repeat_interleave(groups, 0), w.flatten(0, 1), apart).unflatten(0, (-1, groups))
-        weight = Weight.of(self.error.modes / white, self.error.covariance(d, without), y.isfinite())
+        mean = self.error(d.repeat_interleave(groups, 0), w.flatten(0, 1)).unflatten(0, (-1, groups))
+        weight = Weight.of(self.error.modes / white, self.error.covariance(d), y.isfinite())
         prior = prior[0].expand(len(y), -1), prior[1]
         return LeastSquares(self.predict, y - self.noise * mean, white * self.noise, weight, prior, self.bound)
 
@@ -166,19 +170,27 @@ class Calibration:
             mean[k], precision[k] = (centre - self.predict.shift[k]) / scale, (scale / std) ** 2
         return mean, precision
 
-    def tried(self, groups: int, starts: int) -> "Calibration":
-        """Calibration with the scores of estimates of its own samples, each without its trajectory, with noise."""
-        trajectory, number = self.error.trajectory, len(self.d)
+    def tried(self, part: Callable[[Tensor], "Calibration"], groups: int, starts: int) -> "Calibration":
+        """Calibration with the scores of estimates of its own samples, with noise, by `part` of the others.
+
+        A sample of a trajectory that the error was learned from would look less strange than a new one, since modes
+        and lengths of the error know it.
+        """
+        trajectory = self.error.trajectory
         of_each = [torch.nonzero(trajectory == k).squeeze(-1) for k in trajectory.unique()]
         together = min(groups, *map(len, of_each))
         rows = torch.cat([own[: len(own) // together * together].unflatten(0, (-1, together)) for own in of_each])
         rows = rows[torch.linspace(0, len(rows) - 1, min(FITS, len(rows))).round().long().unique()]
-        generator = torch.Generator().manual_seed(number)
-        y = self.values[rows]
-        y = y + self.noise * torch.randn(y.shape, generator=generator, dtype=y.dtype)
-        found = self.estimates(y, self.prior({}), starts, trajectory[rows[:, 0]])
-        scores = (found.d - self.d[rows[:, 0]]).abs() / found.std
-        return dataclasses.replace(self, scores=scores, strange=found.strange, residual=float(found.residual.mean()))
+        generator, prior, found = torch.Generator().manual_seed(len(self.d)), self.prior({}), []
+        for fold in trajectory.remainder(FOLDS).unique():
+            some = rows[trajectory[rows[:, 0]] % FOLDS == fold]
+            y = self.values[some]
+            y = y + self.noise * torch.randn(y.shape, generator=generator, dtype=y.dtype)
+            each = part(trajectory % FOLDS != fold).estimates(y, prior, starts)
+            votes = 1 / (trajectory[some[:, :1]] == trajectory[some[:, 0]]).sum(1).double()
+            found.append(((each.d - self.d[some[:, 0]]).abs() / each.std, votes, each.strange, each.residual))
+        scores, votes, strange, residual = map(torch.cat, zip(*found, strict=True))
+        return dataclasses.replace(self, scores=scores, votes=votes, strange=strange, residual=float(residual.mean()))
 
     def freedom(self, y: Tensor) -> Tensor:
         """Degrees of freedom (B,) of a fit of observations (B, G, N)."""
@@ -247,9 +259,10 @@ def calibrate(
     w = exact.solved(d, w.unsqueeze(1)).w.squeeze(1)
     errors = values - predict(d, w)
 
-    def of(noise: Tensor) -> Calibration:
-        error = ModelError.of(d, w, trajectory, errors / noise)
-        return Calibration(predict, error, d, w, values, noise, torch.zeros(0), torch.zeros(0), 1.0)
+    def of(noise: Tensor, some: Tensor | slice = slice(None)) -> Calibration:
+        numbers = trajectory[some].unique(return_inverse=True)[1]
+        error = ModelError.of(d[some], w[some], numbers, errors[some] / noise)
+        return Calibration(predict, error, d[some], w[some], values[some], noise, *[torch.zeros(0)] * 3, 1.0)
 
     new = of(0.1 * std if noise is None else noises_of(noise, given.rows).repeat(len(std) // len(given.rows)))
     if noise is None:
@@ -257,7 +270,7 @@ def calibrate(
         groups = y.shape[1]
         x = predict(found.d.repeat_interleave(groups, 0), found.w.flatten(0, 1)).reshape(y.shape)
         new = of(std * ((y - x) / std).square().nanmean().sqrt())
-    return new.tried(y.shape[1], starts)
+    return new.tried(functools.partial(of, new.noise), y.shape[1], starts)
 
 
 def samples_of(given: Observations, dynamics: Dynamics | None) -> Tensor:

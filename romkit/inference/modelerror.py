@@ -63,7 +63,6 @@ class ModelError:
         points: (K, p + q) contexts and latent states of the training samples.
         trajectory: (K,) number of the trajectory that each is from.
         lengths: (p + q,) of the kernel.
-        inverse: (K, K) of the kernel's matrix with its ridge.
         alpha: (K, r) coefficients of the mean.
         modes: (N, r), orthonormal.
         left: (K, r) errors that the mean leaves when a sample's own trajectory is left out.
@@ -77,7 +76,6 @@ class ModelError:
     points: Tensor
     trajectory: Tensor
     lengths: Tensor
-    inverse: Tensor
     alpha: Tensor
     modes: Tensor
     left: Tensor
@@ -104,23 +102,17 @@ class ModelError:
                     left[block] = torch.linalg.solve(inverse[block[:, None], block], alpha[block])
                 score = float(left.square().sum(1).log1p().mean())
                 if score < best:
-                    best, found = score, (lengths, inverse, alpha, modes, left)
+                    best, found = score, (lengths, alpha, modes, left)
         return cls(points, trajectory, *found, rest, d.shape[1])
 
-    def __call__(self, d: Tensor, w: Tensor, without: Tensor | None = None) -> Tensor:
-        """Mean (M, N) at contexts and latent states; for each member one trajectory (M,) may be left out."""
+    def __call__(self, d: Tensor, w: Tensor) -> Tensor:
+        """Mean (M, N) at contexts and latent states."""
         kernel = kernel_of(torch.cat([d, w], dim=1) / self.lengths, self.points / self.lengths)
-        found = kernel @ self.alpha
-        if without is not None:
-            own = without[:, None] == self.trajectory
-            found = found - ((kernel @ self.inverse) * own) @ self.left
-        return found @ self.modes.mT
+        return kernel @ self.alpha @ self.modes.mT
 
-    def covariance(self, d: Tensor, without: Tensor | None = None) -> Tensor:
+    def covariance(self, d: Tensor) -> Tensor:
         """Λ (M, r, r) of what is left at contexts d (M, p), from the nearest training trajectories."""
         gap = torch.cdist(d, self.points[:, : self.size])
-        if without is not None:
-            gap = gap.masked_fill(without[:, None] == self.trajectory, torch.inf)
         number = len(self.trajectory.unique())
         count = min(round(max(5, NEAR * number) * gap.shape[1] / number), int(gap.isfinite().sum(1).min()))
         reach = 1.1 * gap.sort(1).values[:, count - 1, None].clamp(min=1e-9)

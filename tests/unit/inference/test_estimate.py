@@ -132,6 +132,20 @@ def test_contexts_beyond_the_range_raise_the_alarm(plane):
     np.testing.assert_allclose(found.estimate.values[[0, 1, 3, 4], 0], [1.0, 1.0, 3.0, 3.0], rtol=1e-6)
 
 
+def test_limits_have_a_vote_for_each_trajectory_and_one_for_the_new_one(plane):
+    """Against the order statistic of a sample for each trajectory; few trajectories give a wide share of alarms."""
+    data = snapshots(plane, [2.0], times=1, noise=NOISE)
+    one = romkit.calibrate(plane, snapshots(plane, np.linspace(1.0, 3.0, 40), times=1), data, noise=NOISE)
+    order = np.sort(one.strange.numpy(), axis=0)
+    for level in (0.5, 0.9, 0.99):
+        expected = order[min(int(np.ceil(level * 41)), 40) - 1]
+        np.testing.assert_array_equal(one.quantile(one.strange, level).numpy(), expected)
+    assert romkit.infer(one, data).attrs["false_alarms"] == pytest.approx(2 / 41)
+    several = romkit.calibrate(plane, snapshots(plane, np.linspace(1.0, 3.0, 40), times=3), data, noise=NOISE)
+    assert float(several.votes.sum()) == pytest.approx(40)
+    assert romkit.infer(several, data).attrs["false_alarms"] == pytest.approx(2 / 41)
+
+
 def test_noise_is_estimated_where_it_is_not_known(plane):
     data = snapshots(plane, np.linspace(1.2, 2.8, 40), noise=NOISE)
     found = romkit.infer(plane, data, training=snapshots(plane, TRAINING))
