@@ -1,16 +1,47 @@
-"""RESULTS.md from the numbers of a preset."""
+"""RESULTS.md and its figure from the numbers of a preset."""
 
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from studies.report import table
-from studies.runner import Study
+from studies.report import panels, save_png, table
+from studies.runner import Study, numbers
 
 
 def write(folder: Path, preset: str) -> Path:
-    """Write RESULTS.md into `folder`."""
-    return Study("regimes").write_page(folder, preset, page, "RESULTS.md")
+    """Write RESULTS.md and errors.png into `folder`."""
+    written = Study("regimes").write_page(folder, preset, page, "RESULTS.md")
+    if written.suffix:
+        save_png(figure(numbers(folder / preset)), folder / "errors.png")
+    return written
+
+
+def figure(results: dict[str, dict]) -> Figure:
+    """Errors of thresholds, by model, and of periods along the forcing."""
+    drawing, ((left, right),) = panels(1, 2, (7.0, 3.0))
+    thresholds = [
+        (title.replace("rings, ", "KS, "), [abs(r / f - 1) for _, r, f, *_ in found["special"]])
+        for title, found in results.items()
+        if "special" in found
+    ]
+    thresholds += [(title, [abs(x["Re"] / x["full"] - 1)]) for title, x in results.items() if title.startswith("wake")]
+    for k, (_, errors) in enumerate(thresholds):
+        left.plot(np.multiply(100, errors), [k] * len(errors), "o", color="#0072B2" if len(errors) > 1 else "#D55E00")
+    left.set_yticks(range(len(thresholds)), [title for title, _ in thresholds])
+    left.set(xscale="log", xlabel="error of a threshold, %", title="where the motion changes")
+    left.axvline(1, color="k", lw=0.8, ls="--")
+    for title, found in results.items():
+        if title.startswith("waves"):
+            sides = [each for side, each in found.items() if side not in ("device", "versions")]
+            F = np.concatenate([each["F"] for each in sides])
+            ratio = np.concatenate([np.divide(each["reduced"], each["full"]) for each in sides])
+            order = np.argsort(F)
+            right.plot(F[order], 100 * (ratio - 1)[order], "o-", label=title.removeprefix("waves, "))
+    right.axhspan(-0.1, 0.1, color="0.9", lw=0)
+    right.set(xlabel="forcing F of Lorenz96", ylabel="error of the period, %", title="periods of its waves")
+    right.legend(fontsize=6)
+    return drawing
 
 
 def page(results: dict[str, dict]) -> str:
@@ -19,6 +50,7 @@ def page(results: dict[str, dict]) -> str:
     known = [[name, f"{x:.9f}", f"{exact:.9f}", f"{abs(x - exact):.1e}"] for name, (x, exact) in _textbook(results)]
     parts = [
         "# Results\n\nWritten by report.py; the README beside says what is measured and how.\n",
+        "![Errors of thresholds and periods](errors.png)\n",
         "## Closed forms\n",
         table(known, ("bifurcation", "found", "exact", "error")),
         "## Kuramoto-Sivashinsky: where steady waves change their stability\n",
