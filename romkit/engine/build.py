@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -58,7 +59,7 @@ def _library(source: str, *environment: str | None) -> ctypes.CDLL | str:
     """The library, or the reason why there is none; both are found out once in a process."""
     trouble = []
     try:
-        command = shlex.split(os.environ.get("CXX", "")) or ["c++"]
+        command = _compiler("CXX", "c++")
         # The processor is part of the name, since home folders are shared between machines.
         machine = (runtime.device_name("cpu"), torch.backends.cpu.get_cpu_capability(), sys.platform)
         parts = (source, *command, *FLAGS, *machine, _run([*command, "--version"]))
@@ -74,9 +75,24 @@ def _library(source: str, *environment: str | None) -> ctypes.CDLL | str:
             return found
     except Unavailable as verdict:
         return str(verdict)
-    except ValueError as error:
-        return f"CXX is not a command ({error})"
     return f"compiled code cannot be kept or loaded: {'; '.join(trouble)}"
+
+
+def compile_c(folder: Path, sources: Sequence[str]) -> Path:
+    """A shared library of sources in C, in their folder, that other machines of this kind can load.
+
+    Raises:
+        Unavailable: no compiler, or it fails.
+    """
+    _run([*_compiler("CC", "cc"), "-std=c99", "-O2", "-shared", "-fPIC", *sources, "-o", "library", "-lm"], str(folder))
+    return folder / "library"
+
+
+def _compiler(variable: str, usual: str) -> list[str]:
+    try:
+        return shlex.split(os.environ.get(variable, "")) or [usual]
+    except ValueError as error:
+        raise Unavailable(f"{variable} is not a command ({error})") from error
 
 
 def _kept() -> Path:
@@ -138,11 +154,11 @@ def _run(command: list[str], folder: str | None = None) -> str:
     try:
         done = subprocess.run(command, cwd=folder, timeout=TIME_LIMIT, errors="replace", check=False, **streams)
     except subprocess.TimeoutExpired as error:
-        raise Unavailable(f"the C++ compiler takes longer than {TIME_LIMIT} s") from error
+        raise Unavailable(f"the compiler takes longer than {TIME_LIMIT} s") from error
     except OSError as error:
         reason = files.reason(error)
-        raise Unavailable(f"no C++ compiler starts ({reason}); set CXX, or install g++ or clang++") from error
+        raise Unavailable(f"no compiler starts ({reason}); set CXX (CC for an FMU), or install gcc or clang") from error
     output = "".join(c if c.isprintable() or c == "\n" else "?" for c in done.stdout)
     if done.returncode:
-        raise Unavailable(f"the C++ compiler failed: {(output.splitlines() or ['no message'])[0]}")
+        raise Unavailable(f"the compiler failed: {(output.splitlines() or ['no message'])[0]}")
     return output

@@ -1,7 +1,7 @@
-"""`romkit.export`: a reduced model that leaves Python, as plain C or as PyTorch programs."""
+"""`romkit.export`: a reduced model that leaves Python, as plain C, as an FMU or as PyTorch programs."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -9,18 +9,20 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from romkit.core import files, runtime
-from romkit.core.boundary import FilePath, validated
+from romkit.core import checks, files, runtime
+from romkit.core.boundary import FilePath, Positive, validated
 from romkit.core.errors import InputError, one_line
 from romkit.core.types import Field
 from romkit.data import Contexts
 from romkit.engine import Trace, Unsupported, trace
+from romkit.engine.build import Unavailable
 from romkit.engine.portable import source
 from romkit.engine.threads import one_thread
 from romkit.integrators import LatentField
 from romkit.projections import Projection
 from romkit.solvers.fixed import step_by_tensor
 from romkit.systems import System
+from romkit.verbs import fmu
 from romkit.verbs.reduced import Dynamics, ReducedModel, check_match
 
 Function = Callable[[Tensor], Tensor]
@@ -28,7 +30,13 @@ Function = Callable[[Tensor], Tensor]
 
 @validated
 def export(
-    projection: Projection, path: FilePath, *, dynamics: Dynamics | None = None, system: System | None = None
+    projection: Projection,
+    path: FilePath,
+    *,
+    dynamics: Dynamics | None = None,
+    system: System | None = None,
+    outputs: Sequence[str] | None = None,
+    dt: Positive | None = None,
 ) -> Path:
     """Write a reduced model that runs without romkit: the context is an argument there, not a constant.
 
@@ -36,6 +44,8 @@ def export(
 
     - `model.c`, with `model.h` beside it: plain C99, in double precision, by the compiler of the engine (see
       docs/engine.md). The hyper-network runs in `model_set_context`, not in each step.
+    - `model.fmu`: that C as an FMU of FMI 3.0 for co-simulation, compiled for this platform. Inputs are the context and
+      the inputs of a law; outputs are the latent state, which has start values, and components of the state.
     - `model.pt2`, with `model-encode.pt2` and `model-decode.pt2` beside it: programs of `torch.export` for any number
       of trajectories: a step of RK4 (t, h, latent, context) -> latent, (state, context) -> latent, and (latent,
       context) -> state. Of a law with inputs, the step takes `control` behind the context.
@@ -49,13 +59,15 @@ def export(
         dynamics: how the latent state moves, by a differential equation; by default as in the rollouts that the
             projection was trained with, and `Galerkin()` for one that was not.
         system: the full-order model, for dynamics that look at it.
+        outputs: of an FMU: names of components, `der(name)` for their velocities; all by default.
+        dt: of an FMU: its longest step, into which longer steps of the simulation are cut; `system.dt` by default.
 
     Returns:
         The path.
 
     Raises:
         InputError: a stack of seeds, dynamics without a differential equation or that need a system and get none,
-            operations without a compiled form, another ending.
+            operations without a compiled form, another ending, outputs that are no components, no compiler.
         FileError: the file cannot be written.
 
     Example:
@@ -65,9 +77,7 @@ def export(
         True
     """
     target = files.expanded(path)
-    if target.suffix not in ENDINGS:
-        expected, fix = f"a name that ends with {', '.join(ENDINGS)}", "give 'model.c', say"
-        raise InputError("path", expected=expected, got=target.name, fix=fix)
+    ending = checks.ending("path", target, WRITERS)
     if not re.fullmatch(r"[A-Za-z]\w*", target.stem, flags=re.ASCII):
         fix = "give 'model.c', say: names in C begin with it"
         raise InputError("path", expected="a name of letters, digits and _", got=target.stem, fix=fix)
@@ -76,6 +86,13 @@ def export(
         raise InputError("projection", expected="a single one", got=f"a stack of {projection.seeds} seeds", fix=fix)
     if system is not None:
         check_match(system, projection)
+    options = {name: value for name, value in (("outputs", outputs), ("dt", dt)) if value is not None}
+    if ending == "fmu" and system is not None:
+        options.setdefault("dt", system.dt)
+    if ending == "fmu" and "dt" not in options:
+        raise InputError("dt", expected="a number for an FMU of a law", got="None", fix="give its longest step")
+    if ending != "fmu" and options:
+        raise InputError(next(iter(options)), expected="none but for an FMU", got=target.name, fix="leave it out")
     middle = projection.frame.context_shift.double().cpu().unsqueeze(0)
     model = ReducedModel(projection, dynamics, Contexts(middle, middle), system)
     if type(model.dynamics).solve is not LatentField.solve:
@@ -87,7 +104,10 @@ def export(
         rate, encode, decode = _bound(model, context, control)
         rate(t, latent), encode(state), decode(latent)  # what does not fit is said here, by those who look at values
         try:
-            ENDINGS[target.suffix](model, target)
+            WRITERS[ending](model, target, **options)
+        except Unavailable as verdict:
+            fix = "set CC to one, or export model.c"
+            raise InputError("path", expected="a compiler for an FMU", got=str(verdict), fix=fix) from verdict
         except Unsupported as verdict:
             argument = "dynamics" if system is None else "system"
             expected, fix = "operations that can be exported", "docs/engine.md lists them"
@@ -146,6 +166,24 @@ def _about(model: ReducedModel) -> list[str]:
     return [one_line(line).replace("\\", "/") for line in lines]
 
 
+def _write_fmu(model: ReducedModel, target: Path, *, dt: float, outputs: Sequence[str] | None = None) -> None:
+    frame, control, about = model.projection.frame, model.dynamics.control_names, _about(model)
+    units = [(name, unit or "1") for name, unit in zip(frame.state_names, frame.state_units, strict=True)]
+    state = dict(units)
+    if model.problem.order == 2:
+        seconds = frame.fields.time_units or "1"
+        state |= {f"der({name})": unit if seconds == "1" else f"{unit}/{seconds}" for name, unit in units}
+    for name in outputs or ():
+        checks.one_of("outputs", name, state)
+    full, context, inputs = _examples(model)[2:]
+    full[:, : len(units)] = frame.denormalise(torch.zeros(1, frame.size, dtype=torch.float64))
+    start = _bound(model, context, inputs)[1](full)[0].tolist()
+    given = zip(frame.context_names, frame.context_units, context[0].tolist(), strict=True)
+    every = fmu.variables(list(given), control, start, list(state.items()), frame.fields.time_units or "1")
+    made = source("model", about, _traced(model))
+    fmu.write(target, made, every, set(state if outputs is None else outputs), dt, about[0])
+
+
 def _write_programs(model: ReducedModel, target: Path) -> None:
     _traced(model)  # its words for what no program can do are clearer than those of torch.export
     t, latent, state, context, control = (torch.cat([x, x]) if x.ndim else x for x in _examples(model))
@@ -186,4 +224,4 @@ class _Program(torch.nn.Module):
         return self.function(*arguments)
 
 
-ENDINGS = {".c": _write_c, ".pt2": _write_programs}
+WRITERS = {"c": _write_c, "fmu": _write_fmu, "pt2": _write_programs}

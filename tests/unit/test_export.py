@@ -161,6 +161,58 @@ def test_the_program_of_the_page_runs(tmp_path):
     assert np.allclose([float(x) for x in said.split()], expected, rtol=0, atol=1e-10)
 
 
+def simulated(fmu, stop, h, **given):
+    """A simulation by another's importer, with one communication step per output."""
+    fmpy = pytest.importorskip("fmpy")
+    return fmpy.simulate_fmu(str(fmu), stop_time=stop, step_size=h, output_interval=h, **given)
+
+
+def assert_standard(fmu):
+    pytest.importorskip("fmpy")
+    from fmpy.model_description import read_build_description
+    from fmpy.validation import validate_fmu
+
+    assert validate_fmu(str(fmu)) == []
+    assert read_build_description(fmu)[0].sourceFileSets[0].sourceFiles == ["model.c", "fmi3.c"]
+
+
+@needs_compiler
+def test_an_fmu_follows_the_rollout(tmp_path):
+    """Communication steps of two steps; in the middle the context changes, and the state is encoded anew."""
+    projection, system = romkit.load("ncae-lorenz96"), Lorenz96()
+    fmu = romkit.export(projection, tmp_path / "waves.fmu", system=system, outputs=["x7", "x0"])
+    assert_standard(fmu)
+    F = np.array([(0.0, 3.14), (4.98, 3.14), (5.0, 3.18), (10.0, 3.18)], dtype=[("time", float), ("F", float)])
+    names = ["latent[0]", "latent[1]", "x0", "x7"]
+    found = simulated(fmu, 10.0, 0.02, input=F, start_values={"latent[0]": 0.5, "latent[1]": 0.1}, output=names)
+    given = {"duration": 5.0, "dt": 0.01, "system": system, "engine": "compiled"}
+    first = romkit.forecast(projection, initial_state=[0.5, 0.1], F=3.14, **given)
+    z = projection.double()(F=3.18).encode(torch.from_numpy(first.state.values[-1])).detach().numpy()
+    second = romkit.forecast(projection, initial_state=z, F=3.18, **given)
+    runs = [run.isel(time=times) for run, times in ((first, slice(0, None, 2)), (second, slice(2, None, 2)))]
+    for k, name in enumerate(names):
+        parts = [run.latent.values[:, k] if k < 2 else run.state.values[:, (0, 7)[k - 2]] for run in runs]
+        assert abs(found[name] - np.concatenate(parts)).max() < 1e-10
+
+
+@needs_compiler
+def test_an_fmu_of_a_law_has_its_inputs(modes, tmp_path):
+    fmu = romkit.export(modes, tmp_path / "law.fmu", dynamics=Driven(), dt=0.01)
+    assert_standard(fmu)
+    start = {"F": 0.5, "push": 1.0, "latent[0]": 0.0, "latent[1]": 1.0}
+    found = simulated(fmu, 2.0, 0.05, start_values=start, output=list(start)[2:])
+    for k in (0, 1):
+        exact = 2 + (k - 2) * np.exp(-found["time"] / 2)
+        assert abs(found[f"latent[{k}]"] - exact).max() < 2 * (0.5 * 0.01) ** 4
+
+
+@needs_compiler
+def test_an_fmu_of_a_mechanical_model(tmp_path):
+    projection, system = romkit.load("ncae-pendulum"), Pendulum()
+    name = projection.frame.state_names[1]
+    assert_standard(romkit.export(projection, tmp_path / "chain.fmu", system=system, outputs=[f"der({name})"]))
+
+
 RUN_ALONE = """
 import sys, torch
 step, encode, decode = (torch.export.load(f"model{part}.pt2").module() for part in ("", "-encode", "-decode"))
@@ -202,14 +254,20 @@ class Branching(System):
         return contexts.new_zeros(len(contexts), 36)
 
 
-def test_refusals(modes, tmp_path):
-    system, file = Lorenz96(), tmp_path / "model.c"
+def test_refusals(modes, tmp_path, monkeypatch):
+    system, file, fmu = Lorenz96(), tmp_path / "model.c", tmp_path / "model.fmu"
+    monkeypatch.setenv("CC", "/nowhere/cc")
     stack = romkit.projections.stack([modes, modes])
     for words, projection, path, given in (
-        ("path: expected a name that ends with .c, .pt2", modes, tmp_path / "model.txt", {"system": system}),
+        ("path: expected a name that ends in .c, .fmu, .pt2", modes, tmp_path / "model.txt", {"system": system}),
         ("path: expected a name of letters", modes, tmp_path / "my-model.c", {"system": system}),
         ("projection: expected a single one, got a stack of 2 seeds", stack, file, {"system": system}),
         ("dynamics: expected a law, since there are no equations", modes, file, {}),
+        ("outputs: expected none but for an FMU", modes, file, {"system": system, "outputs": ["x0"]}),
+        ("dt: expected none but for an FMU", modes, file, {"system": system, "dt": 0.1}),
+        ("outputs: expected one of x0, ", modes, fmu, {"system": system, "outputs": ["y0"]}),
+        ("dt: expected a number for an FMU of a law", modes, fmu, {"dynamics": Driven()}),
+        ("path: expected a compiler for an FMU, got no compiler starts", modes, fmu, {"system": system}),
         ("dynamics: expected dynamics that RK4 integrates, got LSPG", modes, file, {"dynamics": LSPG(dt=0.1)}),
         ("projection: expected one of 'pendulum'", modes, file, {"system": Pendulum()}),
         ("dynamics: expected a fitted law", modes, file, {"dynamics": SINDy()}),

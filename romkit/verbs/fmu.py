@@ -1,0 +1,117 @@
+"""An exported model as an FMU: FMI 3.0 for co-simulation, with a library for this platform and the sources."""
+
+import hashlib
+import platform
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree as Xml
+
+from romkit.core import files
+from romkit.engine.build import compile_c
+from romkit.engine.kernel import read
+from romkit.engine.portable import Source
+
+SYSTEMS = {"Linux": ("linux", "so"), "Darwin": ("darwin", "dylib"), "Windows": ("windows", "dll")}
+MACHINES = {"AMD64": "x86_64", "arm64": "aarch64"}
+"""Names of the standard for what Python calls otherwise."""
+
+
+class Variable(NamedTuple):
+    """A number of an FMU; its reference is its place in the list."""
+
+    name: str
+    unit: str
+    attributes: dict[str, str]
+
+
+def variables(
+    context: Sequence[tuple[str, str, float]],
+    control: Sequence[str],
+    latent: Sequence[float],
+    state: Sequence[tuple[str, str]],
+    time: str,
+) -> list[Variable]:
+    """The variables in the order of `fmi3.c`: (name, unit, start), names, start, (name, unit), and the unit of time."""
+    given = {"causality": "input", "variability": "continuous"}
+    starting = {"causality": "output", "variability": "continuous", "initial": "exact"}
+    decoded = starting | {"initial": "calculated"}
+    return [
+        Variable("time", time, {"causality": "independent", "variability": "continuous"}),
+        *(Variable(name, unit, given | {"start": repr(start)}) for name, unit, start in context),
+        *(Variable(name, "1", given | {"start": "0.0"}) for name in control),
+        *(Variable(f"latent[{k}]", "1", starting | {"start": repr(start)}) for k, start in enumerate(latent)),
+        *(Variable(name, unit, decoded) for name, unit in state),
+    ]
+
+
+def write(path: Path, made: Source, every: Sequence[Variable], outputs: set[str], dt: float, about: str) -> None:
+    """Write an FMU.
+
+    Args:
+        path: its name is that of the model.
+        made: the model, called `model` in C.
+        every: variables.
+        outputs: names of components of the state that are outputs.
+        dt: longest step.
+        about: a line that says what the model is.
+
+    Raises:
+        Unavailable: no compiler, or it fails.
+    """
+    shown = [k for k, x in enumerate(every) if x.attributes.get("initial") != "calculated" or x.name in outputs]
+    starts = [x.attributes["start"] for x in every if "start" in x.attributes]
+    token = hashlib.sha256("\n".join([made.code, *starts, *outputs, repr(dt)]).encode()).hexdigest()
+    known = f'#define STEP {dt!r}\n#define TOKEN "{token}"\nstatic const double START[] = {{{", ".join(starts)}}};\n'
+    sources = {
+        "model.c": made.code,
+        "model.h": made.header,
+        "fmi3.c": f'#include "model.h"\n\n{known}\n{read("fmi3.c")}',
+    }
+    system, suffix = SYSTEMS[platform.system()]
+    machine = MACHINES.get(platform.machine(), platform.machine())
+    with tempfile.TemporaryDirectory() as folder, files.atomic(path) as temporary:
+        for name, text in sources.items():
+            (Path(folder) / name).write_text(text, encoding="utf-8")
+        library = compile_c(Path(folder), ["model.c", "fmi3.c"])
+        with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("modelDescription.xml", _description(path.stem, token, every, shown, dt, about))
+            archive.writestr("sources/buildDescription.xml", _build(path.stem))
+            archive.write(library, f"binaries/{machine}-{system}/{path.stem}.{suffix}")
+            for name, text in sources.items():
+                archive.writestr(f"sources/{name}", text)
+
+
+def _description(
+    name: str, token: str, every: Sequence[Variable], shown: Sequence[int], dt: float, about: str
+) -> bytes:
+    named = {"modelName": name, "instantiationToken": token, "description": about}
+    made = {"generationTool": f"romkit {version('romkit')}", "variableNamingConvention": "flat"}
+    root = Xml.Element("fmiModelDescription", {"fmiVersion": "3.0"} | named | made)
+    able = {"modelIdentifier": name, "canHandleVariableCommunicationStepSize": "true"}
+    Xml.SubElement(root, "CoSimulation", able)
+    units = Xml.SubElement(root, "UnitDefinitions")
+    for unit in sorted({every[k].unit for k in shown}):
+        Xml.SubElement(units, "Unit", name=unit)
+    Xml.SubElement(root, "DefaultExperiment", startTime="0.0", stepSize=repr(dt))
+    listed, structure = Xml.SubElement(root, "ModelVariables"), Xml.SubElement(root, "ModelStructure")
+    for k in shown:
+        reference = {"name": every[k].name, "valueReference": str(k)}
+        Xml.SubElement(listed, "Float64", reference | {"unit": every[k].unit} | every[k].attributes)
+    for kind, key, value in (("Output", "causality", "output"), ("InitialUnknown", "initial", "calculated")):
+        for k in shown:
+            if every[k].attributes.get(key) == value:
+                Xml.SubElement(structure, kind, valueReference=str(k))
+    return Xml.tostring(root, encoding="UTF-8", xml_declaration=True)
+
+
+def _build(name: str) -> bytes:
+    root = Xml.Element("fmiBuildDescription", fmiVersion="3.0")
+    building = Xml.SubElement(root, "BuildConfiguration", modelIdentifier=name)
+    sources = Xml.SubElement(building, "SourceFileSet", language="C99")
+    for file in ("model.c", "fmi3.c"):
+        Xml.SubElement(sources, "SourceFile", name=file)
+    return Xml.tostring(root, encoding="UTF-8", xml_declaration=True)
