@@ -399,6 +399,14 @@ def rows(system: System) -> None:
     close("rhs_rows at the stencil = rows of rhs", found, system.field(c)(t, x)[..., some])
 
 
+def symmetry(system: System) -> None:
+    """The field commutes with the shifts that a system declares."""
+    if system.symmetry is not None:
+        c, (x,) = nearby(system)
+        error = system.commutator(system.symmetry, x, c)
+        holds(error <= TOLERANCE, f"f(g x) = g f(x): relative error {error:.1e}, tolerance {TOLERANCE:.0e}")
+
+
 def metric(system: System) -> None:
     """`weigh` is linear in u, symmetric and positive semidefinite, at every context and state."""
     c, (x, *_) = nearby(system)
@@ -447,7 +455,7 @@ def check_system(system: System) -> None:
         >>> romkit.testing.check_system(romkit.systems.Lorenz96(n=8, transient=0.0))  # silent
     """
     with laws_of(system.name):
-        for law in (names, field, terms, rows, metric, datasets):
+        for law in (names, field, terms, rows, metric, symmetry, datasets):
             law(system)
 
 

@@ -12,6 +12,7 @@ from romkit.integrators.laws.equations import Library as Library
 from romkit.integrators.laws.equations import Polynomial as Polynomial
 from romkit.integrators.laws.neural_ode import NeuralODE, NeuralODEModel
 from romkit.integrators.laws.operators import DMD, OperatorInference
+from romkit.integrators.laws.phase import PhaseLaw
 from romkit.integrators.laws.samples import (
     LatentSamples,
     Scaling,
@@ -20,6 +21,7 @@ from romkit.integrators.laws.samples import (
     galerkin_samples,
 )
 from romkit.integrators.laws.sindy import SINDy, WeakSINDy
+from romkit.integrators.laws.steady import Steady
 from romkit.integrators.lspg import LSPG
 from romkit.integrators.lspg import reduced_mesh as reduced_mesh
 
@@ -42,8 +44,8 @@ LAWS: dict[str, type[Estimator]] = {
 
 __all__ = ["DMD", "DYNAMICS", "LAWS", "LSPG", "Equation", "Estimator", "Galerkin", "Hamiltonian", "LatentDynamics"]
 __all__ += ["LatentField", "LatentSamples", "LearnedField", "NeuralODE", "NeuralODEModel", "OperatorInference"]
-__all__ += ["PetrovGalerkin", "Reencoded", "SINDy", "Scaling", "WeakSINDy", "differentiated_samples"]
-__all__ += ["encoded_samples", "galerkin_samples"]
+__all__ += ["PetrovGalerkin", "PhaseLaw", "Reencoded", "SINDy", "Scaling", "Steady", "WeakSINDy"]
+__all__ += ["differentiated_samples", "encoded_samples", "galerkin_samples"]
 
 FORMER = dict.fromkeys(("LinearModel", "OperatorModel", "SINDyEnsemble", "SINDyModel"), "romkit.integrators:Equation")
 __getattr__ = renamed(__name__, Terms="romkit.integrators:Functions", **FORMER)

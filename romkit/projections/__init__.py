@@ -8,10 +8,22 @@ from romkit.projections.flow import Flow
 from romkit.projections.frame import Frame
 from romkit.projections.linear import POD, QuadraticManifold
 from romkit.projections.operator import EncoderDecoder, Operator
+from romkit.projections.sliced import Shifts, Sliced
 from romkit.projections.storage import pretrained, stack, unstack
 
 __all__ = ["AE", "CAE", "METHODS", "POD", "BiasNcAE", "ContextAE", "ContextCAE", "EncoderDecoder", "FilmAE", "Flow"]
-__all__ += ["Frame", "NcAE", "Operator", "Path", "Projection", "QuadraticManifold", "SlopeNcAE", "SoftNcAE"]
+__all__ += [
+    "Frame",
+    "NcAE",
+    "Operator",
+    "Path",
+    "Projection",
+    "QuadraticManifold",
+    "Shifts",
+    "Sliced",
+    "SlopeNcAE",
+    "SoftNcAE",
+]
 __all__ += ["architecture", "method_named", "pretrained", "stack", "unstack"]
 
 __getattr__ = renamed(

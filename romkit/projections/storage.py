@@ -92,7 +92,7 @@ BASIS = "basis."
 """Prefix of the names of the tensors of a basis."""
 
 EXACT = "frame.exact."
-"""Prefix of the names of the scales of a frame in float64."""
+"""Part of the names of the scales of a frame in float64, behind the name of the module that has the frame."""
 
 POSITIVE = ("state_scale", "state_std", "coordinate_std", "context_scale")
 """Tensors of a frame that divide."""
@@ -143,7 +143,9 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
     tensors = {name: tensor.detach().cpu() for name, tensor in projection.state_dict().items()}
     if fault := _precision(cls, tensors):
         raise InputError("projection", expected="one in float32 or float64", got=fault, fix="save projection.float()")
-    tensors |= {f"{EXACT}{name}": value for name, value in projection.frame.exact.items()}
+    for owner, frame in projection.named_modules():
+        if isinstance(frame, Frame):
+            tensors |= {f"{owner}.exact.{name}": value for name, value in frame.exact.items()}
     if projection.basis is not None:
         tensors |= {f"{BASIS}{name}": tensor for name, tensor in bases.packed(projection.basis)[1].items()}
     header = {
@@ -188,7 +190,9 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
         divisors = (tensors[name] for name in tensors if name.startswith("frame.") and name.endswith(POSITIVE))
         if not all(bool((tensor > 0).all()) for tensor in divisors):
             raise ValueError(f"one of {', '.join(POSITIVE)} is not positive")
-        if fault := _precision(method, {name: t for name, t in tensors.items() if not name.startswith((BASIS, EXACT))}):
+        if fault := _precision(
+            method, {n: t for n, t in tensors.items() if not n.startswith(BASIS) and EXACT not in n}
+        ):
             raise ValueError(fault)
         projection = _rebuild(method, header, tensors)
         report = projection.report
@@ -211,6 +215,11 @@ def _precision(method: type[Projection], tensors: Tensors) -> str:
     return "" if fits or not issubclass(method, tuple(METHODS.values())) else f"numbers in {', '.join(map(str, kinds))}"
 
 
+def _own(tensors: Tensors) -> Tensors:
+    """Tensors of the module itself, beside those of its basis and the scales in float64."""
+    return {name: tensor for name, tensor in tensors.items() if not name.startswith(BASIS) and EXACT not in name}
+
+
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
     rank, basis = header.get("basis_rank"), None
     if rank is not None:
@@ -224,17 +233,18 @@ def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Proj
         projection = method(frame, torch.Generator("cpu"), **header["config"])
     if header["seeds"] is not None:
         projection = stack([projection] * header["seeds"])
-    rows = {name: tensor.contiguous() for name, tensor in tensors.items() if not name.startswith((BASIS, EXACT))}
+    rows = {name: tensor.contiguous() for name, tensor in _own(tensors).items()}
     columns = {name: tensors[name].mT.contiguous().mT for name in header["column_major"]}
     projection.load_state_dict(rows | columns, assign=True)  # assigned, not copied: keeps dtype and layout
-    exact = {k.removeprefix(EXACT): value for k, value in tensors.items() if k.startswith(EXACT)}
-    for name, value in exact.items():
-        rounded = getattr(projection.frame, name, value)
+    for key in (key for key in tensors if EXACT in key):
+        (owner, _, name), value = key.partition(".exact."), tensors[key]
+        exact = projection.get_submodule(owner).exact
+        rounded = getattr(projection.get_submodule(owner), name, value)
         fits = (
             value.dtype == torch.float64 and value.shape == rounded.shape and torch.allclose(value.to(rounded), rounded)
         )
         if not fits:
-            raise ValueError(f"{EXACT}{name} does not fit")
-    projection.frame.exact = exact
+            raise ValueError(f"{key} does not fit")
+        exact[name] = value
     projection.report = header["report"]
     return projection

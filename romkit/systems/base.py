@@ -23,7 +23,7 @@ from romkit.data import ContextParameter, check_states, make_dataset
 from romkit.data.context import bound_context, context_rows, one_context, varies
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
-from romkit.projections import Path
+from romkit.projections import Path, Shifts
 from romkit.solvers import RK4, Solver, Status
 from romkit.systems.problem import FirstOrder, Parts, Problem, SecondOrder, euclidean
 from romkit.systems.terms import Quadratic, Term
@@ -106,6 +106,7 @@ class System(abc.ABC):
         context_may_move: whether the context may be a function of time.
         basis: whose coordinates the states are, None but for systems by `through`.
         weight: W of the metric of states where it is the same everywhere, for bases; None for the identity.
+        symmetry: shifts of a ring that commute with the field, which `romkit.fit(symmetry="shift")` factors out.
 
     Example:
         >>> import romkit
@@ -123,6 +124,7 @@ class System(abc.ABC):
     context: ClassVar[tuple[ContextParameter, ...]] = ()
     weight: Weight = None
     basis: Basis | None = None
+    symmetry: Shifts | None = None
     time_units: ClassVar[str] = "1"
     state_names: Sequence[str]
     dt: float
@@ -214,6 +216,12 @@ class System(abc.ABC):
     def phase_field(self, context: Tensor | ContextFunction) -> Field:
         """Field of first order, of (q, q̇) of a mechanical system, at a context (..., p) or one that varies in time."""
         return self.field(context) if self.order == 1 else System.field(self, context)
+
+    def commutator(self, shifts: Shifts, x: Tensor, c: Tensor) -> float:
+        """Largest difference of f(g x) and g f(x), relative to f, for a shift g by one point, at states x (..., n)."""
+        f, t = self.field(c), torch.zeros((), dtype=x.dtype)
+        rate = f(t, x)
+        return float((f(t, shifts.turned(x)) - shifts.turned(rate)).abs().max() / rate.abs().max())
 
     def quadratic(self, context: Tensor) -> Quadratic | None:
         """The field at contexts (..., p), where its coefficients are at hand: of systems by `through`."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.core.types import Field
 from romkit.data import ContextParameter
+from romkit.projections import Shifts
 from romkit.solvers.base import Run, Solver
 from romkit.solvers.fixed import march
 from romkit.systems.base import System
@@ -61,6 +62,7 @@ class KuramotoSivashinsky(System):
     name = "kuramoto-sivashinsky"
     context = (ContextParameter("L", "1", 5.0, 22.0, "length of the ring"),)
     context_may_move = False
+    symmetry = Shifts()
 
     @functools.cached_property
     def state_names(self) -> list[str]:

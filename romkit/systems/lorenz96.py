@@ -12,6 +12,7 @@ from torch import Tensor
 
 from romkit.core.boundary import NotNegative, Positive, validated
 from romkit.data import ContextParameter
+from romkit.projections import Shifts
 from romkit.systems.base import System
 from romkit.systems.terms import Term
 
@@ -51,6 +52,7 @@ class Lorenz96(System):
 
     name = "lorenz96"
     context = (ContextParameter("F", "1", 3.133, 3.193, "forcing constant"),)
+    symmetry = Shifts(continuous=False)
 
     @functools.cached_property
     def state_names(self) -> list[str]:

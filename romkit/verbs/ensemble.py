@@ -22,7 +22,7 @@ from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajecto
 from romkit.integrators import Estimator, LatentSamples, LearnedField
 from romkit.integrators.laws.base import HELD_OUT, ranked
 from romkit.integrators.laws.samples import SAMPLED
-from romkit.projections import Projection, stack
+from romkit.projections import Projection, Sliced, stack
 from romkit.verbs.runs import follow, stacked_forecast
 from romkit.verbs.storage import load, save
 
@@ -406,6 +406,9 @@ def bootstrap(
     if projection.seeds is not None:
         fix = "use it as it is: romkit.Ensemble(projection, law.fit(projection, data))"
         raise InputError("projection", expected="a single one", got=f"a stack of {projection.seeds}", fix=fix)
+    if isinstance(projection, Sliced):
+        fix = "fit the law to a stack of seeds, or leave symmetry out"
+        raise InputError("projection", expected="one without symmetry", got="a Sliced", fix=fix)
     number = check_states(data).sizes["trajectory"]
     if number < 3:
         fix = "give more trajectories, or an ensemble of seeds"

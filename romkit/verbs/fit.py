@@ -3,7 +3,7 @@
 import difflib
 import functools
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -16,10 +16,11 @@ from romkit.core.boundary import FilePath, Seed, Seeds, validated
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.runtime import bars
-from romkit.data import check_dataset, check_states, context_names, is_declared, needing_velocity
+from romkit.data import check_dataset, check_states, context_names, is_declared, needing_velocity, snapshots
 from romkit.engine import Device, Engine
-from romkit.projections import METHODS, Frame, Projection, stack
+from romkit.projections import METHODS, Frame, Projection, Shifts, Sliced, stack
 from romkit.projections.base import arguments
+from romkit.projections.sliced import Wave
 from romkit.systems import SYSTEMS, System, system_of
 from romkit.training import Recipe
 from romkit.training.loop import NAMES, Watch
@@ -47,6 +48,9 @@ def _preset(argument: str, preset: object) -> str | Recipe:
 Method = Annotated[str | type[Projection] | functools.partial, _method]
 """The argument becomes a class and its sizes."""
 
+COMMUTES = 1e-9
+"""Largest relative difference of f(g x) and g f(x) that counts as rounding."""
+
 Preset = Annotated[str | Recipe, _preset]
 
 
@@ -56,6 +60,7 @@ def fit(
     data: xr.Dataset,
     *,
     basis: int | Basis | None = None,
+    symmetry: Literal["shift"] | Shifts | None = None,
     seed: Seed = 0,
     seeds: Seeds | None = None,
     preset: Preset = "quick",
@@ -73,6 +78,9 @@ def fit(
             say; or one with its sizes, `NcAE.with_sizes(layers=(2, 24, 36))`.
         data: a dataset in romkit's schema (see `romkit.data.schema`), from a system or the user's own.
         basis: in front of the method, which sees coordinates in it: of `romkit.basis`, or a number of modes.
+        symmetry: "shift" factors out the shifts that the system of the data declares, or of data without a system those
+            of the ring that its points make: the method sees aligned waves, and the last latent coordinate is their
+            phase. `Shifts(...)` says which.
         seed: determines the initial parameters and the order of the data.
         seeds: trains one model per seed, all at once, as a stack; replaces `seed`.
         preset: a name from `romkit.presets.PRESETS`, or a `romkit.training.Recipe`.
@@ -107,8 +115,9 @@ def fit(
     numbers = [seed] if seeds is None else seeds
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
     _check_names(kind, settings)
+    wave = None if symmetry is None else _wave(symmetry, full, basis, system)
     basis = _basis(basis, full, system)
-    data, held_out = _projected(full, basis), _projected(held_out, basis)
+    data, held_out = _projected(full, basis or wave), _projected(held_out, basis or wave)
     frame = Frame.from_dataset(data)
     plan = preset if isinstance(preset, Recipe) else PRESETS[preset](frame.system, kind.name)
     plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
@@ -116,6 +125,9 @@ def fit(
     if system is None and system_of(full) is None:
         unit = _unit_of_time(data, frame)
         data, held_out = (x and x.assign(velocity=unit * x["velocity"]) for x in (data, held_out))
+    if wave is not None and plan.needs_system:
+        fix = "take preset='quick', and fit a law to the result: it learns the speed of the phase"
+        raise InputError("symmetry", expected="a loss without the field of the system", got="one with it", fix=fix)
     system = _system_for(plan, system, full, basis, frame)
     sizes = sized(kind, frame, sizes | {k: v for k, v in settings.items() if k not in SETTINGS})
     models = [kind(frame, torch.Generator().manual_seed(number), **sizes) for number in numbers]
@@ -128,12 +140,39 @@ def fit(
     for model in models:
         model.report |= report
     models = models if front is None else [model.behind(front) for model in models]
+    models = models if wave is None else [Sliced.of(model, wave, full) for model in models]
     return stack(models) if seeds is not None else models[0]
 
 
-def _projected(data: xr.Dataset | None, basis: Basis | None) -> xr.Dataset | None:
-    """Coordinates of the data in the basis; the data themselves without a basis."""
-    return data if data is None or basis is None else basis.project(data)
+def _projected(data: xr.Dataset | None, front: Basis | Wave | None) -> xr.Dataset | None:
+    """Coordinates of the data in the basis, or of aligned waves; the data themselves without either."""
+    return data if data is None or front is None else front.project(data)
+
+
+def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: System | None) -> Wave:
+    """Coordinates of the waves in the data.
+
+    Raises:
+        InputError: a system without the symmetry, or data without waves of one number.
+    """
+    system = system_of(data) if system is None else system
+    if basis is not None:
+        fix = "leave the basis out: the coordinates of a wave are its harmonics"
+        raise InputError("basis", expected="none beside symmetry", got=checks.shown(basis), fix=fix)
+    if system is None:
+        return (Shifts() if symmetry == "shift" else symmetry).wave(data, Frame.from_dataset(data))
+    shifts = system.symmetry if symmetry == "shift" else symmetry
+    fix = "leave symmetry out, or declare it: symmetry = Shifts() of the system"
+    if shifts is None or system.order != 1:
+        got = f"{system.name}, {'which declares none' if shifts is None else 'which is of second order'}"
+        raise InputError("symmetry", expected="a system whose field commutes with shifts", got=got, fix=fix)
+    some = snapshots(data, every=max(1, data.sizes["time"] // 4))
+    noise = torch.randn(some.state.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    beside = some.state + 0.1 * some.state.std() * noise  # waves that stand still have no rate to compare with
+    if (error := system.commutator(shifts, beside, some.context)) > COMMUTES:
+        got = f"{system.name}, whose field differs by {error:.1e}"
+        raise InputError("symmetry", expected="a system whose field commutes with shifts", got=got, fix=fix)
+    return shifts.wave(data, Frame.from_dataset(data))
 
 
 def _usable(kind: type[Projection], data: xr.Dataset) -> xr.Dataset:

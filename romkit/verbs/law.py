@@ -15,7 +15,9 @@ from romkit.data import check_states
 from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.base import HELD_OUT, ranked, refitted
 from romkit.integrators.laws.neural_ode import NeuralODE
+from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.samples import ProjectionFamily
+from romkit.projections import Sliced
 
 KINDS = ("sindy", "operator-inference", "neural-ode")
 """Laws that are tried: an equation with few terms, one with all, and a network."""
@@ -71,6 +73,9 @@ def law(
     check_states(data)
     if not kinds:
         raise InputError("kinds", expected="one or more", got="none", fix="leave it out, or give 'sindy', say")
+    if isinstance(projection, Sliced):
+        shapes, settings = projection.wave.project(data), {"seconds": seconds, "kinds": kinds, "validation": validation}
+        return with_phase(law(projection.shapes, shapes, seed=seed, **settings), projection, data)
     begun, rows, ranking, names = time.perf_counter(), [], [], {}
     several = Estimator.choices(projection, data)
     for kind in kinds:

@@ -21,8 +21,10 @@ from romkit.core.runtime import track
 from romkit.data.context import interpolated
 from romkit.integrators.base import LearnedField, default_solver
 from romkit.integrators.laws import samples as sources
+from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.samples import LatentSamples, ProjectionFamily
 from romkit.integrators.region import Region
+from romkit.projections import Sliced
 
 HELD_OUT = 0.25
 """Default share of the trajectories by which settings are chosen."""
@@ -244,6 +246,9 @@ class Estimator(abc.ABC):
             InputError: data of another shape than the projection's, times that cannot be used, or `validation` with
                 nothing to choose.
         """
+        if isinstance(projection, Sliced):
+            shapes = projection.shapes, projection.wave.project(data)
+            return with_phase(self.fit(*shapes, seed=seed, select=select, validation=validation), projection, data)
         return self._chosen(self.choices(projection, data), seed, select, validation)
 
     @classmethod

@@ -464,7 +464,7 @@ class Equation(LearnedField):
         """One formula per latent in the terms as they are scaled, like `δz0' = 1.000 δz1 - 0.5000 δz0 F`."""
         self._check_single("equations")
         columns = zip(self.basis.variables.symbols, self.coefficients.T.tolist(), strict=False)
-        return [f"{name}{chr(39) * self.order} = {_formula(column, self.terms, digits)}" for name, column in columns]
+        return [f"{name}{chr(39) * self.order} = {formula(column, self.terms, digits)}" for name, column in columns]
 
     def details(self) -> list[str]:
         """Each equation with its residual, and definitions of scaled variables."""
@@ -595,7 +595,7 @@ class Equation(LearnedField):
             raise InputError("model", expected="a single equation", got=got, fix=f"take one: model[0].{method}()")
 
 
-def _formula(column: list[float], names: list[str], digits: int) -> str:
+def formula(column: list[float], names: list[str], digits: int) -> str:
     """Non-zero terms with signs, like `-0.5000 z0 + 1.000`; `0` without any."""
     text = ""
     for value, name in zip(column, names, strict=True):

@@ -10,12 +10,16 @@ from romkit.core.files import Header, Tensors, reason
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws import equations
 from romkit.integrators.laws.neural_ode import NeuralODEModel
+from romkit.integrators.laws.phase import PhaseLaw
 from romkit.integrators.laws.samples import Scaling
 from romkit.integrators.region import Region
 
 FORMER_KINDS = dict.fromkeys(("sindy", "operator-inference", "dmd"), equations.Equation)
 KINDS: dict[str, type[LearnedField]] = {"equation": equations.Equation, "neural-ode": NeuralODEModel} | FORMER_KINDS
 """Laws by the name that a file has for them."""
+
+PHASE = ("shape", "speed")
+"""Laws that a `PhaseLaw` is made of."""
 
 LIBRARIES = {name: getattr(equations, name) for name in ("Polynomial", "Fourier", "Sum", "Product", "Subset")}
 FORMER = {"Some": "Subset"}
@@ -33,6 +37,10 @@ def packed(law: LearnedField) -> tuple[Header, Tensors]:
     Raises:
         InputError: a law of the user's own, or one with terms that are functions of the user's own.
     """
+    if isinstance(law, PhaseLaw):
+        parts = {name: packed(getattr(law, name)) for name in PHASE}
+        tensors = {f"{name}.{key}": value for name, (_, own) in parts.items() for key, value in own.items()}
+        return {"law": "phase"} | {name: header for name, (header, _) in parts.items()}, tensors
     kind = next((name for name, each in KINDS.items() if each is type(law)), None)
     if kind is None:
         fix = "write its parameters to a file of your own"
@@ -62,6 +70,12 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Learn
     Raises:
         FileError: an unknown kind of law, or parts that do not fit each other.
     """
+    if header["law"] == "phase":
+        own = {
+            name: {k.removeprefix(f"{name}."): t for k, t in tensors.items() if k.startswith(f"{name}.")}
+            for name in PHASE
+        }
+        return PhaseLaw(*(unpacked(path, header[name], own[name]) for name in PHASE))
     kind = KINDS.get(str(header["law"]))
     if kind is None:
         problem = f"holds a law of the unknown kind {header['law']!r:.40}"

@@ -1,0 +1,99 @@
+"""Laws of waves whose shifts are factored out: the shape moves by a law of its own, and tells the phase its speed."""
+
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+import torch
+import xarray as xr
+from torch import Tensor
+
+from romkit.core.tensors import align
+from romkit.data import needing_velocity
+from romkit.integrators.base import LearnedField
+from romkit.integrators.laws.equations import Equation, Features, Polynomial, formula
+from romkit.integrators.laws.samples import Scaling, encoded_samples
+from romkit.integrators.region import Region
+from romkit.projections import Sliced
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEGREES = 1, 2
+"""Degrees of the speed of a phase in the shape and in the context. Linear in the shape, so that small motions of the
+shape that a law leaves out do not change the mean speed."""
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseLaw(LearnedField):
+    """ż = g(z; c) and φ̇ = ω(z; c), the result of fitting any law to a projection of `romkit.fit(symmetry=...)`.
+
+    No rate depends on the phase, so that the law commutes with all shifts. The speed is linear in z and quadratic in c,
+    fitted by least squares to rates of the phase of the data: no error of the decoder enters.
+
+    Attributes:
+        shape: law of z.
+        speed: ω, as an equation with one row.
+
+    Source: Rowley, Kevrekidis, Marsden, Lust (2003), Reduction and reconstruction for self-similar dynamical systems.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.integrators import Steady
+        >>> data = romkit.systems.KuramotoSivashinsky(n=32, dt=0.1).dataset(L=[12.0, 12.2, 12.4], duration=20.0)
+        >>> pod = romkit.fit("pod", data, symmetry="shift", latent_dim=2)
+        >>> law = Steady().fit(pod, data)
+        >>> type(law).__name__, law.latent_dim
+        ('PhaseLaw', 3)
+    """
+
+    shape: LearnedField
+    speed: Equation
+
+    order = property(attrgetter("shape.order"))
+    context_names = property(attrgetter("shape.context_names"))
+    control_names = property(attrgetter("shape.control_names"))
+    source = property(attrgetter("shape.source"))
+    samples = property(attrgetter("shape.samples"))
+    report = property(attrgetter("shape.report"))
+
+    @property
+    def latent_dim(self) -> int:
+        """Number of coordinates of the shape, and one."""
+        return self.shape.latent_dim + 1
+
+    @property
+    def domain(self) -> Region | None:
+        """Region of the shapes, at all phases."""
+        if (own := self.shape.domain) is None:
+            return None
+        phase = own.scale[..., :1]
+        points = torch.nn.functional.pad(own.points, (0, 1))
+        return Region(points, torch.cat([own.scale, torch.full_like(phase, torch.inf)], dim=-1), own.reach)
+
+    def right_hand_side(self, c: Tensor) -> "Callable[[Tensor], Tensor]":
+        g, speed = self.shape.right_hand_side(c), self.speed.right_hand_side(c)
+        return lambda w: torch.cat([g(w[..., :-1]), speed(w[..., :-1])], dim=-1)
+
+    def details(self) -> list[str]:
+        """Lines of the law of the shape, and the speed of the phase."""
+        if self.speed.coefficients.ndim > 2:
+            return self.shape.details()
+        found = formula(self.speed.coefficients[:, 0].tolist(), self.speed.terms, 4)
+        unit = float(self.speed.basis.variables.scale[0])
+        return [*self.shape.details(), f"phase' = {unit:.6g} ({found})   (residual {float(self.speed.residual):.1e})"]
+
+
+def with_phase(shape: LearnedField, projection: Sliced, data: xr.Dataset) -> PhaseLaw:
+    """The law of the shape and the speed of the phase, which is fitted to the same data of full states."""
+    samples = encoded_samples(projection, needing_velocity(data)).complete()
+    z, rate, scaled = samples.inputs[..., :-1], samples.targets[..., -1:], samples.scaled().variables
+    variables = Scaling(scaled.names[:-1], scaled.shift[..., :-1], scaled.scale[..., :-1])
+    basis = Features(*map(Polynomial, DEGREES), variables, samples.parameters)
+    theta = torch.stack(torch.broadcast_tensors(*basis.terms(z, samples.context)), dim=-1)
+    target = rate / align(variables.scale[..., :1], rate)
+    coefficients = torch.linalg.lstsq(theta, target, driver="gelsd").solution
+    left = (theta @ coefficients - target).square().mean(-2) / target.square().mean(-2)
+    facts = {"condition": torch.linalg.cond(theta), "converged": torch.ones(theta.shape[:-2], dtype=torch.bool)}
+    facts |= {"residual": left.sqrt(), "control_names": samples.control_names}
+    return PhaseLaw(shape, Equation(basis, coefficients, 1, samples.source, len(samples), **facts))
