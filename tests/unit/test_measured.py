@@ -284,6 +284,7 @@ MEASURES = "|".join(
 )
 RULES = (  # settings, definitions and arithmetic
     "1 % and 30 % away",
+    "1 % from 199 on, else 2 / (K + 1)",
     "hangs for 300 s",
     "below 90 %",
     "less than 90 %",
