@@ -223,13 +223,15 @@ def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weig
             fix = "make it by romkit.basis"
             raise InputError(f"parts[{k}]", expected="a basis with singular values and energy", got="none", fix=fix)
         if not torch.allclose(weigh(part.modes), part.dual, rtol=1e-8, atol=1e-12 * part.dual.abs().max().item()):
-            raise InputError("weight", expected=f"that of parts[{k}]", got="another", fix="give theirs")
+            raise InputError(
+                "weight", expected=f"that of parts[{k}]", got="another", fix="give the weight of the parts"
+            )
         found = Decomposition(part.modes, sigma, sigma.square().sum() / share[-1])
         summaries.append(Summary(count, part.mean, found))
     whole = functools.reduce(lambda a, b: a.merged(b, columns, weigh), summaries)
     if rank > len(whole.share):
         expected = f"at most {len(whole.share)}, the directions of the parts"
-        raise InputError("rank", expected=expected, got=str(rank), fix="give a smaller one")
+        raise InputError("rank", expected=expected, got=str(rank), fix="give a smaller rank")
     return whole.basis(rank, weight)
 
 
@@ -439,15 +441,23 @@ def basis(
     x = _snapshots(data, device) if chunk is None else None
     count, n = x.shape if chunk is None else _lazy(data)
     if rank > min(count, n) and tolerance is None:
-        expected, fix = f"at most {min(count, n)}, the number of snapshots or of their components", "give a smaller one"
+        expected, fix = (
+            f"at most {min(count, n)}, the number of snapshots or of their components",
+            "give a smaller rank",
+        )
         raise InputError("rank", expected=expected, got=str(rank), fix=fix)
     weigh = weigher(weight, n)
     whole = Summary.of(x, rank, weigh) if chunk is None else stream(data, rank, weigh, chunk, checkpoint, device)
     found = len(whole.share)
     if not found:
-        raise InputError("data", expected="snapshots that differ", got="the same in all of them", fix="give others")
+        raise InputError(
+            "data",
+            expected="snapshots that differ",
+            got="the same in all of them",
+            fix="give snapshots of different states",
+        )
     if tolerance is None and found < rank:
-        expected, fix = f"at most {found}, the directions of these snapshots", "give a smaller one, or a tolerance"
+        expected, fix = f"at most {found}, the directions of these snapshots", "give a smaller rank, or a tolerance"
         raise InputError("rank", expected=expected, got=str(rank), fix=fix)
     return whole.basis(found if tolerance is None else _smallest(whole.share, tolerance, rank), weight)
 
@@ -485,5 +495,7 @@ def _smallest(share: Tensor, tolerance: float, rank: int) -> int:
     enough = (1 - share) <= max(tolerance, 1e-15)
     if not bool(enough.any()):
         got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
-        raise InputError("tolerance", expected=f"one that {rank} modes reach", got=got, fix="give a larger rank")
+        raise InputError(
+            "tolerance", expected=f"a tolerance that {rank} modes reach", got=got, fix="give a larger rank"
+        )
     return int(enough.int().argmax()) + 1

@@ -421,7 +421,9 @@ def from_arrays(
     coords: dict[str, object] = {"time": times}
     if names is not None:
         if len(names) != like[2]:
-            raise InputError("names", expected=f"{like[2]}, one for each component", got=len(names), fix="name each")
+            raise InputError(
+                "names", expected=f"{like[2]}, one for each component", got=len(names), fix="name each component"
+            )
         coords["component"] = list(names)
     if control is not None:
         coords["input"] = [f"u{k}" for k in range(arrays["control"].shape[2])]

@@ -207,7 +207,7 @@ def values_of(data: xr.Dataset, name: str, *, fix: str) -> np.ndarray:
 def check_own_names(argument: str, names: Iterable[str]) -> None:
     """Raise where a parameter of the context has a name that romkit uses."""
     for name in RESERVED.intersection(names):
-        raise InputError(argument, expected="names of its own", got=repr(name), fix="rename it")
+        raise InputError(argument, expected="names that no other variable has", got=repr(name), fix="rename it")
 
 
 def _check_variable(data: xr.Dataset, name: str, *, fix: str) -> None:

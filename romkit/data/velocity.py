@@ -89,8 +89,8 @@ def differentiated(
     for part in parts:
         rate = np.asarray(rule(x[part].astype(np.float64), times[part[1]]))
         if rate.shape != x[part].shape:
-            expected, got = f"one that gives the shape of its states, {x[part].shape}", f"{rate.shape}"
-            raise InputError("method", expected=expected, got=got, fix="see what it returns")
+            expected, got = f"a method that gives the shape of its states, {x[part].shape}", f"{rate.shape}"
+            raise InputError("method", expected=expected, got=got, fix="return a velocity for each state")
         rates[part] = rate
     return rates
 

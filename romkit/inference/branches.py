@@ -108,7 +108,7 @@ def continuation(
         if at is not None:
             raise InputError("at", expected="none for a state", got=f"{at}", fix="give a branch as start, or drop it")
         if kind == "orbits" and period is None:
-            raise InputError("period", expected="a number", got="none", fix="measure it on a simulation")
+            raise InputError("period", expected="a number", got="none", fix="take it from a simulation")
         u = [*model.start(line.contexts(np.zeros(1)), start), *([period] if kind == "orbits" else []), 0.0]
         branch = line.branch(kind)
         first, argument, fix = branch.at(np.array(u)), "start", "give a state nearer to it, or let the system settle"

@@ -303,7 +303,7 @@ def training_samples(predict: Prediction, training: xr.Dataset) -> tuple[Tensor,
         raise InputError("training", expected=f"{FEWEST} constant contexts or more", got=got, fix=fix)
     parts = (data.states, data.velocities)[: predict.order]
     if parts[-1] is None:
-        raise InputError("training", expected="a variable 'velocity'", got="none", fix="record it")
+        raise InputError("training", expected="a variable 'velocity'", got="none", fix="see romkit.data.with_velocity")
     at = torch.zeros(1, dtype=torch.long)
     if predict.dynamics is not None:
         step = float(data.times.diff().median()) if len(data.times) > 1 else 1.0

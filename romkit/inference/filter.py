@@ -351,7 +351,12 @@ class Tracker:
             raise InputError("values", expected=expected, got=f"shape {values.shape}", fix=fix)
         if self._time is None:
             if not there.any():
-                raise InputError("values", expected="numbers at the first time", got="none", fix="begin later")
+                raise InputError(
+                    "values",
+                    expected="numbers at the first time",
+                    got="none",
+                    fix="begin at the first time with numbers",
+                )
             self._begin(values, there)
         elif t <= self._time:
             fix = "give observations in the order of time, or call restart"

@@ -255,7 +255,7 @@ class ReducedMesh(Rows):
         """The full problem at the points of the mesh alone; the path is that of coordinates in the basis."""
         if (size := path.at(T0).state_size) != self.basis.rank:
             fix = "use the projection, or the basis, that the mesh was chosen with"
-            expected, got = f"one behind the {self.basis} of the mesh", f"one of {size} components"
+            expected, got = f"a model behind the {self.basis} of the mesh", f"one of {size} components"
             raise InputError("projection", expected=expected, got=got, fix=fix)
         others = len(self.points) - len(self.rows)
 

@@ -295,7 +295,7 @@ def plot_forecast(
         truth = style.members(truth).isel(seed=0, drop=True)
         check_components("truth", truth, names)
         if truth.sizes["trajectory"] < runs.sizes["trajectory"]:
-            expected, got = f"{runs.sizes['trajectory']} trajectories, as the band", truth.sizes["trajectory"]
+            expected, got = f"{runs.sizes['trajectory']} trajectories, as in the band", truth.sizes["trajectory"]
             raise InputError("truth", expected=expected, got=got, fix="give the data that were followed")
     if components is None:
         spread = runs["state"].std(("trajectory", "time")).values

@@ -408,7 +408,9 @@ class System(abc.ABC):
         checks.one_of("split", split, SPLITS)
         if named:
             got = f"both {split!r} and {sorted(named)}"
-            raise InputError("split", expected="a split or contexts by name", got=got, fix="drop one")
+            raise InputError(
+                "split", expected="a split or contexts by name", got=got, fix="drop the split, or the contexts"
+            )
         if split == "test":
             return torch.from_numpy(self.test_contexts()), None
         rng = np.random.default_rng(seed)

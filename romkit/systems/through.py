@@ -77,7 +77,7 @@ def basis_of_rates(system: System, basis: Basis, data: TrainingData, tolerance: 
     rank = int((1 - share > (left_out if tolerance is None else tolerance)).sum()) + 1
     if rank > len(share) and tolerance is not None:
         got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
-        raise InputError("tolerance", expected=f"one that {len(share)} modes reach", got=got, fix="raise it")
+        raise InputError("tolerance", expected=f"a tolerance that {len(share)} modes reach", got=got, fix="raise it")
     return whole.basis(rank)
 
 
@@ -404,7 +404,7 @@ def through(
     if data is not None:
         if not gives_rows(self):
             fix = f"write stencil() and rhs_rows() of {kind}"
-            raise InputError("system", expected="one that gives its rows", got=f"{self.name} without", fix=fix)
+            raise InputError("system", expected="a system with rows", got=f"{self.name} without", fix=fix)
         seen = training_data(self, basis, data)
         rates = basis_of_rates(self, basis, seen, tolerance)
         rows = Sampled.of(self, basis, rates, min(OVERSAMPLING * rates.rank, rates.size))
@@ -412,10 +412,10 @@ def through(
     if terms := self.terms():
         return SystemThroughBasis(self, basis, Projected(terms, basis, device))
     if gives_rows(self):
-        expected, fix = "training data, on which rows are chosen", "give those that the basis was made of"
+        expected, fix = "training data, on which rows are chosen", "give the data of the basis"
         raise InputError("data", expected=expected, got="none", fix=fix)
     fix = f"write terms() or rhs_rows() of {kind}, or roll out in full space"
-    raise InputError("system", expected="one that gives its terms or its rows", got=f"{self.name}, neither", fix=fix)
+    raise InputError("system", expected="a system with terms or rows", got=f"{self.name}, neither", fix=fix)
 
 
 System.through = through  # a method of every system, defined here because its result is itself a System

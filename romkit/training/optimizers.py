@@ -359,7 +359,7 @@ def _made(factory: Callable[..., object], parameters: list[Tensor]) -> torch.opt
     if isinstance(optimizer, torch.optim.Optimizer):
         return optimizer
     got, fix = type(optimizer).__name__, "give torch.optim.AdamW, or a function of the parameters"
-    raise InputError("optimizer", expected="what makes an optimizer of torch or geoopt", got=got, fix=fix)
+    raise InputError("optimizer", expected="a function that makes an optimizer of torch or geoopt", got=got, fix=fix)
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "riemannian-adam": RiemannianAdam, "soap": Soap}

@@ -98,7 +98,7 @@ def law(
     if chosen is None:
         got = ", ".join(row["law"] for row in rows) + ", all lost from the start"
         fix = "train the projection longer, give more trajectories, or more seconds"
-        raise InputError("data", expected="a law whose rollouts stay near them", got=got, fix=fix)
+        raise InputError("data", expected="a law whose rollouts stay near the data", got=got, fix=fix)
     fitted, how = chosen
     own = {"error": how.error, "settings": repr(how.estimator), "chosen": True}
     rows = [row | own if row["law"] == names[id(how.estimator)] else row for row in rows]

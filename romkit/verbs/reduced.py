@@ -332,7 +332,7 @@ def _check_dynamics(dynamics: LatentDynamics, projection: Projection) -> None:
     mesh, basis = dynamics.mesh, projection.basis
     if mesh is not None and basis is not None and not torch.equal(basis.modes, mesh.basis.modes):
         got, fix = f"one behind the {basis}", "use the projection, or the basis, that the mesh was chosen with"
-        raise InputError("projection", expected=f"one behind the {mesh.basis} of the mesh", got=got, fix=fix)
+        raise InputError("projection", expected=f"a model behind the {mesh.basis} of the mesh", got=got, fix=fix)
 
 
 Dynamics = Annotated[LatentDynamics, _ready]
@@ -348,7 +348,9 @@ def check_match(system: System, projection: Projection) -> None:
     if system.basis is not None and projection.basis is not None:
         if projection.basis is not system.basis:
             got, fix = f"one behind {projection.basis}", "fit it with basis=system.basis"
-            raise InputError("projection", expected=f"one behind the {system.basis} of the system", got=got, fix=fix)
+            raise InputError(
+                "projection", expected=f"a model behind the {system.basis} of the system", got=got, fix=fix
+            )
         frame = frame.of_coordinates()
     pairs = {
         "state components": (frame.state_names, tuple(system.state_names)),

@@ -250,8 +250,10 @@ def stacked_forecast(
     several = [np.shape(control)[0]] if np.ndim(control) == 3 else []
     number = max([*initial_state.shape[:-1], len(contexts.initial), *several])
     if len(contexts.initial) not in (1, number):
-        names, expected = ", ".join(frame.context_names), f"one value, or {number} as there are states"
-        raise InputError(names, expected=expected, got=len(contexts.initial), fix="give as many of both, or one")
+        names, expected = ", ".join(frame.context_names), f"one value, or {number}, one for each state"
+        raise InputError(
+            names, expected=expected, got=len(contexts.initial), fix="give one context, or one for each state"
+        )
     inputs = given_control(control, times, number, dynamics.control_names if dynamics else ())
     model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
     run = model.follow(_starting_state(model, given, times[0], number), times, solver=solver, engine=engine)

@@ -42,7 +42,9 @@ def test_contract(solver):
     found = solver(lambda t, y: -y, torch.zeros(3, 0, 2), torch.linspace(0, 1, 5))
     assert (found.states.shape, found.status.shape) == ((3, 0, 5, 2), (3, 0))  # a batch without members stays one
     y, times = torch.ones(1, 3, dtype=torch.float64), torch.linspace(0, 1, 3, dtype=torch.float64)
-    refused(r"field: expected one that gives real numbers of shape \(1, 3\)", solver, lambda t, y: y[..., :1], y, times)
+    refused(
+        r"field: expected a field that gives real numbers of shape \(1, 3\)", solver, lambda t, y: y[..., :1], y, times
+    )
 
 
 @pytest.mark.parametrize("method", SciPy.METHODS)

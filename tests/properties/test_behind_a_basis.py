@@ -169,7 +169,7 @@ def test_bad_input(lorenz_data, lorenz, reduced):
     refused("basis: expected a basis of 36 components", lorenz.through, weighted_basis(35))
     refused("system: expected a first-order one", romkit.systems.Pendulum().through, weighted_basis(16))
     seen = lorenz.through(other)
-    refused("projection: expected one behind", romkit.follow, reduced, lorenz_data, system=seen)
+    refused("projection: expected a model behind", romkit.follow, reduced, lorenz_data, system=seen)
 
 
 @pytest.mark.parametrize("method", ["ncae", "cae", "ncae-slope", "film-ae", "quadratic-manifold"])

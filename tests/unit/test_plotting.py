@@ -253,7 +253,7 @@ def test_a_spectrum_peaks_at_the_frequency_of_the_motion(learned):
 
 REFUSALS = {
     r"truth: expected components in the order a \.\.\. c": lambda b: plot_forecast(b, b.isel(component=[2, 1, 0])),
-    "truth: expected 2 trajectories, as the band, got 1": lambda b: plot_forecast(b, b.isel(trajectory=[0])),
+    "truth: expected 2 trajectories, as in the band, got 1": lambda b: plot_forecast(b, b.isel(trajectory=[0])),
     "band: expected times and real numbers, got no lower, no upper": lambda b: plot_forecast(b[["state"]]),
     "components: expected names among .*, got 'z'": lambda b: plot_forecast(b, components=["z"]),
     "components: expected names among .*, got none": lambda b: plot_forecast(b, components=[]),

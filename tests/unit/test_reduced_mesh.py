@@ -146,7 +146,7 @@ def test_what_cannot_be_sampled_is_said(burgers, model, data, mesh):
         romkit.fit("pod", data, basis=5, latent_dim=2),
         romkit.fit("pod", data.isel(trajectory=[0]), basis=12, latent_dim=2),
     ):
-        with pytest.raises(InputError, match=r"projection: expected one behind the Basis\(12 modes"):
+        with pytest.raises(InputError, match=r"projection: expected a model behind the Basis\(12 modes"):
             romkit.follow(other, data, dynamics=LSPG(mesh=mesh))
 
 

@@ -228,7 +228,7 @@ def test_starts_and_contexts_that_do_not_go_together_are_named(lorenz, projectio
             romkit.forecast(projection, system=lorenz, initial_state=start, **given)
         with pytest.raises(InputError, match=message):
             romkit.simulate(lorenz, initial_state=start, **given)
-    with pytest.raises(InputError, match="F: expected one value, or 3 as there are states, got 2"):
+    with pytest.raises(InputError, match="F: expected one value, or 3, one for each state, got 2"):
         romkit.forecast(projection, system=lorenz, initial_state=times.values[:3], **given | {"F": [3.14, 3.15]})
 
 

@@ -561,7 +561,9 @@ class Equation(LearnedField):
     @validated
     def __getitem__(self, index: int) -> "Equation":
         if self.coefficients.ndim < 3:
-            raise InputError("index", expected="a stack of equations", got="a single one", fix="use it as it is")
+            raise InputError(
+                "index", expected="a stack of equations", got="a single one", fix="use the equation itself"
+            )
         index = checks.index("index", index, len(self))
         own = {part: getattr(self, part)[index] for part in ("coefficients", "condition", "converged", "residual")}
         basis = replace(self.basis, variables=self.basis.variables[index])

@@ -122,7 +122,7 @@ def test_bad_input(lorenz_data):
         (x, {"rank": 11}, "rank: expected at most 10"),
         (x, {"rank": 10}, "rank: expected at most 9, the directions"),
         (x, {"rank": 0}, "rank: expected an integer >= 1"),
-        (x, {"rank": 3, "tolerance": 1e-9}, "tolerance: expected one that 3 modes reach"),
+        (x, {"rank": 3, "tolerance": 1e-9}, "tolerance: expected a tolerance that 3 modes reach"),
         (np.ones((10, 4)), {"rank": 2, "tolerance": 1e-3}, "snapshots that differ"),
         (x, {"rank": 3, "weight": np.zeros(30)}, "weight: expected positive numbers"),
         (x, {"rank": 3, "weight": np.ones(29)}, "weight: expected (30,) numbers"),

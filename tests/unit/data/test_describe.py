@@ -77,7 +77,7 @@ def test_lists_of_unequal_length_are_padded_with_nan():
         refused(message, from_arrays, states, TIME, **given)
     for name in ("trajectory", "control", "input", "time"):
         given = {"context": {name: [1, 2, 3]}}
-        refused(f"context: expected names of its own, got '{name}'", from_arrays, states, TIME, **given)
+        refused(f"context: expected names that no other variable has, got '{name}'", from_arrays, states, TIME, **given)
 
 
 def test_durations_become_seconds():

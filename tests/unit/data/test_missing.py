@@ -151,7 +151,7 @@ def test_a_method_may_be_any_of_pysindy_and_whole_numbers_have_rates_that_are_no
     ours, theirs = with_velocity(data, method=method), method(data.state.values[0], TIME)
     assert np.array_equal(ours.velocity[0], theirs)
     assert ours.velocity.attrs["method"] == "SmoothedFiniteDifference"
-    message = r"method: expected one that gives the shape of its states, \(81, 16\)"
+    message = r"method: expected a method that gives the shape of its states, \(81, 16\)"
     refused(message, with_velocity, data, method=lambda x, t: x[1:])
     counts = data.assign(state=(10 * data.state).astype(int))
     expected = with_velocity(counts.assign(state=counts.state.astype(float)), method="gradient").velocity

@@ -85,7 +85,7 @@ def test_the_contract_of_systems_holds_and_sees_wrong_terms(lorenz):
     for kind, law in ((Wrong, "sum of the terms"), (Bent, "B\\(2 x - y\\)")):
         with pytest.raises(AssertionError, match=law):
             check_system(kind())
-    message = "one that gives its terms or its rows, got lorenz96, neither; write"
+    message = "a system with terms or rows, got lorenz96, neither; write"
     refused(message, Silent().through, random_basis(lorenz, 4))
 
 
@@ -361,8 +361,8 @@ def test_what_cannot_be_sampled(rod, data, monkeypatch):
             return torch.full_like(x, self.rate)
 
     for system, given, message in (
-        (rod, (basis,), "data: expected training data, on which rows are chosen, got none; give those"),
-        (lorenz, (basis, data), "system: expected one that gives its rows, got lorenz96 without; write"),
+        (rod, (basis,), "data: expected training data, on which rows are chosen, got none; give the data of the basis"),
+        (lorenz, (basis, data), "system: expected a system with rows, got lorenz96 without; write"),
         (rod, (basis, data.rename(strength="heat")), "data: expected the context strength, got heat"),
         (rod, (basis, data.isel(component=slice(9))), "data: expected the 40 components of the basis"),
         (Fed(rate=1.0), (basis, data), "data: expected snapshots at which the right-hand side differs"),
@@ -372,7 +372,9 @@ def test_what_cannot_be_sampled(rod, data, monkeypatch):
     refused("tolerance: expected a positive number", rod.through, basis, data, tolerance=0)
     monkeypatch.setattr(rates, "MOST", 3)
     assert len(rod.through(basis, data).image.rows) == 6  # an error if a tolerance was asked for alone
-    refused(r"one that 3 modes reach, got .* left by 3 modes; raise it", rod.through, basis, data, tolerance=1e-10)
+    refused(
+        r"a tolerance that 3 modes reach, got .* left by 3 modes; raise it", rod.through, basis, data, tolerance=1e-10
+    )
 
 
 def test_rows_tell_what_the_subspace_leaves_out(rod, data, sampled):

@@ -227,7 +227,10 @@ def test_what_a_factory_cannot_do_is_refused_in_one_line(lorenz_data, tmp_path):
     for more, message in (
         ({"checkpoint": tmp_path}, "checkpoint: expected none with an optimizer"),
         ({"engine": "compiled"}, "engine: expected 'torch' or 'auto' with an optimizer"),
-        ({"optimizer": lambda p: 3}, "optimizer: expected what makes an optimizer of torch or geoopt, got int"),
+        (
+            {"optimizer": lambda p: 3},
+            "optimizer: expected a function that makes an optimizer of torch or geoopt, got int",
+        ),
     ):
         refused(message, romkit.fit, "ae", lorenz_data, epochs=1, **{"optimizer": ADAMW} | more)
 
