@@ -1,58 +1,64 @@
-// `arrays.hpp` in C: sizes are arguments, which are constants at every call.
+// Sums, products and linear systems on arrays of numbers, in C and C++. Sizes are arguments, which are constants at
+// every call. ANY is an array of one number per member, or in C++ also one of numbers that all members share.
 
-INLINE V total(int N, const V *a) {
-  V s[4] = {0, 0, 0, 0};
-  for (int i = 0; i < N; i++) s[i % 4] += a[i];
-  return (s[0] + s[1]) + (s[2] + s[3]);
+ANY INLINE V total(int N, const A *a) {
+  V s[8];  // more than one, so that sums do not wait for each other
+  for (int j = 0; j < 8; j++) s[j] = vec(T(0));
+  for (int i = 0; i < N; i++) s[i % 8] += a[i];
+  return ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]));
 }
 
-INLINE V average(int N, const V *a) { return total(N, a) / T(N); }
+ANY INLINE V average(int N, const A *a) { return total(N, a) / T(N); }
 
-INLINE V largest(int N, const V *a) {
-  V s = a[0];
-  for (int i = 1; i < N; i++) s = larger(s, a[i]);
+ANY INLINE V largest(int N, const A *a) {
+  V s = vec(a[0]);
+  for (int i = 1; i < N; i++) s = larger(s, vec(a[i]));
   return s;
 }
 
-INLINE V smallest(int N, const V *a) {
-  V s = a[0];
-  for (int i = 1; i < N; i++) s = smaller(s, a[i]);
+ANY INLINE V smallest(int N, const A *a) {
+  V s = vec(a[0]);
+  for (int i = 1; i < N; i++) s = smaller(s, vec(a[i]));
   return s;
 }
 
-INLINE V product(int N, const V *a) {
-  V s = a[0];
+ANY INLINE V product(int N, const A *a) {
+  V s = vec(a[0]);
   for (int i = 1; i < N; i++) s *= a[i];
   return s;
 }
 
-INLINE void running_total(int N, V *out, const V *a) {
-  V s = 0;
+ANY INLINE void running_total(int N, V *out, const A *a) {
+  V s = vec(T(0));
   for (int i = 0; i < N; i++) out[i] = s += a[i];
 }
 
-INLINE void row(int K, int J, int AK, int BK, int BJ, V *out, const V *a, const V *b) {
-  V s[32];  // so that sums stay in registers
-  UNROLLED for (int j = 0; j < J; j++) s[j] = 0;
+// A few columns of a row of the product at a time, so that their sums stay in registers.
+ANY INLINE void row(int K, int J, int AK, int BK, int BJ, V *out, const A *a, const B *b) {
+  V s[COLUMNS];
+  UNROLLED for (int j = 0; j < J; j++) s[j] = vec(T(0));
   for (int k = 0; k < K; k++) {
     UNROLLED for (int j = 0; j < J; j++) s[j] += a[k * AK] * b[k * BK + j * BJ];
   }
   UNROLLED for (int j = 0; j < J; j++) out[j] = s[j];
 }
 
-INLINE void matmul(int I, int K, int J, int AI, int AK, int BK, int BJ, V *out, const V *a, const V *b) {
-  const int full = J / 32 * 32;
+// out (I, J) = a (I, K) b (K, J), with the strides of a and b.
+ANY INLINE void matmul(int I, int K, int J, int AI, int AK, int BK, int BJ, V *out, const A *a, const B *b) {
+  const int full = J / COLUMNS * COLUMNS;
   for (int i = 0; i < I; i++) {
-    for (int j = 0; j < full; j += 32) row(K, 32, AK, BK, BJ, out + i * J + j, a + i * AI, b + j * BJ);
+    for (int j = 0; j < full; j += COLUMNS) row(K, COLUMNS, AK, BK, BJ, out + i * J + j, a + i * AI, b + j * BJ);
     if (full < J) row(K, J - full, AK, BK, BJ, out + i * J + full, a + i * AI, b + full * BJ);
   }
 }
 
-INLINE void eliminate(int N, int R, V *m, V *out, const V *a, const V *b) {
+// out (N, R) = a^-1 b by elimination in m (N, N + R). Rows are swapped where the pivot is smaller, member by member; a
+// singular matrix gives numbers that are not finite.
+ANY INLINE void solve(int N, int R, V *m, V *out, const A *a, const B *b) {
   const int S = N + R;
   for (int i = 0; i < N; i++) {
-    for (int j = 0; j < N; j++) m[i * S + j] = a[i * N + j];
-    for (int j = 0; j < R; j++) m[i * S + N + j] = b[i * R + j];
+    for (int j = 0; j < N; j++) m[i * S + j] = vec(a[i * N + j]);
+    for (int j = 0; j < R; j++) m[i * S + N + j] = vec(b[i * R + j]);
   }
   for (int k = 0; k < N; k++)
     for (int i = k + 1; i < N; i++) {
@@ -72,5 +78,3 @@ INLINE void eliminate(int N, int R, V *m, V *out, const V *a, const V *b) {
       out[i * R + j] = m[i * S + N + j];
     }
 }
-
-#define solve(N, R, out, a, b) eliminate(N, R, (V[(N) * ((N) + (R))]){0}, out, a, b)

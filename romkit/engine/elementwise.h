@@ -1,6 +1,17 @@
 // Functions of one number of each member, in C and C++: V is its type, vec makes it, EACH goes through it.
 // Every name is defined once, so that an exported model holds those that it calls and no others.
 
+#if defined(__GNUC__) && !defined(__clang__)
+#define UNROLLED _Pragma("GCC unroll 32")
+#else
+#define UNROLLED
+#endif
+#if defined(__GNUC__)
+#define INLINE static inline __attribute__((always_inline))
+#else
+#define INLINE static inline
+#endif
+
 static inline V root(V a) { EACH(sqrt(OF(a))); }
 static inline V magnitude(V a) { EACH(fabs(OF(a))); }
 static inline V exponential(V a) { EACH(exp(OF(a))); }

@@ -269,7 +269,7 @@ class Emitter:
 
     def new(self, tensor: Tensor, shape: Sequence[int], count: int) -> str:
         """A fresh buffer for a result, whose elements it holds in the order of `shape`."""
-        name = self._scratch(math.prod(shape) // count)
+        name = self.array(math.prod(shape) // count)
         self.assign(tensor, fresh(name, shape, None if count < self.members else count))
         return name
 
@@ -305,7 +305,7 @@ class Emitter:
         index = affine(places, dims)
         if index is not None:
             return array, index
-        name = self._scratch(len(places))
+        name = self.array(len(places))
         self.copy(name, [(array, place) for place in places.tolist()])
         return name, contiguous(dims)
 
@@ -315,11 +315,12 @@ class Emitter:
         array, index = self.strided(tensor, elements, (size,), count)
         if index.strides == (1,) or size == 1:
             return f"{array} + {index.base}"
-        name = self._scratch(size)
+        name = self.array(size)
         self.emit(nest((size,), [f"{name}[i0] = vec({array}[{index}]);"]))
         return name
 
-    def _scratch(self, size: int) -> str:
+    def array(self, size: int) -> str:
+        """Name of a fresh array of so many numbers of each member."""
         name = f"v{len(self.sizes)}"
         self.sizes[name] = size
         return name

@@ -130,7 +130,7 @@ def _stack() -> int:
 def _source(body: Body, real: str, lanes: int, size: int, loop: Sequence[str]) -> str:
     head = f"#define W {lanes}\n#define D {size}\n#define M_SIZE {body.constants.own_size}\nusing T = {real};\n"
     opening = "static void field(T time, const V *y, V *out, const T *C, const V *M) {\nconst V t[1] = {vec(time)};"
-    parts = map(read, ("vectors.hpp", "elementwise.h", "arrays.hpp", "block.hpp", *loop))
+    parts = map(read, ("vectors.hpp", "elementwise.h", "arrays.h", "block.hpp", *loop))
     return "\n".join([head, *parts, opening, body.source, "}\n"])
 
 

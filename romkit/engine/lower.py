@@ -119,7 +119,7 @@ def _multiply(emitter: Emitter, call: Call, left: Tensor, right: Tensor, shape: 
     sizes = ", ".join(map(str, (rows, inner, columns, *at_a.strides[1:], *at_b.strides[1:])))
     for p in range(products):
         first, second = f"{a} + {at_a.base + p * at_a.strides[0]}", f"{b} + {at_b.base + p * at_b.strides[0]}"
-        emitter.emit(f"matmul<{sizes}>({target} + {p * rows * columns}, {first}, {second});")
+        emitter.emit(f"matmul({sizes}, {target} + {p * rows * columns}, {first}, {second});")
 
 
 def _reduction(function: str) -> Callable[[Emitter, Call], None]:
@@ -134,7 +134,7 @@ def _reduction(function: str) -> Callable[[Emitter, Call], None]:
             raise Unsupported("it mixes the members of the batch")
         pointer = emitter.pointer(source, elements, count)
         target = emitter.new(out, shape, count)
-        statement = f"{target}[i0] = {function}<{length}>({pointer} + {length} * i0);"
+        statement = f"{target}[i0] = {function}({length}, {pointer} + {length} * i0);"
         emitter.emit(nest((math.prod(shape) // count,), [statement]))
         back = inverse([sorted(kept).index(axis) for axis in kept])
         emitter.move(out, lambda ids: ids.permute(back).reshape(out.shape))
@@ -149,7 +149,7 @@ def _cumsum(emitter: Emitter, call: Call) -> None:
     length, count = elements.shape[-1], emitter.count(call, elements.shape)
     pointer = emitter.pointer(source, elements, count)
     target = emitter.new(call.outputs[0], elements.shape, count)
-    statement = f"running_total<{length}>({target} + {length} * i0, {pointer} + {length} * i0);"
+    statement = f"running_total({length}, {target} + {length} * i0, {pointer} + {length} * i0);"
     emitter.emit(nest((source.numel() // (count * length),), [statement]))
     emitter.move(call.outputs[0], lambda ids: ids.permute(inverse(order)))
 
@@ -177,7 +177,8 @@ def _eliminate(emitter: Emitter, call: Call, matrix: Tensor, right: Tensor) -> N
     a, b = (emitter.pointer(x, _numbered(x), count) for x in (matrix, right))
     target = emitter.new(out, out.shape, count)
     pointers = f"{target} + {n * columns} * i0, {a} + {n * n} * i0, {b} + {n * columns} * i0"
-    emitter.emit(nest((out.numel() // (count * n * columns),), [f"solve<{n}, {columns}>({pointers});"]))
+    statement = f"solve({n}, {columns}, {emitter.array(n * (n + columns))}, {pointers});"
+    emitter.emit(nest((out.numel() // (count * n * columns),), [statement]))
 
 
 def _join(emitter: Emitter, call: Call) -> None:

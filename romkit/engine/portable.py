@@ -66,17 +66,13 @@ typedef T V;
 #define EACH(function) return function
 #define OF(x) x
 #define D {latent}
+#define ANY
+#define COLUMNS 32
+typedef V A;
+typedef V B;
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
 double sqrt(double) __attribute__((const));  // it would set errno otherwise, and be a call
-#define UNROLLED _Pragma("GCC unroll 32")
-#else
-#define UNROLLED
-#endif
-#if defined(__GNUC__)
-#define INLINE static inline __attribute__((always_inline))
-#else
-#define INLINE static inline
 #endif
 """
 
@@ -117,7 +113,7 @@ def source(name: str, about: Sequence[str], trace: Trace) -> Source:
         own = [(t, fresh("t", ())), (control, control_in), (argument, fresh(array, argument.shape, 1))]
         emitter = translated(needed(late, result), [*own, *shared], (1,), constants)
         emitter.give(target, result, (1, size))
-        return _c(emitter.source())
+        return emitter.source()
 
     rate, encoded, decoded = trace.result
     n, d = state.shape[-1], latent.shape[-1]
@@ -136,7 +132,7 @@ void {name}_set_context(struct {name} *model, const double context[]) {{
   V *M = model->numbers;
   (void)C;
   for (int i = 0; i < {context.shape[-1]}; i++) M[i] = context[i];
-{_c(setting.source(places))}
+{setting.source(places)}
 }}
 
 void {name}_set_control(struct {name} *model, const double control[]) {{
@@ -182,17 +178,12 @@ def _shared(setting: Emitter, wanted: list[Tensor], start: int) -> tuple[list[tu
     return found, places
 
 
-def _c(statements: str) -> str:
-    """Statements with the sizes of arrays as arguments, where C++ has them as parameters of templates."""
-    return re.sub(r"\b(\w+)<([\d, -]+)>\(", r"\1(\2, ", statements)
-
-
 def _used(statements: str) -> str:
     """The functions that the statements call, and those call, since compilers warn of others."""
     text = re.sub(r"(?m)^//.*\n", "", f"{read('elementwise.h')}\n{read('arrays.h')}")
-    parts, kept = re.split(r"(?m)^(?=static inline |INLINE |#define solve)", text), ""
+    parts, kept = re.split(r"(?m)^(?=static inline |ANY )", text), ""
     for part in reversed(parts):
-        name = re.match(r"(?:static inline V|INLINE \w+|#define) (\w+)\(", part)
+        name = re.match(r"(?:static inline|ANY INLINE) \w+ (\w+)\(", part)
         if not name or re.search(rf"\b{name[1]}\(", kept + statements):
             kept = part.rstrip() + "\n" + kept
     return kept

@@ -19,3 +19,6 @@ static inline V vec(T x) { return x; }
 #define EACH(function) return function
 #define OF(x) x
 #endif
+
+#define ANY template <class A, class B = A>
+#define COLUMNS (W > 1 ? 6 : 32)
