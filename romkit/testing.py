@@ -68,8 +68,9 @@ def laws_of(what: str) -> Iterator[None]:
     except AssertionError as broken:
         raise AssertionError(f"{what}: {broken}") from None
     except (RuntimeError, IndexError, TypeError, AttributeError) as error:
-        law = next(frame.name for frame in traceback.extract_tb(error.__traceback__)[1:] if frame.filename == __file__)
-        raise AssertionError(f"{what}: {law}: {type(error).__name__}: {one_line(str(error))}") from error
+        frames = [frame.name for frame in traceback.extract_tb(error.__traceback__)[1:] if frame.filename == __file__]
+        law = frames[1:2] or frames  # the first is the contract itself
+        raise AssertionError(f"{what}: {law[0]}: {type(error).__name__}: {one_line(str(error))}") from error
 
 
 class Probe(NamedTuple):

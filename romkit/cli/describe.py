@@ -89,7 +89,8 @@ def method(kind: "type[romkit.projections.Projection]") -> str:
 def settings(kind: type) -> str:
     """Docstring of a law or of other dynamics, and its settings with their defaults."""
     rows = [(field.name, repr(field.default)) for field in dataclasses.fields(kind)]
-    return f"{inspect.getdoc(kind)}" + (f"\n\nsettings (--set NAME=VALUE)\n{table(rows)}" if rows else "")
+    how = " (--set NAME=VALUE)" if kind in romkit.integrators.LAWS.values() else ", given in Python"
+    return f"{inspect.getdoc(kind)}" + (f"\n\nsettings{how}\n{table(rows)}" if rows else "")
 
 
 def dataset(data: "xr.Dataset") -> str:

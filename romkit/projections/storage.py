@@ -190,9 +190,7 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
         divisors = (tensors[name] for name in tensors if name.startswith("frame.") and name.endswith(POSITIVE))
         if not all(bool((tensor > 0).all()) for tensor in divisors):
             raise ValueError(f"one of {', '.join(POSITIVE)} is not positive")
-        if fault := _precision(
-            method, {n: t for n, t in tensors.items() if not n.startswith(BASIS) and EXACT not in n}
-        ):
+        if fault := _precision(method, _own(tensors)):
             raise ValueError(fault)
         projection = _rebuild(method, header, tensors)
         report = projection.report
