@@ -4,23 +4,29 @@ import functools
 import hashlib
 import itertools
 import math
+import operator
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+import dask
+import dask.array as da
 import numpy as np
 import torch
 import xarray as xr
+from scipy import sparse
 from torch import Tensor
 
 from romkit.bases.base import Basis, Weight, weigher
-from romkit.core import files, tensors
+from romkit.core import files, runtime, tensors
 from romkit.core.boundary import Count, FilePath, Numbers, Positive, Widths, validated
 from romkit.core.errors import FitWarning, InputError, warn
 from romkit.core.files import expanded
 from romkit.data import DIMS, check_states
+from romkit.data.schema import variable_of
 from romkit.engine import Device
+from romkit.engine.threads import one_thread
 
 EXACT = 1500
 """Snapshots (or components, if fewer) up to which their Gram matrix is decomposed: half a second, and 18 MB."""
@@ -30,6 +36,8 @@ POWER = 2
 """Additional directions and passes of the randomised decomposition (Halko et al. 2011, section 1.3)."""
 
 Weigher = Callable[[Tensor], Tensor]
+
+T = TypeVar("T")
 
 
 class Decomposition(NamedTuple):
@@ -253,40 +261,45 @@ def native(values: np.ndarray) -> np.ndarray:
 
 
 def stream(
-    data: xr.Dataset,
+    state: xr.DataArray,
     rank: int,
-    weigh: Weigher,
-    chunk: int,
-    checkpoint: str | os.PathLike | None,
+    weight: Weight,
+    checkpoint: str | os.PathLike | None = None,
     device: torch.device | None = None,
 ) -> Summary:
-    """Mean and leading modes of the snapshots of a dataset that need not fit into memory.
+    """Mean and leading modes of snapshots that need not fit into memory, by the scheduler of dask that is active.
 
     Args:
-        data: with `state`, read lazily.
+        state: (trajectory, time, component) in chunks of dask. If the components lie in several of them, a pass reads
+            each twice; a weight that is a matrix joins them instead.
         rank: number of modes.
-        weigh: u (n, k) -> W u.
-        chunk: snapshots in memory at a time.
+        weight: W.
         checkpoint: a file from whose last pass an interrupted call goes on; removed at the end.
-        device: where blocks are summed up, the CPU by default.
+        device: where blocks are multiplied, the CPU by default.
     """
-    blocks = _Blocks(data, chunk, device)
-    columns = min(rank + OVERSAMPLING, blocks.count, blocks.size)
+    blocks = _Blocks(state, weight)
+    columns, weigh = min(rank + OVERSAMPLING, blocks.count, blocks.size), blocks.weigh
+    ends = np.stack(dask.compute(blocks.array[0, 0], blocks.array[-1, -1])).astype(np.float64)
     file = None if checkpoint is None else expanded(checkpoint)
     identity = {"columns": columns, "n": blocks.size, "count": blocks.count}
     if file is not None:
-        identity |= {"first": blocks.digest(), "weight": weigh(torch.ones(blocks.size, 1).double()).sum().item()}
-    begun, sums = _resumed(file, identity, device) or (0, _start(blocks, columns, weigh))
-    for number in range(begun, PASSES):
-        _add_up(number, sums, blocks, weigh)
+        identity |= {"ends": hashlib.sha256(ends.tobytes()).hexdigest()}
+        identity |= {"weight": weigh(torch.ones(blocks.size, 1).double()).sum().item()}
+    nothing = (0, torch.from_numpy(ends[0]), torch.empty(blocks.size, 0).double())
+    begun, mean, subspace = _resumed(file, identity) or nothing
+    mean, subspace = mean.to(device), _completed(subspace.to(device), columns, weigh)
+    for number in runtime.track(range(begun, PASSES), "passes over the snapshots"):
+        sums = _summed(blocks, mean, subspace)
         modes, sigma = _leading_of_sums(sums, weigh)
         kept = min(rank, int((sigma > sigma[:1] * VISIBLE).sum()))
-        angle = _angles(sums["subspace"], modes, sigma, weigh)[:kept].norm()
+        angle = _angles(subspace, modes, sigma, weigh)[:kept].norm()
+        mean = sums["mean"]
         if number > 0 and angle < SETTLED:
             break
-        sums |= _sums(_completed(modes, columns, weigh))
+        subspace = _completed(modes, columns, weigh)
         if file is not None:
-            files.write(file, "checkpoint", {"streaming": identity, "pass": number + 1}, sums)
+            progress = {"mean": mean, "subspace": subspace}
+            files.write(file, "checkpoint", {"streaming": identity, "pass": number + 1}, progress)
     else:
         warn(
             f"the {kept} modes are known up to an angle of {angle:.1e} after {PASSES} passes, since singular values"
@@ -295,31 +308,18 @@ def stream(
         )
     if file is not None:
         file.unlink(missing_ok=True)
-    return Summary(blocks.count, sums["mean"], Decomposition(modes[:, :kept].clone(), sigma[:kept], sums["energy"]))
+    return Summary(blocks.count, mean, Decomposition(modes[:, :kept].clone(), sigma[:kept], sums["energy"]))
 
 
-def _resumed(file: Path | None, identity: dict[str, object], device: torch.device | None) -> tuple[int, Tensors] | None:
-    """Number of the pass that is next and the sums before it, of a checkpoint; None where there is none."""
+def _resumed(file: Path | None, identity: dict[str, object]) -> tuple[int, Tensor, Tensor] | None:
+    """Number of the pass that is next, mean and subspace before it, of a checkpoint; None where there is none."""
     if file is None or not file.is_file():
         return None
-    header, sums = files.read(file)
+    header, progress = files.read(file)
     if header.get("streaming") != identity:
         fix = "remove it, or give the data and the rank that it was begun with"
         raise InputError("checkpoint", expected="one of this very call", got=str(file), fix=fix)
-    return header["pass"], {name: sums.pop(name).to(device) for name in list(sums)}  # popped, since they are large
-
-
-def _start(blocks: "_Blocks", columns: int, weigh: Weigher) -> Tensors:
-    """Sums before the first pass, which corrects the mean of the first block."""
-    zero = torch.zeros(blocks.size, dtype=torch.float64, device=blocks.device)
-    own = {"mean": next(blocks.deviations(zero)).mean(0), "apart": zero, "energy": zero.new_zeros(())}
-    return own | _sums(_completed(zero.new_empty(blocks.size, 0), columns, weigh))
-
-
-def _sums(subspace: Tensor) -> Tensors:
-    """Sums before any pass: Q, and zeros for Y and Qᵀ W Y."""
-    gram = subspace.new_zeros(subspace.shape[1], subspace.shape[1])
-    return {"subspace": subspace, "image": torch.zeros_like(subspace), "gram": gram}
+    return header["pass"], progress["mean"], progress["subspace"]
 
 
 def _completed(modes: Tensor, columns: int, weigh: Weigher) -> Tensor:
@@ -331,23 +331,88 @@ def _completed(modes: Tensor, columns: int, weigh: Weigher) -> Tensor:
     return torch.cat([modes, orthonormalised(fresh - modes @ (modes.mT @ weigh(fresh)), weigh)], dim=-1)
 
 
-def _add_up(number: int, sums: Tensors, blocks: "_Blocks", weigh: Weigher) -> None:
-    """A pass over the blocks. The first one sums up mean and energy too."""
-    dual, first = weigh(sums["subspace"]), number == 0
-    for x in blocks.deviations(sums["mean"]):
-        coordinates = x @ dual
-        sums["image"].addmm_(x.mT, coordinates)
-        sums["gram"].addmm_(coordinates.mT, coordinates)
-        if first:
-            sums["apart"] += x.sum(0)
-            sums["energy"] += torch.dot(x.flatten(), weigh(x.mT).mT.flatten())
-    if first:
-        shift = sums["apart"] / blocks.count
-        coordinates = shift @ dual
-        sums["image"].addr_(shift, coordinates, alpha=-blocks.count)
-        sums["gram"].addr_(coordinates, coordinates, alpha=-blocks.count)
-        sums["energy"] -= blocks.count * shift @ weigh(shift.unsqueeze(-1)).squeeze(-1)
-        sums["mean"] = sums["mean"] + shift
+class _Blocks:
+    """Chunks of snapshots, and the components and weights of each chunk in space."""
+
+    def __init__(self, state: xr.DataArray, weight: Weight):
+        mixes = sparse.issparse(weight)
+        self.array, self.size = (state.chunk(component=-1) if mixes else state).data, state.sizes["component"]
+        self.count, self.weigh = state.size // self.size, weigher(weight, self.size)
+        ends = np.cumsum([0, *self.array.chunks[2]])
+        self.columns = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+        own = [weight if mixes or weight is None else np.asarray(weight)[at] for at in self.columns]
+        self.weighers = [weigher(each, at.stop - at.start) for each, at in zip(own, self.columns, strict=True)]
+        self.parts = [self.array] if len(own) == 1 else [self.array[..., at] for at in self.columns]
+
+
+def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
+    """A pass: Y = Xᵀ X W Q, Qᵀ W Y, energy and mean of the snapshots, X relative to their mean and not to that given.
+
+    Sums of chunks are added in pairs, and sums of pairs again: to the same bits on every scheduler.
+    """
+    dual = blocks.weigh(subspace)
+    # in the graph, from which dask takes them again if it loses a worker
+    shared = [{"mean": dask.delayed(mean[at]), "dual": dask.delayed(dual[at])} for at in blocks.columns]
+    made, coordinates = {"dtype": float, "meta": np.empty((0, 0, 0))}, []
+    if len(shared) > 1:  # a row of chunks is not kept until its coordinates are known, but read again
+        each = zip(blocks.parts, shared, strict=True)
+        sizes = (*blocks.array.chunks[:2], dual.shape[1:])
+        parts = [x.map_blocks(_coordinates, chunks=sizes, **own, **made) for x, own in each]
+        coordinates = [_in_pairs(parts, operator.add).persist()]
+    totals = []
+    for x, own, weigh in zip(blocks.parts, shared, blocks.weighers, strict=True):
+        sums = x.map_blocks(_sums_of_chunk, *coordinates, **own, weigh=dask.delayed(weigh), **made)
+        totals.append(_in_pairs(sums.to_delayed().ravel().tolist(), dask.delayed(_added)))
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+        found = dask.compute(*totals)
+    image, apart = (torch.from_numpy(np.concatenate([part[k] for part in found])).to(mean) for k in (0, 1))
+    gram, energy = torch.from_numpy(found[0][2]).to(mean), mean.new_tensor(sum(part[3] for part in found))
+    if not bool(energy.isfinite()):
+        there = da.isfinite(blocks.array).all((1, 2)).compute()
+        got, fix = f"NaN or infinity in trajectory {int(there.argmin())}", "drop those snapshots"
+        raise InputError("data", expected="finite snapshots", got=got, fix=fix)
+    shift = apart / blocks.count
+    moved = shift @ dual
+    return {
+        "image": image.addr_(shift, moved, alpha=-blocks.count),
+        "gram": gram.addr_(moved, moved, alpha=-blocks.count),
+        "energy": energy - blocks.count * shift @ blocks.weigh(shift.unsqueeze(-1)).squeeze(-1),
+        "mean": mean + shift,
+    }
+
+
+def _in_pairs(parts: list[T], add: Callable[[T, T], T]) -> T:
+    """Sum of one or more parts, by a binary tree."""
+    while len(parts) > 1:
+        parts = [*map(add, parts[::2], parts[1::2]), *parts[len(parts) // 2 * 2 :]]
+    return parts[0]
+
+
+def _coordinates(chunk: np.ndarray, *, mean: Tensor, dual: Tensor) -> np.ndarray:
+    """Coordinates (c, t, k) of the snapshots of a chunk (c, t, n)."""
+    with one_thread():
+        return (_deviations(chunk, mean) @ dual).numpy(force=True).reshape(*chunk.shape[:2], -1)
+
+
+def _sums_of_chunk(
+    chunk: np.ndarray, coordinates: np.ndarray | None = None, *, mean: Tensor, dual: Tensor, weigh: Weigher
+) -> tuple[np.ndarray, ...]:
+    """Sums over the snapshots of a chunk (c, t, n): image (n, k), deviation (n,), gram (k, k), energy."""
+    with one_thread():
+        x = _deviations(chunk, mean)
+        c = x @ dual if coordinates is None else torch.from_numpy(coordinates).flatten(0, 1).to(mean)
+        energy = torch.dot(x.flatten(), weigh(x.mT).mT.flatten())
+        return tuple(each.numpy(force=True) for each in (x.mT @ c, x.sum(0), c.mT @ c, energy))
+
+
+def _deviations(chunk: np.ndarray, mean: Tensor) -> Tensor:
+    """Snapshots (c t, n) of a chunk (c, t, n) minus a mean, in float64."""
+    own = np.subtract(chunk.reshape(-1, len(mean)), mean.numpy(force=True), dtype=np.float64)
+    return torch.from_numpy(own).to(mean.device)
+
+
+def _added(one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+    return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
 def _leading_of_sums(sums: Tensors, weigh: Weigher) -> tuple[Tensor, Tensor]:
@@ -372,30 +437,6 @@ def _angles(subspace: Tensor, modes: Tensor, sigma: Tensor, weigh: Weigher) -> T
     return ((rest * weigh(rest)).sum(0) / inside.square().sum(0)).sqrt() * (sigma[-1:] / sigma) ** 2
 
 
-class _Blocks:
-    """The snapshots of a dataset, (chunk, n) at a time, in their order."""
-
-    def __init__(self, data: xr.Dataset, chunk: int, device: torch.device | None):
-        self.state, self.chunk, self.device = data["state"].transpose(*DIMS), chunk, device
-        trajectories, self.times, self.size = self.state.shape
-        self.count = trajectories * self.times
-
-    def digest(self) -> str:
-        """Digest of the first block, by which a checkpoint knows its data."""
-        return hashlib.sha256(self.state.isel(trajectory=0, time=slice(self.chunk)).values.tobytes()).hexdigest()
-
-    def deviations(self, mean: Tensor) -> Iterator[Tensor]:
-        """Blocks minus a mean. All lie in one place, each until the next is asked for."""
-        place = mean.new_empty(min(self.chunk, self.times), self.size)
-        for k, i in itertools.product(range(self.count // self.times), range(0, self.times, self.chunk)):
-            block = self.state.isel(trajectory=k, time=slice(i, i + self.chunk)).values
-            x = torch.from_numpy(native(np.asarray(block))).to(self.device)
-            if not bool(x.sum(dtype=torch.float64).isfinite()):
-                got, fix = f"NaN or infinity in trajectory {k}, times from {i}", "drop those snapshots"
-                raise InputError("data", expected="finite snapshots", got=got, fix=fix)
-            yield torch.sub(x, mean, out=place[: len(x)])
-
-
 @validated
 def basis(
     data: xr.Dataset | Tensor | np.ndarray,
@@ -414,15 +455,17 @@ def basis(
         rank: number r of modes; with a tolerance, the largest.
         weight: W of the inner product, as (n,) positive numbers or a sparse mass matrix (n, n); Σ xₖ² by default.
         tolerance: share of the energy that may be left out; the smallest rank that does is taken.
-        chunk: snapshots in memory at a time, for data that are larger than it: a dataset that xarray reads lazily from
-            netCDF or zarr, with dask or without. It is read two to four times, more often where singular values fall
-            slowly; `romkit.bases.merge` joins bases of parts.
-        checkpoint: with `chunk`, a file from which an interrupted call goes on after its last pass, to the same bits.
+        chunk: snapshots in a chunk, for data that are larger than memory: a dataset that xarray reads lazily. Data that
+            are in chunks of dask, along any dimension, keep theirs. Dask reads them two to four times, more often where
+            singular values fall slowly, in its threads or on the cluster of its client, and each thread holds a chunk
+            and n (r + 20) numbers. `romkit.bases.merge` joins bases of parts.
+        checkpoint: of chunks, a file from which an interrupted call goes on after its last pass, to the same bits.
         device: "cpu" or "cuda", where to compute; by default where the snapshots are. The basis is on the CPU.
 
     Returns:
         Mean, modes with Vᵀ W V = I, singular values, energy. In float64, by the method of snapshots up to 1500 of them,
-        and else by a randomised decomposition with a seed of its own: the same every time.
+        and else by a randomised decomposition with a seed of its own: the same every time. Of chunks, singular values
+        down to 1e-7 of the first.
 
     Raises:
         InputError: more modes than snapshots have directions, a weight that is not positive, values not finite.
@@ -438,8 +481,9 @@ def basis(
         >>> basis.modes.shape, round(float(basis.energy[-1]), 6)
         (torch.Size([3, 2]), 1.0)
     """
-    x = _snapshots(data, device) if chunk is None else None
-    count, n = x.shape if chunk is None else _lazy(data)
+    chunks = _in_chunks(data, chunk)
+    x = _snapshots(data, device) if chunks is None else None
+    count, n = x.shape if chunks is None else (chunks[..., 0].size, chunks.shape[-1])
     if rank > min(count, n) and tolerance is None:
         expected, fix = (
             f"at most {min(count, n)}, the number of snapshots or of their components",
@@ -447,7 +491,7 @@ def basis(
         )
         raise InputError("rank", expected=expected, got=str(rank), fix=fix)
     weigh = weigher(weight, n)
-    whole = Summary.of(x, rank, weigh) if chunk is None else stream(data, rank, weigh, chunk, checkpoint, device)
+    whole = Summary.of(x, rank, weigh) if chunks is None else stream(chunks, rank, weight, checkpoint, device)
     found = len(whole.share)
     if not found:
         raise InputError(
@@ -462,12 +506,17 @@ def basis(
     return whole.basis(found if tolerance is None else _smallest(whole.share, tolerance, rank), weight)
 
 
-def _lazy(data: object) -> tuple[int, int]:
-    """N and n of a dataset, whose values are not looked at."""
-    if not isinstance(data, xr.Dataset) or "state" not in data or set(data["state"].dims) != set(DIMS):
-        fix = "open it with xarray.open_dataset, or leave chunk out"
+def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
+    """States (trajectory, time, component) in chunks of dask; None for data in memory."""
+    if isinstance(data, xr.Dataset) and "state" in data:
+        state = variable_of(data, "state", fix="see the guide, 'Your own data'")
+        if chunk is None:
+            return state if state.chunks else None
+        return state.chunk(trajectory=1, time=chunk, component=-1)
+    if chunk is not None:
+        fix = "open it with romkit.open, or leave chunk out"
         raise InputError("data", expected=f"a dataset with state {DIMS}", got=type(data).__name__, fix=fix)
-    return data["state"].size // data.sizes["component"], data.sizes["component"]
+    return None
 
 
 def _snapshots(data: xr.Dataset | np.ndarray | Tensor, device: torch.device | None) -> Tensor:

@@ -182,14 +182,23 @@ def complete(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
         array([[ True, False,  True]])
     """
     fix = "record it, or see romkit.data.describe"
-    return np.logical_and.reduce([np.isfinite(values_of(data, name, fix=fix)).all(-1) for name in names])
+    return np.logical_and.reduce([np.isfinite(variable_of(data, name, fix=fix)).all("component") for name in names])
 
 
 def values_of(data: xr.Dataset, name: str, *, fix: str) -> np.ndarray:
     """The numbers (trajectories, times, n) of a variable, as they are; NaN where they are missing.
 
     Raises:
-        InputError: no such variable, or one of other dimensions or without real numbers.
+        InputError: as `variable_of`.
+    """
+    return variable_of(data, name, fix=fix).values
+
+
+def variable_of(data: xr.Dataset, name: str, *, fix: str) -> xr.DataArray:
+    """A variable (trajectory, time, component), in memory or not.
+
+    Raises:
+        InputError: no such variable, or one of other dimensions or without real numbers, or chunks of unknown sizes.
     """
     if name not in data.data_vars:
         got = f"variables {sorted(map(str, data.data_vars))}"
@@ -198,10 +207,13 @@ def values_of(data: xr.Dataset, name: str, *, fix: str) -> np.ndarray:
     if set(variable.dims) != set(DIMS):
         fix = "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"
         raise InputError("data", expected=f"{name} with dims {DIMS}", got=f"dims {variable.dims}", fix=fix)
+    if any(size != size for size in variable.shape):
+        fix = "let dask count them: data[...].data.compute_chunk_sizes(), before the array enters a dataset"
+        raise InputError("data", expected=f"chunks of known sizes of {name}", got="unknown ones", fix=fix)
     if variable.dtype.kind not in "fiu" or variable.size == 0:
         got, fix = f"dtype {variable.dtype}, sizes {dict(variable.sizes)}", "convert it, or add what is missing"
         raise InputError("data", expected=f"real numbers as {name}", got=got, fix=fix)
-    return variable.transpose(*DIMS).values
+    return variable.transpose(*DIMS)
 
 
 def check_own_names(argument: str, names: Iterable[str]) -> None:

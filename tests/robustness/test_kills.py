@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
 import torch
@@ -35,7 +36,8 @@ def basis(folder):
     x = np.random.default_rng(0).normal(size=(2000, 3000)) * np.geomspace(1, 1e-3, 3000)
     with contextlib.redirect_stdout(None):
         data = romkit.data.from_arrays(x[None], np.arange(2000.0), velocity=x[None])
-    found = romkit.basis(data, rank=10, chunk=50, checkpoint=folder / "basis.safetensors")
+    with dask.config.set(scheduler="synchronous"):  # since a fork would lose the threads
+        found = romkit.basis(data, rank=10, chunk=50, checkpoint=folder / "basis.safetensors")
     return [tensor.numpy().tobytes() for tensor in (found.mean, found.modes, found.singular_values)]
 
 

@@ -1,5 +1,7 @@
 """Out of core: the same as in memory, whatever the blocks; stopped and resumed; and bases of parts, merged."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -52,10 +54,10 @@ def test_small_singular_values_are_seen():
 
 
 def test_passes_are_two_where_singular_values_fall_fast_and_modes_that_do_not_settle_are_a_warning(monkeypatch):
-    read, deviations = [], streaming._Blocks.deviations
-    monkeypatch.setattr(streaming._Blocks, "deviations", lambda *where: read.append(1) or deviations(*where))
+    read, summed = [], streaming._summed
+    monkeypatch.setattr(streaming, "_summed", lambda *given: read.append(1) or summed(*given))
     romkit.basis(dataset(decay=0.7), 10, chunk=45)
-    assert len(read) == 1 + 2  # a mean of the first block, and the passes
+    assert len(read) == 2
     # noise has singular values of one size, none of which is ahead of the others
     noise = DATA.assign(state=DATA.state.copy(data=RNG.standard_normal(DATA.state.shape)))
     with pytest.warns(FitWarning, match=r"the 5 modes are known up to an angle of \d.* after 12 passes"):
@@ -70,17 +72,15 @@ class Killed(Exception):
 
 
 def test_a_call_that_is_stopped_three_times_gives_the_same_to_the_bit(tmp_path, monkeypatch):
-    whole, file, read = romkit.basis(DATA, 10, chunk=20), tmp_path / "progress.safetensors", [0]
-    deviations = streaming._Blocks.deviations
+    whole, file, read = romkit.basis(DATA, 10, chunk=20), tmp_path / "progress.safetensors", itertools.count(1)
+    deviations = streaming._deviations
 
-    def fragile(self, *where):
-        for x in deviations(self, *where):
-            read[0] += 1
-            if read[0] in (3, 20, 35):  # a pass has twelve blocks
-                raise Killed
-            yield x
+    def fragile(*given):
+        if next(read) in (3, 20, 35):  # a pass has twelve chunks
+            raise Killed
+        return deviations(*given)
 
-    monkeypatch.setattr(streaming._Blocks, "deviations", fragile)
+    monkeypatch.setattr(streaming, "_deviations", fragile)
     for _ in range(3):
         with pytest.raises(Killed):
             romkit.basis(DATA, 10, chunk=20, checkpoint=file)
