@@ -53,10 +53,10 @@ figure = plot_rollout(run)
 # %%
 # Where does the error come from?
 # -------------------------------
-# The lower curve of the last panel is the projection of the truth, with no dynamics involved: the error that the
-# manifold itself makes. The upper one grows, because the reduced wave runs a little too fast or too slow. A loss on
-# snapshots does not contain this error; the preset `dynamics` adds rollouts to the loss, and the study of drift
-# measures the gain. The shipped model was trained on more contexts:
+# The lower curve of the last panel is the error of the projection of the truth, without dynamics: the error of the
+# manifold. The upper curve is the error of the rollout. It grows, because the reduced wave is a little too fast or too
+# slow. A loss on snapshots does not contain this error; the preset `dynamics` adds rollouts to the loss, and the study
+# of drift measures the gain. The shipped model was trained on more contexts:
 
 pretrained = romkit.load("ncae-lorenz96")
 longer = romkit.rollout(system, pretrained, F=3.15)
@@ -65,7 +65,7 @@ print(f"pretrained model: valid for {float(longer.valid_time):.0f} of {float(lon
 # %%
 # Keep it
 # -------
-# Models are saved in files that are verified when they are read, and that run no code.
+# Files of models are checked when they are read, and contain no code.
 
 with tempfile.TemporaryDirectory() as folder:  # yours stays where you want it
     again = romkit.load(romkit.save(ncae, Path(folder) / "ncae.safetensors"))

@@ -46,8 +46,8 @@ data = romkit.data.describe(
 # %%
 # A projection and a law
 # ----------------------
-# One trajectory is held out: its parameter is never seen in training. `romkit.law` tries an equation with few terms,
-# operators of all terms, and a network, and takes what forecasts best.
+# One trajectory is held out: its parameter is never seen in training. `romkit.law` tries SINDy, operator inference and
+# a neural ODE, and returns the law with the best forecasts.
 
 held_out, train = data.isel(trajectory=[4]), data.drop_isel(trajectory=4)
 model = romkit.fit("ncae", train, latent_dim=2, epochs=200)

@@ -27,7 +27,7 @@ print(dict(data.sizes))
 # %%
 # A basis
 # -------
-# The modes that hold most of the energy. A front needs many of them: their singular values fall slowly.
+# The modes hold most of the energy. A front needs many modes, since its singular values fall slowly.
 
 basis = romkit.basis(data, rank=40)
 print(basis)

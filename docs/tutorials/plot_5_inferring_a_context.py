@@ -1,9 +1,9 @@
 """Inferring a context
 ===================
 
-A projection that is exact at every context measures how well a state belongs to each: the residual ‖x - P_c(x)‖ is
-smallest where the state comes from, if the manifold moves enough with the context. Here: link lengths of a pendulum
-from a film of its angles.
+A projection that is exact at every context measures how well a state belongs to a context: the residual ‖x - P_c(x)‖ is
+smallest at the context that the state comes from, if the manifold moves enough with the context. Here: link lengths of
+a pendulum from a film of its angles.
 """
 
 import torch

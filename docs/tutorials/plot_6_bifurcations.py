@@ -1,8 +1,8 @@
 """Bifurcations
 ============
 
-When the context passes a critical value, the long-time motion changes. A reduced model can be asked where: here, at
-which forcing the wave of Lorenz96 changes its number of crests, by the full model and by the reduced one.
+When the context passes a critical value, the long-time motion changes. A reduced model finds this value: here, the
+forcing at which the wave of Lorenz96 changes its number of crests, by the full and by the reduced model.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ reduced = romkit.follow(ncae, truth, system=system)
 # %%
 # Crests and frequency
 # --------------------
-# The strongest Fourier mode along the ring counts crests; that in time gives the frequency.
+# The strongest Fourier mode along the ring is the number of crests; the strongest one in time is the frequency.
 
 
 def crests(states):
