@@ -88,3 +88,8 @@ def test_the_release_has_one_version():
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert re.search(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)[1] == version
+
+
+def test_pages_of_results_have_a_picture():
+    pages = [*ROOT.glob("studies/*/RESULTS.md"), *ROOT.glob("benchmarks/*/RESULTS.md")]
+    assert not [page for page in pages if "![" not in page.read_text(encoding="utf-8")]
