@@ -15,6 +15,7 @@ from romkit.core.display import Display
 from romkit.core.errors import InputError
 from romkit.core.tensors import Constants
 from romkit.data import DIMS, check_states
+from romkit.data.schema import in_coordinates
 
 Weight = np.ndarray | Tensor | sparse.sparray | sparse.spmatrix | None
 """None for the identity, (n,) weights of a quadrature, or a sparse symmetric positive definite (n, n) mass matrix."""
@@ -180,19 +181,13 @@ class Basis(Display):
             InputError: data on another grid.
         """
         check_size(self, data)
-        units = data["state"].attrs.get("units", "1")
         names = [name for name in ("state", "velocity", "acceleration") if name in data]
-        variables = {}
+        values = {}
         for name in names:
             offset = self.mean.numpy() if name == "state" else 0.0
-            blocks = [(block - offset) @ self.dual.numpy() for block in _trajectories(data[name])]
-            variables[name] = (DIMS, np.stack(blocks), data[name].attrs)
-        if "control" in data:
-            variables["control"] = data["control"]
-        dropped = [name for name, coordinate in data.coords.items() if "component" in coordinate.dims]
-        projected = xr.Dataset(variables, data.drop_vars(dropped).coords)
-        projected["component"] = [f"y{k}" for k in range(self.rank)]
-        return projected.assign_coords(component_units=("component", [str(units)] * self.rank))
+            values[name] = np.stack([(block - offset) @ self.dual.numpy() for block in _trajectories(data[name])])
+        units = [str(data["state"].attrs.get("units", "1"))] * self.rank
+        return in_coordinates(data, values, [f"y{k}" for k in range(self.rank)], units)
 
     @validated
     def truncated(self, rank: Count) -> "Basis":

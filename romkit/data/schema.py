@@ -101,6 +101,25 @@ def make_dataset(
     return xr.Dataset(known, coords, facts)
 
 
+def in_coordinates(
+    data: xr.Dataset, values: Mapping[str, np.ndarray], names: Sequence[str], units: Sequence[str]
+) -> xr.Dataset:
+    """A dataset of other coordinates of the states, with the contexts and inputs of `data`.
+
+    Args:
+        data: of the states.
+        values: of each of its variables, (trajectories, times, r).
+        names: of the r coordinates.
+        units: of each.
+    """
+    variables = {name: (DIMS, each, data[name].attrs) for name, each in values.items()}
+    if "control" in data:
+        variables["control"] = data["control"]
+    dropped = [name for name, coordinate in data.coords.items() if "component" in coordinate.dims]
+    coords = {"component": list(names), "component_units": ("component", list(units))}
+    return xr.Dataset(variables, data.drop_vars(dropped).coords).assign_coords(coords)
+
+
 def check_dataset(data: xr.Dataset) -> xr.Dataset:
     """`data`, if a projection can be trained on it.
 

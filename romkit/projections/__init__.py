@@ -12,19 +12,8 @@ from romkit.projections.sliced import Shifts, Sliced
 from romkit.projections.storage import pretrained, stack, unstack
 
 __all__ = ["AE", "CAE", "METHODS", "POD", "BiasNcAE", "ContextAE", "ContextCAE", "EncoderDecoder", "FilmAE", "Flow"]
-__all__ += [
-    "Frame",
-    "NcAE",
-    "Operator",
-    "Path",
-    "Projection",
-    "QuadraticManifold",
-    "Shifts",
-    "Sliced",
-    "SlopeNcAE",
-    "SoftNcAE",
-]
-__all__ += ["architecture", "method_named", "pretrained", "stack", "unstack"]
+__all__ += ["Frame", "NcAE", "Operator", "Path", "Projection", "QuadraticManifold", "Shifts", "Sliced", "SlopeNcAE"]
+__all__ += ["SoftNcAE", "architecture", "method_named", "pretrained", "stack", "unstack"]
 
 __getattr__ = renamed(
     __name__,

@@ -12,6 +12,7 @@ from torch import Tensor
 from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
 from romkit.data import DIMS
+from romkit.data.schema import in_coordinates
 from romkit.projections.base import Projection, method_named
 from romkit.projections.frame import Frame
 from romkit.projections.layers import Curve, Curves, joined
@@ -180,13 +181,8 @@ class Wave:
         names = [name for name in ("state", "velocity") if name in data]
         curve = tuple(torch.from_numpy(data[name].transpose(*DIMS).values).double() for name in names)
         parts = zip(names, self.aligned(curve), strict=True)
-        variables = {name: (DIMS, part[..., :-1].numpy(), data[name].attrs) for name, part in parts}
-        if "control" in data:
-            variables["control"] = data["control"]
-        dropped = [name for name, coordinate in data.coords.items() if "component" in coordinate.dims]
-        units = ("component", list(self.component_units))
-        coords = {"component": list(self.names), "component_units": units}
-        return xr.Dataset(variables, data.drop_vars(dropped).coords).assign_coords(coords)
+        values = {name: part[..., :-1].numpy() for name, part in parts}
+        return in_coordinates(data, values, self.names, self.component_units)
 
     @property
     def component_units(self) -> tuple[str, ...]:

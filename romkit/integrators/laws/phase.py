@@ -1,8 +1,8 @@
 """Laws of waves whose shifts are factored out: the shape moves by a law of its own, and tells the phase its speed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING
 
 import torch
 import xarray as xr
@@ -15,9 +15,6 @@ from romkit.integrators.laws.equations import Equation, Features, Polynomial, fo
 from romkit.integrators.laws.samples import Scaling, encoded_samples
 from romkit.integrators.region import Region
 from romkit.projections import Sliced
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 DEGREES = 1, 2
 """Degrees of the speed of a phase in the shape and in the context. Linear in the shape, so that small motions of the
@@ -71,7 +68,7 @@ class PhaseLaw(LearnedField):
         points = torch.nn.functional.pad(own.points, (0, 1))
         return Region(points, torch.cat([own.scale, torch.full_like(phase, torch.inf)], dim=-1), own.reach)
 
-    def right_hand_side(self, c: Tensor) -> "Callable[[Tensor], Tensor]":
+    def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
         g, speed = self.shape.right_hand_side(c), self.speed.right_hand_side(c)
         return lambda w: torch.cat([g(w[..., :-1]), speed(w[..., :-1])], dim=-1)
 
