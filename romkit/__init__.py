@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from romkit.verbs.fit import fit
     from romkit.verbs.law import law
     from romkit.verbs.runs import follow, forecast, rollout, score, simulate
-    from romkit.verbs.storage import load, save
+    from romkit.verbs.storage import load, open, save
     from romkit.verbs.transformer import ProjectionTransformer
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "law",
     "load",
     "metrics",
+    "open",
     "presets",
     "projections",
     "reduced_mesh",
@@ -86,6 +87,7 @@ VERBS = {
     "infer": "inference",
     "law": "verbs.law",
     "load": "verbs.storage",
+    "open": "verbs.storage",
     "reduced_mesh": "integrators",
     "rollout": "verbs.runs",
     "save": "verbs.storage",

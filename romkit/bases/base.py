@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+import dask.array as da
 import numpy as np
 import torch
 import xarray as xr
@@ -175,7 +176,7 @@ class Basis(Display):
     def project(self, data: xr.Dataset) -> xr.Dataset:
         """A dataset of the coordinates: `state`, and the time derivatives that there are, with r components.
 
-        One trajectory is in memory at a time, where the dataset is chunked.
+        Variables in chunks of dask stay so, and nothing is read until they are computed.
 
         Raises:
             InputError: data on another grid.
@@ -184,8 +185,12 @@ class Basis(Display):
         names = [name for name in ("state", "velocity", "acceleration") if name in data]
         values = {}
         for name in names:
-            offset = self.mean.numpy() if name == "state" else 0.0
-            values[name] = np.stack([(block - offset) @ self.dual.numpy() for block in _trajectories(data[name])])
+            offset, dual, own = self.mean.numpy() if name == "state" else 0.0, self.dual.numpy(), data[name]
+            if own.chunks:
+                x = own.transpose(*DIMS).data.astype(np.float64)
+                values[name] = (x - offset) @ da.from_array(dual, chunks=(x.chunks[-1], -1))
+            else:
+                values[name] = np.stack([(block - offset) @ dual for block in _trajectories(own)])
         units = [str(data["state"].attrs.get("units", "1"))] * self.rank
         return in_coordinates(data, values, [f"y{k}" for k in range(self.rank)], units)
 

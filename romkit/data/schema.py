@@ -242,7 +242,7 @@ def check_own_names(argument: str, names: Iterable[str]) -> None:
 
 
 def _check_variable(data: xr.Dataset, name: str, *, fix: str) -> None:
-    infinite = np.isinf(values_of(data, name, fix=fix)).any((1, 2))
+    infinite = np.isinf(variable_of(data, name, fix=fix)).any(["time", "component"]).values
     if infinite.any():
         got = f"infinity in {infinite.sum()} trajectories"
         raise InputError("data", expected=f"finite {name}, or NaN where it is missing", got=got, fix="drop or mask it")

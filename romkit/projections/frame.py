@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import dask
+import dask.array as da
 import numpy as np
 import torch
 import xarray as xr
@@ -126,7 +128,13 @@ class Frame(nn.Module):
         self._take(inner)
         state, mean = data["state"].transpose(*DIMS), self.basis.mean.numpy()
         moments, count = np.zeros((2, self.basis.size)), 0
-        for k in range(state.sizes["trajectory"]):  # one at a time, for data that are larger than memory
+        if state.chunks:
+            deviation = state.data - mean
+            there = da.isfinite(deviation).all(-1, keepdims=True)
+            deviation = da.where(there, deviation, 0.0)
+            sums = [each.sum((0, 1)) for each in (deviation, deviation**2)]
+            moments[0], moments[1], count = dask.compute(*sums, there.sum())
+        for k in range(0 if state.chunks else state.sizes["trajectory"]):  # in a file, perhaps larger than memory
             deviation = state.isel(trajectory=k).values - mean
             deviation = deviation[np.isfinite(deviation).all(-1)]
             moments += deviation.sum(0), (deviation**2).sum(0)

@@ -146,7 +146,7 @@ def fit(
 
 def _projected(data: xr.Dataset | None, front: Basis | Wave | None) -> xr.Dataset | None:
     """Coordinates of the data in the basis, or of aligned waves; the data themselves without either."""
-    return data if data is None or front is None else front.project(data)
+    return data if data is None or front is None else front.project(data).compute()
 
 
 def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: System | None) -> Wave:

@@ -1,12 +1,16 @@
-"""`romkit.save` and `romkit.load`: projections, laws and bases as files, as they were written or refused."""
+"""`romkit.save`, `romkit.load` and `romkit.open`: projections, laws and bases as files; data that stay in theirs."""
 
+import glob
+from collections.abc import Sequence
 from pathlib import Path
+
+import xarray as xr
 
 from romkit.bases import Basis
 from romkit.bases import storage as bases
 from romkit.core import files
 from romkit.core.boundary import FilePath, validated
-from romkit.core.errors import InputError
+from romkit.core.errors import FileError, InputError
 from romkit.integrators import LearnedField
 from romkit.integrators.laws import storage as laws
 from romkit.projections import Projection
@@ -67,3 +71,41 @@ def load(path: FilePath) -> Projection | LearnedField | Basis:
     if "basis" in header:
         return bases.unpacked(path, tensors)
     return (laws if "law" in header else projections).unpacked(path, header, tensors)
+
+
+@validated
+def open(source: FilePath | Sequence[FilePath], *, along: str | None = None) -> xr.Dataset:
+    """Open data in zarr or netCDF, one or many, as chunks of dask, which are read where they are needed.
+
+    Coordinates are in memory. Data of foreign names go through `romkit.data.describe`.
+
+    Args:
+        source: a file or folder, a pattern such as "runs/*.nc", or a list of files.
+        along: the dimension along which many are joined in their order, a new one, say: "trajectory". By default that
+            along which their coordinates differ.
+
+    Raises:
+        FileError: no such file, or one that xarray cannot read or join.
+
+    Example:
+        >>> import romkit
+        >>> data = romkit.systems.Lorenz96(transient=0.0).dataset(F=[3.14, 3.18], duration=0.1)
+        >>> for k in range(2):
+        ...     path = romkit.data.save_dataset(data.isel(trajectory=[k]), f"run{k}.nc")
+        >>> lazy = romkit.open("run*.nc", along="trajectory")
+        >>> lazy.state.chunks is not None, romkit.basis(lazy, rank=2).rank
+        (True, 2)
+    """
+    several = isinstance(source, tuple)
+    paths = [str(path) for path in source] if several else sorted(glob.glob(str(files.expanded(source))))
+    name = paths[0] if several and paths else str(source)
+    if not paths:
+        raise FileError(name, problem="does not exist", fix="check the path or pattern")
+    joined = {"combine": "by_coords"} if along is None else {"combine": "nested", "concat_dim": along}
+    try:
+        data = xr.open_mfdataset(paths, decode_times=False, chunks="auto", **joined)
+        coords = {name: coord.compute() for name, coord in data.coords.items()}
+    except Exception as error:  # readers raise nearly anything on files of others
+        problem, fix = f"cannot be opened ({files.reason(error)})", "xarray.open_mfdataset has more ways"
+        raise FileError(name, problem=problem, fix=fix) from error
+    return data.assign_coords(coords)
