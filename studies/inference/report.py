@@ -1,73 +1,142 @@
-"""RESULTS.md and errors.png from the numbers of a preset."""
+"""RESULTS.md and its figures from the numbers of a preset."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from studies.report import filled, panels, save_png, table
+from studies.report import COLOURS, filled, panels, save_png, table
 from studies.runner import Study, numbers
 
-FIGURE = "errors.png"
+Found = dict[str, dict]
 
 
 def write(folder: Path, preset: str) -> Path:
-    """Write RESULTS.md and the figure into `folder`."""
+    """Write RESULTS.md and the figures into `folder`."""
     written = Study("inference").write_page(folder, preset, page, "RESULTS.md")
     if written.suffix:
-        save_png(figure(numbers(folder / preset)), folder / FIGURE)
+        results = numbers(folder / preset)
+        save_png(winners(results), folder / "errors.png")
+        save_png(drift(results["tracking: drift, reduced"], results["tracking: drift, full"]), folder / "drift.png")
     return written
 
 
-def page(results: dict[str, dict]) -> str:
+def page(results: Found) -> str:
     """Text of RESULTS.md."""
-    titles, names = _in_order(results)
-    first = results[f"{titles[0]}: {names[0]}"]
-    rows = [_row(results, title, name) for title in titles for name in names]
-    template, draws = Path(__file__).with_name("RESULTS.template"), len(first["truth"])
-    return filled(template, table=table(rows), draws=draws, **first)
+    cases = [table([_row(results, title, name) for name in names], (), f"### {title}\n\n{_head(results, title)}")
+             for title, names in _cases(results).items()]  # fmt: skip
+    alarms = [
+        [known, found["windows"], *(f"{100 * share:.1f} %" for share in (found["stated"], found["mean"])),
+         ", ".join(f"{100 * share:.1f}" for share in found["shares"])]
+        for known, found in results["alarms"].items() if isinstance(found, Mapping) and "stated" in found
+    ]  # fmt: skip
+    head = ("known trajectories", "fresh windows", "stated", "measured", "of each calibration, in %")
+    template, device = Path(__file__).with_name("RESULTS.template"), results["alarms"]["device"]
+    return filled(template, cases="\n".join(cases), alarms=table(alarms, head), device=device, **_tracking(results))
 
 
-def _in_order(results: dict[str, dict]) -> tuple[list[str], list[str]]:
-    """Titles of the cases and names of the contestants, as the presets have them."""
-    presets = Study("inference").presets.values()
-    titles = {title: None for preset in presets for title in preset["cases"] if f"{title}: bound" in results}
-    names = {name: None for preset in presets for name in preset["contestants"]}
-    return list(titles), [name for name in names if f"{next(iter(titles))}: {name}" in results]
+def _cases(results: Found) -> dict[str, list[str]]:
+    """Names of the contestants by title of the case, as the presets have them."""
+    cases = {title: case for preset in Study("inference").presets.values() for title, case in preset["cases"].items()}
+    return {title: case["contestants"] for title, case in cases.items() if f"{title}: bound" in results}
 
 
-def _row(results: dict[str, dict], title: str, name: str) -> dict[str, object]:
-    found, (bound,) = results[f"{title}: {name}"], results[f"{title}: bound"]["bound"]
-    (rms,), seconds = found["rms"], found["seconds"]
+def _head(results: Found, title: str) -> str:
+    found = results[f"{title}: {_cases(results)[title][0]}"]
+    sensors = "" if np.ndim(found["sensors"]) == 0 else f", sensors {', '.join(map(str, found['sensors']))}"
+    bound = results[f"{title}: bound"]["bound"]
+    return f"Bound {bound:.2e}; {len(found['truth'])} windows, noise {found['sigma']:.3g}{sensors}."
+
+
+def _row(results: Found, title: str, name: str) -> dict[str, object]:
+    found, bound = results[f"{title}: {name}"], results[f"{title}: bound"]["bound"]
     percent = lambda key: f"{100 * np.mean(found[key]):.0f} %" if key in found else ""  # noqa: E731
     return {
-        "observations": title,
         "contestant": name,
-        "bound": f"{bound:.2e}",
-        "rms error": f"{rms:.2e}",
-        "of the bound": f"{rms / bound:.2f}",
-        "median error": f"{found['median'][0]:.2e}",
-        "bias": f"{found['bias'][0]:.1e}",
+        "rms error": f"{found['rms']:.2e}",
+        "of the bound": f"{found['rms'] / bound:.2f}",
+        "median error": f"{found['median']:.2e}",
+        "bias": ", ".join(f"{each:.1e}" for each in found["bias"]),
         "90 % intervals hold": percent("coverage"),
         "false alarms": percent("false alarms"),
         "alarms outside": percent("alarms outside"),
-        "seconds each": f"{seconds['each of all']:.3f}",
-        "one alone": f"{np.median(seconds['single']):.2f} (to {max(seconds['single']):.2f})",
-        "before": f"{seconds['preparing']:.0f}",
+        "seconds each": f"{found['seconds']['each of all']:.3f}",
+        "one alone": f"{np.median(found['seconds']['single']):.2f}",
+        "before": f"{found['seconds']['preparing']:.0f}",
     }
 
 
-def figure(results: dict[str, dict]) -> Figure:
-    """Errors and intervals of the first contestant against the context, and the bound."""
-    titles, (name, *_) = _in_order(results)
-    drawing, axes = panels(1, len(titles), (3.0 * len(titles), 2.8))
-    for axis, title in zip(axes[0], titles, strict=True):
-        found, bounds = results[f"{title}: {name}"], np.array(results[f"{title}: bound"]["bounds"])[:, 0]
-        truth, estimate, lower, upper = (np.array(found[k])[:, 0] for k in ("truth", "estimate", "lower", "upper"))
-        order = np.argsort(truth)
-        axis.fill_between(truth[order], -bounds[order], bounds[order], color="0.8", label="Cramer-Rao bound")
-        bars = np.maximum([estimate - lower, upper - estimate], 0)
-        axis.errorbar(truth, estimate - truth, yerr=bars, fmt="o", ms=2, lw=0.5, label=name)
-        axis.set(title=title.replace(", ", "\n", 1), xlabel="F", ylabel="estimate - F")
-    drawing.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+def winners(results: Found) -> Figure:
+    """Errors of all contestants relative to the bound, by case."""
+    cases = _cases(results)
+    names = list(dict.fromkeys(name for each in cases.values() for name in each))
+    drawing, axes = panels(1, 1, (7.0, 0.55 * len(cases) + 1.0))
+    axis, colours = axes[0][0], list(COLOURS.values())
+    for k, name in enumerate(names):
+        there = [title for title in cases if name in cases[title]]
+        ratio = [results[f"{title}: {name}"]["rms"] / results[f"{title}: bound"]["bound"] for title in there]
+        mark = "D" if name.startswith("infer") else "o"
+        axis.plot(ratio, [list(cases).index(title) for title in there], mark, color=colours[k], label=name, ms=6)
+    axis.axvspan(axis.get_xlim()[0] * 0.9, 2, color="0.92", lw=0, label="within twice the bound")
+    axis.set_yticks(range(len(cases)), list(cases))
+    axis.set(xscale="log", xlabel="root mean square error, relative to the Cramer-Rao bound (1)", xlim=(0.7, None))
+    axis.axvline(1, color="k", lw=0.8)
+    axis.invert_yaxis()
+    axis.legend(fontsize=6, loc="upper right")
     return drawing
+
+
+def drift(reduced: dict, full: dict) -> Figure:
+    """The forcing and its estimates over time."""
+    drawing, ((axis,),) = panels(1, 1, (7.0, 3.2))
+    t = np.array(reduced["t"])
+    for found, colour, label in ((full, "#0072B2", "full-order filter"), (reduced, "#D55E00", "reduced model")):
+        mean, std = np.array(found["estimate"]), np.array(found["std"])
+        axis.plot(t, mean, color=colour, lw=0.8, label=f"{label}, with its 90 % interval")
+        axis.fill_between(t, mean - 1.645 * std, mean + 1.645 * std, color=colour, alpha=0.25, lw=0)
+    axis.plot(t, reduced["F"], color="k", ls="--", lw=1.0, label="truth")
+    axis.axvspan(*reduced["mixed"], color="0.85", lw=0, label="the wave changes from 8 to 7")
+    axis.set(xlabel="time, in units of Lorenz96", ylabel="forcing F", ylim=(3.13, 3.21))
+    axis.legend(loc="lower right", fontsize=7)
+    return drawing
+
+
+def _tracking(results: Found) -> dict[str, str]:
+    """Tables and numbers of the filters."""
+    found = {name.removeprefix("tracking: "): each for name, each in results.items() if name.startswith("tracking: ")}
+    milli = lambda values: [f"{1e3 * value:.2f}" for value in values]  # noqa: E731
+    both = {name: found[f"constant, {name}"] for name in ("reduced", "full")}
+    times = [f"t = {t:g}" for t in both["full"]["times"]]
+    constant = [[name, *milli(each["rms"]), f"{each['milliseconds']:.2f}"] for name, each in both.items()]
+    covered = [[name, *(f"{100 * share:.0f} %" for share in each["covered"])] for name, each in both.items()]
+    jumps = [
+        [name, size, f"{100 * each['noticed']:.0f} %", *milli([each["2 after"], each["5 after"]])]
+        for name in both
+        for size, each in found[f"jump, {name}"].items()
+        if isinstance(each, dict) and "noticed" in each
+    ]
+    drifts = [
+        [name, *milli(found[f"drift, {name}"]["rms"].values()), *milli([found[f"drift, {name}"]["largest"]["after"]])]
+        for name in both
+    ]
+    alarm, (begins, ends) = found["alarm"], found["drift, reduced"]["mixed"]
+    costs = {name: value for name, value in found["cost"].items() if isinstance(value, float)}
+    cost = [[name, f"{value:.2f}", f"{value / costs['reduced']:.0f}"] for name, value in costs.items()]
+    outside = [
+        [far, f"{100 * each['below']:.0f} %", f"{100 * each['above']:.0f} %"] for far, each in alarm["outside"].items()
+    ]
+    return {
+        "scores": ", ".join(f"{score:.4f}" for score in found["score"]["scores"]),
+        "mean": f"{np.mean(found['score']['scores']):.4f}",
+        "constant": table(constant, ("filter", *times, "ms per update")),
+        "covered": table(covered, ("filter", *times)),
+        "jumps": table(jumps, ("filter", "size", "noticed within 2", "error 2 after", "error 5 after")),
+        "drift": table(drifts, ("filter", "before", "other wave", "changing", "after", "largest after")),
+        "begins": f"{begins:.0f}",
+        "ends": f"{ends:.0f}",
+        "cost": table(cost, ("filter", "ms per update", "relative to reduced")),
+        "outside": table(outside, ("distance from the range", "below", "above")),
+        "false": f"{100 * alarm['false']:.1f} %",
+        "runs": alarm["runs"],
+    }

@@ -14,7 +14,7 @@ from romkit.solvers import RK4
 from romkit.systems import Lorenz96
 from romkit.systems.base import Motion
 from romkit.systems.lorenz96 import dominant_wave_number
-from studies.runner import Numbers, Study
+from studies.runner import Numbers
 
 NOISE, EVERY, DRIFT = 0.075, 0.05, 5e-4
 """Standard deviation of the observations of all 36 components (5 %), time between them, and the filters' walk of F."""
@@ -25,18 +25,16 @@ LOW, HIGH, CHANGE = 3.133, 3.193, 3.163
 SYSTEM = Lorenz96()
 
 
-def tasks(preset: str) -> list[Numbers]:
-    """Tasks of a preset."""
-    table = Study("tracking").presets[preset]
-    runs, length = table["runs"], table["length"]
-    both = ("reduced", "full")
+def tasks(runs: int, length: float, ramp: float, steps: int) -> list[Numbers]:
+    """Tasks of the entry `tracking` of a preset."""
+    both, given = ("reduced", "full"), {"runs": runs, "length": length}
     return [
-        Numbers.of("score", score, seeds=min(runs, 3), steps=table["steps"]),
-        *(Numbers.of(f"constant, {model}", constant, model=model, runs=runs, length=length) for model in both),
-        *(Numbers.of(f"jump, {model}", jump, model=model, runs=runs, length=length) for model in both),
-        Numbers.of("cost", cost, updates=min(table["steps"] // 40, 50)),
-        Numbers.of("alarm", alarm, runs=runs, length=length),
-        *(Numbers.of(f"drift, {model}", drift, model=model, length=table["ramp"]) for model in both),
+        Numbers.of("tracking: score", score, seeds=min(runs, 3), steps=steps),
+        *(Numbers.of(f"tracking: constant, {model}", constant, model=model, **given) for model in both),
+        *(Numbers.of(f"tracking: jump, {model}", jump, model=model, **given) for model in both),
+        Numbers.of("tracking: cost", cost, updates=min(steps // 40, 50)),
+        Numbers.of("tracking: alarm", alarm, **given),
+        *(Numbers.of(f"tracking: drift, {model}", drift, model=model, length=ramp) for model in both),
     ]
 
 
