@@ -26,7 +26,7 @@ def open_browser(width=400, height=800):
 
     options = webdriver.ChromeOptions()
     options.binary_location = NEEDED["chromium"]
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu"):
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "SEVERE"})
     browser = webdriver.Chrome(options, webdriver.ChromeService(NEEDED["chromedriver"]))
