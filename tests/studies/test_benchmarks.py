@@ -35,6 +35,14 @@ def test_it_runs_and_reports_every_contestant(name, tmp_path):
         assert 10_000 < (tmp_path / "curves.png").stat().st_size < 300_000
 
 
+@pytest.mark.slow
+def test_known_singular_values_are_found(tmp_path):
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    runs = harness.run("basis", harness.preset("basis", "smoke"), tmp_path)["runs"]
+    assert {run["contestant"] for run in runs} == {"romkit", "dask", "dask, 2 power iterations", "Gram matrix"}
+    assert all(run["error"] < 1e-6 for run in runs if run["contestant"] != "dask")  # which makes no iterations
+
+
 def test_a_benchmark_goes_on_where_it_was_interrupted(tmp_path):
     file, smoke = tmp_path / "results.json", SMOKE["sindy"]
     found = harness.run("sindy", smoke, tmp_path)

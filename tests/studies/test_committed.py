@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 RESULTS = {name: ROOT / "studies" / name / "results" for name in ("exactness", "paper", "rollout_drift")}
 PAGES = [
+    ("benchmarks.basis.report", "results.json", "RESULTS.md"),
     ("benchmarks.export.report", "results.json", "RESULTS.md"),
     ("benchmarks.optimizers.report", "results.json", "RESULTS.md"),
     ("benchmarks.rollout.report", "results.json", "RESULTS.md"),
