@@ -10,7 +10,11 @@ from studies.report import filled, table
 def page(found: Result) -> str:
     """Text of RESULTS.md."""
     text = filled(Path(__file__).with_name("page.template"), **found, used=used(found, "dask", "distributed", "torch"))
-    cases = itertools.groupby(found["runs"], lambda run: (run["gigabytes"], run["n"], run["snapshots"]))
+
+    def of(run: Result) -> tuple[float, int, int]:
+        return run["gigabytes"], run["n"], run["snapshots"]
+
+    cases = itertools.groupby(sorted(found["runs"], key=of, reverse=True), of)
     return text + "".join(_case(*case, [*runs]) for case, runs in cases)
 
 
