@@ -16,7 +16,7 @@ from romkit.core.display import Display
 from romkit.core.errors import InputError
 from romkit.core.tensors import Constants
 from romkit.data import DIMS, check_states
-from romkit.data.schema import in_coordinates
+from romkit.data.schema import of_other_coordinates
 
 Weight = np.ndarray | Tensor | sparse.sparray | sparse.spmatrix | None
 """None for the identity, (n,) weights of a quadrature, or a sparse symmetric positive definite (n, n) mass matrix."""
@@ -192,7 +192,7 @@ class Basis(Display):
             else:
                 values[name] = np.stack([(block - offset) @ dual for block in _trajectories(own)])
         units = [str(data["state"].attrs.get("units", "1"))] * self.rank
-        return in_coordinates(data, values, [f"y{k}" for k in range(self.rank)], units)
+        return of_other_coordinates(data, values, [f"y{k}" for k in range(self.rank)], units)
 
     @validated
     def truncated(self, rank: Count) -> "Basis":

@@ -101,7 +101,7 @@ def make_dataset(
     return xr.Dataset(known, coords, facts)
 
 
-def in_coordinates(
+def of_other_coordinates(
     data: xr.Dataset, values: Mapping[str, np.ndarray], names: Sequence[str], units: Sequence[str]
 ) -> xr.Dataset:
     """A dataset of other coordinates of the states, with the contexts and inputs of `data`.

@@ -12,7 +12,7 @@ from torch import Tensor
 from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
 from romkit.data import DIMS
-from romkit.data.schema import in_coordinates
+from romkit.data.schema import of_other_coordinates
 from romkit.projections.base import Projection, method_named
 from romkit.projections.frame import Frame
 from romkit.projections.layers import Curve, Curves, joined
@@ -182,7 +182,7 @@ class Wave:
         curve = tuple(torch.from_numpy(data[name].transpose(*DIMS).values).double() for name in names)
         parts = zip(names, self.aligned(curve), strict=True)
         values = {name: part[..., :-1].numpy() for name, part in parts}
-        return in_coordinates(data, values, self.names, self.component_units)
+        return of_other_coordinates(data, values, self.names, self.component_units)
 
     @property
     def component_units(self) -> tuple[str, ...]:
