@@ -1,6 +1,5 @@
 """`romkit.law`: from a projection and data to the latent dynamics that forecast best."""
 
-import itertools
 import math
 import time
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ from romkit.core.errors import InputError
 from romkit.data import check_states
 from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.base import HELD_OUT, ranked, refitted
-from romkit.integrators.laws.neural_ode import NeuralODE
 from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.samples import ProjectionFamily
 from romkit.projections import Sliced
@@ -82,11 +80,8 @@ def law(
         started = time.perf_counter()
         settings = kind if isinstance(kind, Estimator) else LAWS[checks.one_of("kinds", kind, LAWS)]()
         name = next((name for name, each in LAWS.items() if each is type(settings)), type(settings).__name__)
-        candidates = list(itertools.product(settings.candidates(several[0]), several))
-        if isinstance(settings, NeuralODE):
-            part = (seconds - started + begun) / 2  # it is fitted again, to all trajectories, if it is the best
-            settings = settings.within(several[0], part) if part > 0 else None
-            candidates = [] if settings is None else [(settings, several[0])]
+        left = seconds - (started - begun)  # the best is fitted again, to all trajectories
+        candidates = settings.affordable(several, left / 2)
         found = ranked(candidates, validation, seed, EACH * seconds)
         row = {"law": name, "error": math.inf, "settings": "no time for it"}
         if found:

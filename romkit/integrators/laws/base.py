@@ -267,6 +267,10 @@ class Estimator(abc.ABC):
         """These settings, once with each value of those that they leave open; the first where nothing can choose."""
         return [self]
 
+    def affordable(self, several: Sequence[LatentSamples], seconds: float) -> "list[tuple[Estimator, LatentSamples]]":
+        """Candidates for `romkit.law`: settings that can be fitted within `seconds`, and samples of the same states."""
+        return list(itertools.product(self.candidates(several[0]), several))
+
     @validated
     def fit_samples(
         self,

@@ -329,18 +329,21 @@ class NeuralODE(Estimator):
     batch_size: Count = 256
     learning_rate: Positive = 5e-3
 
-    def within(self, samples: LatentSamples, seconds: float) -> "NeuralODE | None":
-        """These settings, with steps halved until a fit takes no longer than this; None where a sixteenth does.
+    def affordable(self, several: Sequence[LatentSamples], seconds: float) -> "list[tuple[NeuralODE, LatentSamples]]":
+        """These settings, with steps halved until a fit takes no longer than this; nothing where a sixteenth does.
 
         A hundredth of the steps tells how long they take.
         """
+        if seconds <= 0:
+            return []
         some = {name: getattr(self, name) // TRIAL for name in ("regression_steps", "shooting_steps")}
         with bars(False):
-            replace(self, regression_steps=1, shooting_steps=1)._fit(samples, 0)  # what is slow once
+            replace(self, regression_steps=1, shooting_steps=1)._fit(several[0], 0)  # what is slow once
             started = time.perf_counter()
-            replace(self, **some)._fit(samples, 0)
+            replace(self, **some)._fit(several[0], 0)
         halved = max(0, math.ceil(math.log2((time.perf_counter() - started) * TRIAL / seconds)))
-        return replace(self, **{name: getattr(self, name) >> halved for name in some}) if halved <= 4 else None
+        fewer = replace(self, **{name: getattr(self, name) >> halved for name in some})
+        return [(fewer, several[0])] if halved <= 4 else []
 
     def _fit(self, samples: LatentSamples, seed: int) -> NeuralODEModel:
         paths, draw = make_paths(samples), torch.Generator().manual_seed(seed)
