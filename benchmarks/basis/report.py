@@ -3,8 +3,10 @@
 import itertools
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from benchmarks.harness import Result, used
-from studies.report import filled, table
+from studies.report import dots, filled, table
 
 
 def page(found: Result) -> str:
@@ -16,6 +18,17 @@ def page(found: Result) -> str:
 
     cases = itertools.groupby(sorted(found["runs"], key=of, reverse=True), of)
     return text + "".join(_case(*case, [*runs]) for case, runs in cases)
+
+
+def draw(found: Result) -> dict[str, Figure]:
+    """Errors of singular values of each contestant, by the size of the data."""
+    errors, worst = {}, {}
+    for run in found["runs"]:
+        series = f"{run['gigabytes']:.3g} GB, n = {run['n']}"
+        errors.setdefault(run["contestant"], {}).setdefault(series, []).append(run["error"])
+        worst[run["contestant"]] = max(run["error"], worst.get(run["contestant"], 0.0))
+    finding = f"Singular values are right to {worst['romkit']:.0e}, of dask's compressed SVD to {worst['dask']:.0e}"
+    return {"errors.png": dots(errors, "largest relative error of a singular value", finding)}
 
 
 def _case(gigabytes: float, n: int, snapshots: int, runs: list[Result]) -> str:

@@ -23,7 +23,7 @@ def write(folder: Path, preset: str) -> Path:
 def figure(results: dict[str, dict]) -> Figure:
     """Size of the drift over contexts, with the symmetry and without: median over seeds."""
     names = list(dict.fromkeys(title.split(", ")[0] for title in results))
-    drawing, (axes,) = panels(1, len(names), (2.4 * len(names), 2.6))
+    drawing, (axes,) = panels(1, len(names), (2.4 * len(names), 3.2))
     for title, found in results.items():
         (name, how), place = title.split(", "), axes[names.index(title.split(", ")[0])]
         for dynamics, style in zip(DYNAMICS, ("s--", "^:", "o-"), strict=True):
@@ -32,7 +32,7 @@ def figure(results: dict[str, dict]) -> Figure:
         unit = "forcing F" if "waves" in name else "length L"
         place.set(yscale="log", xlabel=unit, title=name)
     axes[0].set_ylabel("drift of the phase, rad per time unit")
-    axes[0].legend(fontsize=4, loc="center right")
+    drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return drawing
 
 

@@ -59,7 +59,7 @@ def test_all_dynamics_are_here():
     concrete = {kind for kind in exported if issubclass(kind, LatentDynamics) and not inspect.isabstract(kind)}
     learned = {kind for kind in concrete if issubclass(kind, integrators.LearnedField)}
     assert concrete - learned == {type(dynamics) for dynamics in REGISTERED}
-    assert learned == {integrators.Equation, integrators.NeuralODEModel}
+    assert learned == {integrators.Equation, integrators.NeuralODEModel, integrators.PhaseLaw}
 
 
 @pytest.mark.parametrize(("method", "latents"), [("pod", 2), ("ncae", 2), ("ncae", 1)])

@@ -33,6 +33,7 @@ class Weighted(Lorenz96):
     transient: float = 0.5
 
     name = "weighted"
+    symmetry = None
     weight = np.linspace(0.5, 2.0, 36)
 
     def weigh(self, x, u, c):
