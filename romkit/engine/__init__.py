@@ -17,13 +17,13 @@ from romkit.core.types import Field
 from romkit.engine.build import Unavailable, Unsupported, warn_once
 from romkit.engine.captured import CapturedSteps, Step
 from romkit.engine.kernel import Kernel, Newton, RungeKutta
-from romkit.engine.trace import Trace, trace, trace_field
+from romkit.engine.trace import Parametrised, Trace, trace, trace_field
 
 K = TypeVar("K", bound=Kernel)
 
 __all__ = [
-    "ENGINES", "Device", "Engine", "Newton", "RungeKutta", "Trace", "Unavailable", "Unsupported", "captured_if",
-    "compiled_if", "pays", "trace", "trace_field",
+    "ENGINES", "Device", "Engine", "Newton", "Parametrised", "RungeKutta", "Trace", "Unavailable", "Unsupported",
+    "captured_if", "compiled_if", "pays", "trace", "trace_field",
 ]  # fmt: skip
 
 ENGINES = ("auto", "torch", "compiled")

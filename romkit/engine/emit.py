@@ -150,7 +150,7 @@ class Constants:
 
     def __init__(self, members: int, dtype: torch.dtype):
         self._members, self.dtype = members, dtype
-        self._pools: dict[str, list[Tensor]] = {"C": [], "M": []}
+        self._pools: dict[str, list[tuple[Tensor, Tensor | None]]] = {"C": [], "M": []}
         self._sizes = {"C": 0, "M": 0}
         self._offsets: dict[tuple, int] = {}
 
@@ -164,19 +164,24 @@ class Constants:
         """
         rows = split(elements, count)
         if torch.equal(rows, rows[:1].expand_as(rows)):
-            return "C", rows[0] + self._store("C", (id(tensor),), tensor.reshape(1, -1))
+            return "C", rows[0] + self._store("C", (id(tensor),), tensor, None)
         first = rows.min(dim=1, keepdim=True).values
         relative = rows - first
         if not torch.equal(relative, relative[:1].expand_as(relative)):
             first, relative = None, torch.arange(rows.shape[1]).unsqueeze(0)
         taken = rows if first is None else first + torch.arange(int(relative.max()) + 1)
         key = (id(tensor), taken.shape[1], taken[:, 0].numpy().tobytes(), first is None)
-        return "M", relative[0] + self._store("M", key, tensor.reshape(-1)[taken])
+        return "M", relative[0] + self._store("M", key, tensor, taken)
 
     def pack(self, lanes: int) -> tuple[Tensor, Tensor]:
-        """C (size,) and M (blocks, size, lanes): the members of a block lie side by side, the last one fills it up."""
-        shared = torch.cat([*self._pools["C"], torch.zeros(1, 1, dtype=self.dtype)], dim=1)[0]
-        own = torch.cat([*self._pools["M"], torch.zeros(self._members, 1, dtype=self.dtype)], dim=1)
+        """C (size,) and M (blocks, size, lanes): the members of a block lie side by side, the last one fills it up.
+
+        The numbers are those that the constants have now.
+        """
+        shared = [tensor.reshape(1, -1).to(self.dtype) for tensor, _ in self._pools["C"]]
+        shared = torch.cat([*shared, torch.zeros(1, 1, dtype=self.dtype)], dim=1)[0]
+        own = [tensor.reshape(-1)[taken].to(self.dtype) for tensor, taken in self._pools["M"]]
+        own = torch.cat([*own, torch.zeros(self._members, 1, dtype=self.dtype)], dim=1)
         blocks = math.ceil(self._members / lanes)
         member = torch.arange(blocks * lanes).clamp(max=self._members - 1)
         return shared.contiguous(), own[member].reshape(blocks, lanes, -1).mT.contiguous()
@@ -186,11 +191,11 @@ class Constants:
         """Length of a row of M."""
         return self._sizes["M"] + 1
 
-    def _store(self, pool: str, key: tuple, rows: Tensor) -> int:
+    def _store(self, pool: str, key: tuple, tensor: Tensor, taken: Tensor | None) -> int:
         if (pool, *key) not in self._offsets:
             self._offsets[pool, *key] = self._sizes[pool]
-            self._pools[pool].append(rows.to(self.dtype))
-            self._sizes[pool] += rows.shape[1]
+            self._pools[pool].append((tensor, taken))
+            self._sizes[pool] += tensor.numel() if taken is None else taken.shape[1]
         return self._offsets[pool, *key]
 
 

@@ -6,6 +6,7 @@ through the loop by itself, so a member's result does not depend on its neighbou
 """
 
 import ctypes
+import functools
 import math
 import threading
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from torch import Tensor
 from romkit.core.types import Field
 from romkit.engine.build import Unsupported, library
 from romkit.engine.lower import Body, lower
-from romkit.engine.trace import Trace, trace_field
+from romkit.engine.trace import Parametrised, Trace, trace_field
 
 TYPES = {torch.float64: ("double", ctypes.c_double, 8), torch.float32: ("float", ctypes.c_float, 16)}
 """C++ type, ctypes type, and members per block: as many as fill 64 bytes."""
@@ -43,7 +44,7 @@ class Kernel:
         field: f(t, y), of the shape of y.
         times: (K,) at which it will be evaluated; it is compared with torch at the first, the middle and the last.
         y: (..., d) state to try it at; each entry of the leading axes is a member.
-        trace: of the field at y, whose constants are read now and not again.
+        trace: of the field at y, whose constants are read now and, of a field with parameters, at each run.
 
     Raises:
         Unsupported: the field cannot be compiled (the message says why), or its compiled form disagrees with it.
@@ -65,6 +66,7 @@ class Kernel:
         if (body.scratch + self.arrays * self._size) * lanes * y.element_size() > min(SCRATCH_LIMIT, _stack() // 2):
             raise Unsupported("its intermediate results do not fit the cache, or the stack")
         self._shared, self._own = body.constants.pack(lanes)
+        self._renewed = functools.partial(body.constants.pack, lanes) if isinstance(field, Parametrised) else None
         self._library = library(_source(body, name, lanes, self._size, self.loop))
         with torch.no_grad():
             for t, state in _trials(times, y):
@@ -78,6 +80,8 @@ class Kernel:
         return out
 
     def _constants(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]:
+        if self._renewed:
+            self._shared, self._own = self._renewed()
         return at(self._shared), at(self._own), ctypes.c_int64(self._members)
 
     def _check(self, field: Field, trace: Trace, t: Tensor, y: Tensor) -> None:

@@ -131,7 +131,54 @@ def trace_field(field: Field, y: Tensor) -> Trace:
         raise Unsupported(f"the state is {y.dtype} on {y.device.type}; compiled are float32 and float64 on the CPU")
     if y.numel() == 0:
         raise Unsupported("the state is empty")
-    return trace(field, torch.empty((), dtype=y.dtype), y)
+    t = torch.empty((), dtype=y.dtype)
+    return field.recorded(t, y) if isinstance(field, Parametrised) else trace(field, t, y)
+
+
+class Parametrised:
+    """A field f(t, y) that depends on parameters of its members, recorded once for all their values.
+
+    Calls that depend on the parameters alone leave the trace; `bind` makes them again, and their results are constants
+    of the trace, whose memory stays.
+
+    Args:
+        family: field at parameters (N, p).
+        values: (N, p) of the first parameters.
+    """
+
+    def __init__(self, family: Callable[[Tensor], Field], values: Tensor):
+        self._family, self._early, self._constants = family, None, ()
+        self.bind(values)
+
+    def bind(self, values: Tensor) -> None:
+        """Give the parameters other values (N, p)."""
+        self._values, self._field = values, None
+        if self._early is not None:
+            for constant, value in zip(self._constants, self._early(values), strict=True):
+                constant.copy_(value)
+
+    def __call__(self, t: Tensor, y: Tensor) -> Tensor:
+        self._field = self._field or self._family(self._values)
+        return self._field(t, y)
+
+    def recorded(self, t: Tensor, y: Tensor) -> Trace:
+        """Calls that depend on t or y."""
+        whole = trace(lambda t, y, values: self._family(values)(t, y), t, y, self._values)
+        early, late, moving = [], [], set(map(id, whole.inputs[:2]))
+        for call in whole.calls:
+            (early if moving.isdisjoint(map(id, call.symbols)) else late).append(call)
+            moving.update(map(id, call.outputs) if late and late[-1] is call else ())
+        used = [leaf for call in late for leaf in call.symbols] + [x for x in tree_leaves(whole.result) if is_symbol(x)]
+        between = {id(leaf): leaf for leaf in used if id(leaf) not in moving}
+        self._early = Trace(early, whole.inputs[2:], tuple(between.values())).module()
+        self._constants = [value.clone(memory_format=torch.contiguous_format) for value in self._early(self._values)]
+        known = dict(zip(between, self._constants, strict=True))
+
+        def given(leaf: object) -> object:
+            return known.get(id(leaf), leaf)
+
+        late = [call._replace(args=tree_map(given, call.args), kwargs=tree_map(given, call.kwargs)) for call in late]
+        return Trace(late, whole.inputs[:2], tree_map(given, whole.result))
 
 
 def is_symbol(leaf: object) -> bool:

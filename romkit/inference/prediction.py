@@ -9,15 +9,21 @@ from torch import Tensor
 from romkit.core import runtime
 from romkit.core.errors import InputError
 from romkit.data import Contexts
+from romkit.engine import Parametrised
 from romkit.engine.threads import one_thread
-from romkit.integrators import LatentDynamics
+from romkit.integrators import LatentDynamics, LatentField
+from romkit.integrators.base import default_solver
 from romkit.projections import Projection
 from romkit.solvers import Solver
+from romkit.solvers.base import scored
 from romkit.systems import System
 from romkit.verbs.reduced import ReducedModel, check_match
 
 STEP = 1e-5
 """Step of central differences, in half widths of the context's range and in latent coordinates."""
+
+FEW, MEMBERS = 8, 256
+"""Numbers of members that are integrated at once: powers of two from the first to the second."""
 
 
 class Prediction:
@@ -48,7 +54,7 @@ class Prediction:
         if projection.seeds is not None:
             raise InputError("projection", expected="a single one", got="a stack of seeds", fix="take one of them")
         self.frame, self.times, self.rows = projection.frame, times - times[0], rows
-        self.dynamics, self.solver, self.engine = dynamics, solver, engine
+        self.dynamics, self.solver, self.engine, self.runs = dynamics, solver, engine, {}
         self.shift, self.scale = self.frame.context_shift.double(), self.frame.context_scale.double()
         if not len(self.shift):
             fix = "fit one on data with a context"
@@ -79,12 +85,29 @@ class Prediction:
     def __call__(self, d: Tensor, w: Tensor) -> Tensor:
         with torch.no_grad(), one_thread(), runtime.bars(False):
             c = self.context(d)
-            if self.dynamics is not None:
+            if isinstance(self.dynamics, LatentField):
+                parts = zip(c.split(MEMBERS), w.split(MEMBERS), strict=True)
+                w = torch.cat([self._window(*part) for part in parts])
+            elif self.dynamics is not None:
                 model = self.model.at(Contexts(c, c))
                 w = model.solve(w, self.times, solver=self.solver, engine=self.engine).states
             y = self.coordinates.operator(c).decode(w[..., : self.projection.latent_dim])
             x = y[..., self.rows] if self.basis is None else self.basis[0] + y @ self.basis[1]
             return x.flatten(1)
+
+    def _window(self, c: Tensor, w: Tensor) -> Tensor:
+        """Latent states (M, T, q) by a field that is recorded once for a few numbers of members, padded to these."""
+        number = len(w)
+        rows = torch.arange(max(FEW, 1 << (number - 1).bit_length())).clamp(max=number - 1)
+        c, w = c[rows], w[rows]
+        if len(w) not in self.runs:
+            field = Parametrised(lambda c: self.dynamics.field(self.model.at(Contexts(c, c)).contracted()), c)
+            solver = self.solver or default_solver(self.times)
+            run, _ = solver.prepare(field, w, self.times, self.engine, "")
+            self.runs[len(w)] = field, run, solver.divergence_threshold
+        field, run, threshold = self.runs[len(w)]
+        field.bind(c)
+        return scored(run(w, self.times), threshold)[0][:number]
 
 
 def with_derivatives(function: Prediction, d: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,11 +7,12 @@ import pytest
 import torch
 import torch.nn.functional as nn
 
-from romkit.engine import RungeKutta, Unsupported, trace_field
+from romkit.engine import Parametrised, RungeKutta, Unsupported, trace_field
 from romkit.engine.formulas import FORMULAS
 from romkit.engine.kernel import Kernel
 from romkit.engine.lower import OTHERS, VIEWS
 from romkit.engine.trace import DECOMPOSED, OWN
+from romkit.solvers import RK4
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 aten, inf, nan = torch.ops.aten, torch.inf, torch.nan
@@ -285,3 +286,23 @@ def test_a_field_that_works_in_place_on_its_own_results_is_compiled():
     y = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(3, 4)
     assert torch.equal(trace_field(field, y).module()(torch.zeros(()), y), field(0.0, y))
     assert torch.equal(RungeKutta(field, torch.zeros(1, dtype=y.dtype), y).evaluate(0.0, y), field(0.0, y))
+
+
+def test_a_field_with_parameters_is_recorded_once_for_all_their_values():
+    """Calls on the parameters alone, some without a compiled form, are made again; the kernel stays."""
+    generator = torch.Generator().manual_seed(0)
+    first, second = (0.1 * torch.randn(9, 3, 3, generator=generator, dtype=torch.float64) for _ in range(2))
+    y, times, recorded = torch.ones(9, 3, dtype=torch.float64), torch.linspace(0, 1, 5, dtype=torch.float64), []
+
+    def family(values):
+        recorded.append(values.device.type)
+        rotation = torch.linalg.inv(torch.eye(3, dtype=values.dtype) + values - values.mT)
+        return lambda t, y: (rotation @ y.unsqueeze(-1)).squeeze(-1) * values.sum((1, 2)).unsqueeze(-1).cos()
+
+    field = Parametrised(family, first)
+    run, _ = RK4(0.1).prepare(field, y, times, "compiled", "")
+    for values in (first, second, first):
+        field.bind(values)
+        expected = RK4(0.1)(family(values), y, times, engine="torch").states.movedim(-2, 0)
+        assert torch.allclose(run(y, times), expected, rtol=1e-12, atol=1e-12)
+    assert recorded.count("meta") == 1
