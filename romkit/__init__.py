@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from romkit.verbs import presets
     from romkit.verbs.compare import compare
     from romkit.verbs.ensemble import Ensemble, bootstrap
+    from romkit.verbs.estimate import error_estimate
     from romkit.verbs.export import export
     from romkit.verbs.fit import fit
     from romkit.verbs.law import law
@@ -44,6 +45,7 @@ __all__ = [
     "compare",
     "continuation",
     "data",
+    "error_estimate",
     "export",
     "fit",
     "follow",
@@ -80,6 +82,7 @@ VERBS = {
     "compare": "verbs.compare",
     "continuation": "inference",
     "verify": "inference",
+    "error_estimate": "verbs.estimate",
     "export": "verbs.export",
     "fit": "verbs.fit",
     "follow": "verbs.runs",
