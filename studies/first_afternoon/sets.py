@@ -171,9 +171,9 @@ SETS = {
 }  # fmt: skip
 
 
-def measure(name: str, *, runs: int = RUNS, seed: int = 0) -> tuple[xr.Dataset, xr.Dataset]:
+def measure(source: Source, *, runs: int = RUNS, seed: int = 0) -> tuple[xr.Dataset, xr.Dataset]:
     """A set as its owner has it, (run, t, ...), and the same without noise."""
-    source, draw = SETS[name], np.random.default_rng(seed)
+    draw = np.random.default_rng(seed)
     values = np.linspace(source.low, source.high, runs)
     times = source.transient + np.linspace(0.0, source.duration, SAMPLES)
     several = [

@@ -1,4 +1,4 @@
-"""README's recipe on ten data sets that romkit did not make, beside the nearest training run and other packages."""
+"""README's recipe on twenty data sets that romkit did not make, beside the nearest training run and other packages."""
 
 import time
 
@@ -8,6 +8,7 @@ import xarray as xr
 import romkit
 from studies.first_afternoon.rivals import side_by_side
 from studies.first_afternoon.sets import SETS, measure
+from studies.first_afternoon.unseen import UNSEEN
 from studies.runner import Numbers, Study
 
 LATENT = 3
@@ -16,7 +17,7 @@ LATENT = 3
 def tasks(preset: str) -> list[Numbers]:
     """Two tasks for each data set: README's recipe, and the rivals."""
     table = Study("first_afternoon").presets[preset]
-    names = table.pop("sets", list(SETS))
+    names = table.pop("sets", [*SETS, *UNSEEN])
     recipes = [Numbers.of(name, afternoon, name=name, **table) for name in names]
     return recipes + [Numbers.of(f"{name}, rivals", rivals, name=name, runs=table["runs"]) for name in names]
 
@@ -64,8 +65,9 @@ def rivals(name: str, runs: int) -> dict[str, object]:
 
 def divided(name: str, runs: int) -> tuple[xr.Dataset, xr.Dataset, xr.Dataset]:
     """Training runs, held-out ones, and these without noise."""
-    measured, clean = measure(name, runs=runs)
-    data, exact = (romkit.data.describe(each, context=[SETS[name].parameter]) for each in (measured, clean))
+    source = (SETS | UNSEEN)[name]
+    measured, clean = measure(source, runs=runs)
+    data, exact = (romkit.data.describe(each, context=[source.parameter]) for each in (measured, clean))
     train, held_out = romkit.data.split(data, 0.25)
     return train, held_out, romkit.data.split(exact, 0.25)[1]
 
