@@ -106,8 +106,8 @@ UNSEEN = {
     ),
     "Ginzburg-Landau wave": Source("beta", 0.8, 1.6, ginzburg_landau, turned, named("re", "im"), 20.0, 20.0, 1e6),
     "repressilator": Source(
-        "alpha", 12.0, 30.0, repressilator, lambda c: np.array([1.0, 2.0, 4.0, 3.0, 1.0, 2.0]), named("mrna", "protein"),
-        40.0, 100.0, 120.0, 1e3,
+        "alpha", 12.0, 30.0, repressilator, lambda c: np.array([1.0, 2.0, 4.0, 3.0, 1.0, 2.0]),
+        named("mrna", "protein"), 40.0, 100.0, 120.0, 1e3,
     ),
     "enzyme cascade": Source(
         "signal", 0.3, 1.0, cascade, lambda c: np.full(8, 0.05), lambda x: {"active": x}, 60.0, 0.0, 60.0, 1e-6
