@@ -1,7 +1,8 @@
-"""A basis in front
-================
+"""A projection of coordinates in a basis
+======================================
 
-Behind r modes of the data, training and rollouts cost r numbers instead of n, and the projection is still exact.
+A basis of r modes replaces the n components of a state by r coordinates. A projection that is trained on these
+coordinates costs as much as one for r components, in training and in rollouts, and is still exact.
 """
 
 import numpy as np
@@ -21,7 +22,7 @@ axis.semilogy(np.arange(1, len(values) + 1), values / values[0], "o-", ms=3)
 axis.set(xlabel="mode", ylabel="singular value, relative")
 
 # %%
-# The same model behind a basis of twelve modes:
+# The same model, trained on the coordinates in a basis of twelve modes:
 
 behind = romkit.fit("ncae", data, basis=bases[3], latent_dim=2, epochs=200)
 run = romkit.rollout(system, behind, F=3.15, duration=5)

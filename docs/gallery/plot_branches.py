@@ -1,8 +1,8 @@
 """Where a steady state loses its stability
 ========================================
 
-`romkit.continuation` follows an equilibrium along the context and says where it bifurcates. Here in a system of three
-lines: the temperature of a stirred reactor, which ignites and goes out at two folds.
+`romkit.continuation` follows an equilibrium along the context and finds its bifurcations. The example is the
+temperature of a stirred reactor, a system of three lines, which ignites at one fold and goes out at another.
 """
 
 import torch

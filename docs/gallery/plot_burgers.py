@@ -1,7 +1,8 @@
 """A shock that crosses a square
 =============================
 
-Burgers' equation in two dimensions; inflow and source are the context. On a small grid here.
+Burgers' equation in two dimensions, on a small grid. The context is the speed of the inflow and the growth of the
+source.
 """
 
 import numpy as np
@@ -22,7 +23,7 @@ axes[0].set_ylabel("y")
 figure.colorbar(image, ax=axes, label="u")
 
 # %%
-# How many modes does a shock need? The singular values of one run fall slowly.
+# A shock needs many modes: the singular values of one run fall slowly.
 
 values = romkit.basis(truth, rank=40).singular_values.numpy()
 spectrum = Figure(figsize=(4, 2.6), layout="constrained")

@@ -2,7 +2,7 @@
 =============
 
 How much can a projection stretch the distance of two states? A semidefinite program bounds the stretch of all pairs;
-the stretch of the worst pair that was found shows how sharp the bound is.
+the largest stretch that a search finds shows how sharp the bound is.
 """
 
 import numpy as np

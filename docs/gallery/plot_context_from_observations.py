@@ -1,8 +1,8 @@
 """The context of noisy observations
 ===================================
 
-Two time units of Lorenz96 at twelve of its 36 components, with noise: `romkit.infer` says which forcing they come from,
-with intervals that know the reduced model's own error.
+Twelve of the 36 components of Lorenz96 are observed for two time units, with noise. `romkit.infer` estimates the
+forcing; its intervals include the error of the reduced model.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""A context that moves
-====================
+"""A context that changes in time
+==============================
 
-For first-order systems the context may be a function of time. The manifold then moves under the latent state, and every
-kind of dynamics accounts for it.
+For first-order systems the context may be a function of time. The manifold then changes while the
+latent state moves, and all latent dynamics take this into account.
 """
 
 from matplotlib.figure import Figure

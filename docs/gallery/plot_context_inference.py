@@ -1,7 +1,8 @@
-"""Which context is this?
+"""The context of a state
 ======================
 
-The residual of the projection is smallest at the context that a state belongs to: link lengths from angles alone.
+The residual of the projection is smallest at the context that a state belongs to. Here the link lengths of a pendulum
+are found from its angles alone.
 """
 
 import numpy as np

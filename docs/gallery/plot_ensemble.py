@@ -1,9 +1,9 @@
 """A forecast with an interval
 ============================
 
-Six noisy sensors see van der Pol's oscillator at several dampings. Twenty equations are discovered, each from
-trajectories that are drawn with replacement. Together they give a forecast with an interval.
-Trajectories that nothing was fitted to show how often the truth is within it.
+Six noisy sensors measure van der Pol's oscillator at several dampings. Twenty equations are fitted, each to
+trajectories that are drawn with replacement. The spread of their forecasts gives an interval. Trajectories that were
+used in no fit show how often the truth lies in the interval.
 """
 
 import numpy as np
@@ -39,6 +39,6 @@ band = ensemble.follow(unseen)
 figure = plot_forecast(band, unseen, components=["x0", "x3"])
 
 # %%
-# Of intervals of 90 %, about as many should hold the truth.
+# About 90 % of the intervals of 90 % should contain the truth.
 
 figure = plot_calibration(ensemble.reliability(unseen))

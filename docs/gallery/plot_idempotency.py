@@ -1,8 +1,8 @@
 """Exact at every context
 ======================
 
-P(P(x)) = P(x) holds by construction, also far outside the training range, but not for an ordinary autoencoder of
-the same sizes.
+The NcAE satisfies P(P(x)) = P(x) by construction, at contexts far outside the training range too. An ordinary
+autoencoder of the same sizes does not.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
 """Kuramoto-Sivashinsky on rings of different length
 =================================================
 
-The length of the ring is the context: a steady wave, a travelling one, an oscillation, chaos.
+The length of the ring is the context. As it changes, the motion is a steady wave, a travelling wave, an oscillation, or
+chaos.
 """
 
 from matplotlib.figure import Figure
@@ -22,7 +23,8 @@ figure.colorbar(image, ax=figure.axes)
 # %%
 # Eight latents
 # -------------
-# The model that ships follows all of these. Where the motion is chaotic it leaves the truth, as any two runs do.
+# The shipped model covers all of these lengths. Where the motion is chaotic, the rollout separates from the truth, as
+# any two trajectories of nearby states do.
 
 flow = romkit.load("flow-kuramoto-sivashinsky")
 run = romkit.rollout(system, flow, L=list(lengths), duration=60)

@@ -1,7 +1,7 @@
 """Galerkin, Petrov-Galerkin, LSPG
 ===============================
 
-Three ways to move a latent state without learning anything, from one start.
+Three latent dynamics that follow from the equations of the system, without training, from the same initial state.
 """
 
 from matplotlib.figure import Figure

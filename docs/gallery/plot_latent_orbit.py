@@ -1,7 +1,7 @@
 """Latent orbits
 =============
 
-The reduced model computes two numbers that go round on an orbit; orbit and speed depend on the context.
+The two latent coordinates of the reduced model move on a closed orbit. The orbit and its speed depend on the context.
 """
 
 from matplotlib.figure import Figure

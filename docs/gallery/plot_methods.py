@@ -1,7 +1,7 @@
 """Methods side by side
 ====================
 
-Projection errors of five methods over the context, each trained for the same short time.
+Projection errors of five methods against the context. Each method is trained for the same short time.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
 """The manifold moves with the context
 ===================================
 
-At each context the decoder draws another manifold. Its leading principal components at five values of F:
+The image of the decoder is a manifold, another one at each context. The figure shows the leading principal components
+of this manifold at five values of F.
 """
 
 import torch

@@ -2,7 +2,7 @@
 ======================
 
 A travelling pulse whose speed depends on a parameter. No equation is given: projection and law are both
-learned, and forecast a speed that was not in the data.
+learned from data. They forecast the pulse at a speed that is not in the data.
 """
 
 import numpy as np

@@ -1,7 +1,8 @@
 """A pendulum of four links
 ========================
 
-Sixteen angles, simulated by MuJoCo, and their reduced model with four latent coordinates, at link lengths of your own.
+MuJoCo simulates sixteen angles; the reduced model has four latent coordinates. The link lengths, the context, can be
+changed.
 """
 
 import romkit

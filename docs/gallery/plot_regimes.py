@@ -1,9 +1,9 @@
 """Branches of a reduced model over those of the full one
 =========================================================
 
-Near F = 3.163 the travelling wave of Lorenz96 changes its number from 8 to 7. `romkit.continuation` follows the waves
-of the reduced model away from there, on both sides. `romkit.verify` solves the full model beside it, by Newton's method
-from decoded states. Periods agree to about a tenth of a percent.
+Near F = 3.163 the wave number of the travelling wave of Lorenz96 changes from 8 to 7. `romkit.continuation` follows the
+waves of the reduced model, from there to both sides. `romkit.verify` computes the waves of the full model by Newton's
+method, which starts from decoded states. The figure compares the periods of both models.
 """
 
 import torch

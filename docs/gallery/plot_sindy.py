@@ -1,8 +1,8 @@
 """Discovering an equation
 =======================
 
-Sparse regression finds an equation of the latent coordinates from data. The equation prints, and rollouts
-follow it like any dynamics.
+Sparse regression finds an equation of the latent coordinates from data. The equation can be printed, and
+used in rollouts as any other latent dynamics.
 """
 
 import romkit

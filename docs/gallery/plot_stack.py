@@ -1,7 +1,7 @@
 """Many seeds at once
 ==================
 
-`seeds=` trains a stack of models; everything that is done with it has a leading `seed` dimension.
+`seeds=` trains a model for each seed, all at once. Results of such a stack have a leading dimension `seed`.
 """
 
 import romkit

@@ -1,7 +1,8 @@
 """Training with held-out data
 ===========================
 
-`validation=` holds out trajectories by context; the parameters with the smallest loss on them are kept.
+`validation=` holds out the trajectories of some contexts. Training returns the parameters with the smallest loss on
+these trajectories.
 """
 
 import romkit

@@ -1,7 +1,8 @@
 """How long a reduced model can be trusted
 =======================================
 
-Valid time over the context, 41 rollouts at once. Near the change of the number of crests it is short.
+Valid time against the context, from 41 rollouts that are computed together. The valid time is short near the forcing at
+which the number of crests changes.
 """
 
 import numpy as np

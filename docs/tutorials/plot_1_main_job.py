@@ -1,8 +1,8 @@
 """From a system to a reduced model
 ================================
 
-Simulate a system over a range of its context, learn a projection that is exact at every context, and see how long its
-reduced model can be followed. The system is Lorenz96: 36 variables on a ring and a forcing F, the context.
+Simulate a system over a range of its context, learn a projection that is exact at every context, and measure how long
+the reduced model follows the full one. The system is Lorenz96: 36 variables on a ring, and a forcing F as context.
 """
 
 import tempfile
@@ -16,8 +16,8 @@ from romkit.plotting import plot_rollout
 # %%
 # Data
 # ----
-# A system knows its training range. The training set has random contexts from it; everything is in physical units, with
-# names, in an `xarray.Dataset`.
+# A system has a range of contexts for training, and the training set has random contexts from this range. The set is an
+# `xarray.Dataset` with named variables in physical units.
 
 system = romkit.systems.Lorenz96()
 data = system.dataset("train", seed=0)
@@ -26,8 +26,9 @@ print(data)
 # %%
 # A projection
 # ------------
-# The NcAE is an encoder and a decoder whose layers are inverse to each other, modulated by a small network of the
-# context. It takes the sizes of the paper here; elsewhere give `latent_dim`.
+# The NcAE has an encoder and a decoder whose layers are inverse to each other. A small network of the context changes
+# the activations of these layers. For Lorenz96 the layers have the sizes of the paper; for other systems, give
+# `latent_dim`.
 
 ncae = romkit.fit("ncae", data, seed=0)
 print(ncae.name, ncae.config["layers"], "in", round(ncae.report["seconds"]), "s")
@@ -43,7 +44,7 @@ with torch.no_grad():
 # %%
 # A rollout
 # ---------
-# Full and reduced model start from one state, at a context that was not in the training set.
+# Full and reduced model start from the same state, at a context that is not in the training set.
 
 run = romkit.rollout(system, ncae, F=3.15, duration=20)
 end = run.isel(time=-1)
@@ -53,19 +54,19 @@ figure = plot_rollout(run)
 # %%
 # Where does the error come from?
 # -------------------------------
-# The lower curve of the last panel is the error of the projection of the truth, without dynamics: the error of the
-# manifold. The upper curve is the error of the rollout. It grows, because the reduced wave is a little too fast or too
-# slow. A loss on snapshots does not contain this error; the preset `dynamics` adds rollouts to the loss, and the study
-# of drift measures the gain. The shipped model was trained on more contexts:
+# The lower curve of the last panel is the error of the projected truth, without dynamics: the error of the manifold.
+# The upper curve is the error of the rollout, which grows because the reduced wave is a little too fast or too slow. A
+# loss on snapshots does not contain this error; the preset `dynamics` adds rollouts to the loss, and the study of drift
+# measures the gain. The shipped model was trained on more contexts:
 
 pretrained = romkit.load("ncae-lorenz96")
 longer = romkit.rollout(system, pretrained, F=3.15)
 print(f"pretrained model: valid for {float(longer.valid_time):.0f} of {float(longer.time[-1]):.0f} time units")
 
 # %%
-# Keep it
-# -------
-# Files of models are checked when they are read, and contain no code.
+# Saving and loading
+# ------------------
+# Files of models contain no code, and are checked when they are read.
 
 with tempfile.TemporaryDirectory() as folder:  # yours stays where you want it
     again = romkit.load(romkit.save(ncae, Path(folder) / "ncae.safetensors"))

@@ -1,8 +1,9 @@
 """Your own data
 =============
 
-Trajectories are enough. Here a ring of FitzHugh-Nagumo cells carries a pulse; SciPy plays the laboratory, and romkit
-never sees the equation. At the end: a forecast at a parameter that was not measured.
+A reduced model can be learned from trajectories alone. In this tutorial SciPy computes a pulse on a ring of
+FitzHugh-Nagumo cells, in place of a measurement; romkit is given the trajectories and not the equation. The last
+section is a forecast at a parameter that was not measured.
 """
 
 import numpy as np
@@ -66,7 +67,7 @@ figure = romkit.plotting.plot_rollout(run)
 # %%
 # A forecast
 # ----------
-# From one state, at a parameter of your choice; there is no truth to compare with.
+# A forecast starts from one state, at any parameter; no truth is needed.
 
 forecast = romkit.forecast(
     model, dynamics=law, initial_state=held_out.state.values[0, 0], duration=40, dt=0.2, epsilon=0.075

@@ -1,9 +1,9 @@
 """A large flow
 ============
 
-Thousands of unknowns: modes first, a nonlinear projection behind them, and a reduced model whose steps cost the same at
-any size of the full model. A front crosses a square here; the speed of its inflow and the growth of its source are the
-context.
+A system of many thousand unknowns is reduced in two steps: first to coordinates in a basis of modes, then by a
+nonlinear projection of these coordinates. A step of the reduced model then costs the same for every size of the full
+model. In the example a front crosses a square; the speed of the inflow and the growth of the source are the context.
 """
 
 import numpy as np
@@ -18,7 +18,7 @@ print(f"{system.state_size} unknowns")
 # %%
 # Data over the range of the context
 # ----------------------------------
-# Two velocities at every cell. Nine runs, a sample every half time unit.
+# The state has two velocities at every cell. Nine runs are sampled every half time unit.
 
 inflow, growth = (values.ravel() for values in np.meshgrid([4.25, 4.875, 5.5], [0.015, 0.0225, 0.03]))
 data = romkit.simulate(system, mu1=inflow, mu2=growth, duration=25, dt=0.5)
@@ -27,7 +27,8 @@ print(dict(data.sizes))
 # %%
 # A basis
 # -------
-# The modes hold most of the energy. A front needs many modes, since its singular values fall slowly.
+# The figure shows the share of the energy that is left out by the first modes. A front needs many modes, since its
+# singular values fall slowly.
 
 basis = romkit.basis(data, rank=40)
 print(basis)
@@ -54,9 +55,9 @@ print(
 # %%
 # What it saves
 # -------------
-# Runs record the cost of both models. A run of one context is too short to be worth compiling, and much of its time is
-# decoding. Runs of many contexts are compiled, and cost the same on every grid, while the full model's cost grows with
-# the grid.
+# Runs record the cost of both models. A run at one context is too short to be compiled, and much of its time is
+# decoding. Runs at many contexts are compiled; their cost does not depend on the grid, and that of the full model grows
+# with it.
 
 full, reduced = (run.attrs[f"seconds_computing_{model}_model"] for model in ("full", "reduced"))
 alone = romkit.simulate(small, duration=25, dt=0.5, engine="compiled", **context).attrs
@@ -77,7 +78,7 @@ axes[0].set_ylabel("y")
 # %%
 # Fewer latents than modes
 # ------------------------
-# Behind the basis a network reduces 40 coordinates to five, at a cost of training that does not depend on the grid.
+# A network reduces the 40 coordinates in the basis to five. The cost of its training does not depend on the grid.
 
 ncae = romkit.fit("ncae", data, basis=basis, latent_dim=5, epochs=300)
 flat = romkit.fit("pod", data, basis=basis, latent_dim=5)

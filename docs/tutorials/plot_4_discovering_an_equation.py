@@ -19,7 +19,8 @@ data = system.dataset("train", seed=0)
 # %%
 # A law
 # -----
-# `fit` encodes the data and scales the latents; `residual` is the unexplained part of the rate in each equation.
+# `fit` encodes the data and scales the latent coordinates. `residual` is the part of the rate that each equation does
+# not explain.
 
 law = SINDy(degree=3, threshold=0.01).fit(ncae, data)
 for name, residual in zip(("z0'", "z1'"), law.residual.tolist(), strict=True):
@@ -29,14 +30,14 @@ print(*law.formulas(), sep="\n\n")
 # %%
 # Settings chosen by rollouts
 # ---------------------------
-# A threshold or a degree is best chosen by rollouts of trajectories that the law was not fitted to.
+# Threshold and degree are best chosen by rollouts, along trajectories to which the law was not fitted.
 
 chosen = SINDy().fit(ncae, data, select={"degree": (1, 3), "threshold": (0.003, 0.03)}, validation=0.3)
 print(chosen.source)
 
 # %%
-# Following it
-# ------------
+# A rollout
+# ---------
 
 run = romkit.rollout(system, ncae, F=3.15, duration=10, dynamics=chosen)
 print("valid for", float(run.valid_time), "of", float(run.time[-1]), "time units")

@@ -2,8 +2,8 @@
 ===================
 
 A projection that is exact at every context measures how well a state belongs to a context: the residual ‖x - P_c(x)‖ is
-smallest at the context that the state comes from, if the manifold moves enough with the context. Here: link lengths of
-a pendulum from a film of its angles.
+smallest at the context that the state comes from, if the manifold moves enough with the context. The example finds the
+link lengths of a pendulum from a film of its angles.
 """
 
 import torch
@@ -18,10 +18,10 @@ film = romkit.simulate(system, **lengths, duration=3)
 states = torch.tensor(film.state.values[0, ::30])
 
 # %%
-# What can be seen?
-# -----------------
-# One length at a time, the others as they are. Three of the four move the manifold; the second is hardly seen, so it
-# cannot be inferred from angles.
+# Which lengths can be found?
+# ---------------------------
+# The residual is plotted against one length at a time, with the others at their true values. Three of the four lengths
+# move the manifold. The second one hardly changes the residual, so it cannot be found from the angles.
 
 
 def residual(**context):
@@ -41,8 +41,8 @@ figure.axes[0].set_ylabel("residual in rad")
 # %%
 # All at once
 # -----------
-# The residual is differentiable in the context, so a quasi-Newton method finds the lengths from a guess in the
-# middle of the training range. The second stays at the guess.
+# The residual is differentiable in the context, so a quasi-Newton method finds the lengths. It starts in the middle of
+# the training range, where the second length stays.
 
 middle = dict(zip(lengths, ncae.frame.context_shift.tolist(), strict=True))
 seen = ("l1", "l3", "l4")

@@ -1,8 +1,9 @@
 """Bifurcations
 ============
 
-When the context passes a critical value, the long-time motion changes. A reduced model finds this value: here, the
-forcing at which the wave of Lorenz96 changes its number of crests, by the full and by the reduced model.
+When the context passes a critical value, the long-time motion changes. A reduced model can find this value. In the
+example it is the forcing at which the wave of Lorenz96 changes its number of crests, computed by the full and the
+reduced model.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 """A field from somebody else
 ==========================
 
-Winters of the Pacific: the package eofs ships anomalies of the sea surface temperature, with land. romkit takes the
-field as it is and returns it in its own dimensions, and its modes are those of eofs. ``studies/public_data`` has the
-whole comparison.
+The package eofs ships anomalies of the sea surface temperature of the Pacific in winter, in which cells on land are
+NaN. romkit takes the field as it is and returns results in the field's own dimensions. Its modes are those of eofs;
+``studies/public_data`` has the whole comparison.
 """
 
 import importlib.resources
@@ -19,7 +19,8 @@ import romkit
 # %%
 # The field
 # ---------
-# One run of 50 winters without a parameter. Cells that are always NaN are land, and no part of the state.
+# The data are one run of 50 winters, without a parameter. Cells that are always NaN are land, and are left out of the
+# state.
 
 sst = xr.open_dataset(importlib.resources.files("eofs") / "examples/example_data/sst_ndjfm_anom.nc")["sst"]
 data = romkit.data.describe(sst)
@@ -27,7 +28,7 @@ data = romkit.data.describe(sst)
 # %%
 # Modes, weighted by area
 # -----------------------
-# A basis takes the weight of each cell of the state. Its modes and scores are those of eofs, up to signs.
+# `weight` is the area of each cell of the state. The modes and scores of the basis are then those of eofs, up to signs.
 
 area = np.cos(np.deg2rad(sst.latitude)).broadcast_like(sst[0])
 (variable,) = romkit.data.layout_of(data).variables
@@ -54,7 +55,7 @@ for name, image in images.items():
 # %%
 # Back in the dimensions of the field
 # -----------------------------------
-# An image has latitude, longitude and time again, and land is NaN.
+# A projected field has latitude, longitude and time again, and is NaN on land.
 
 winter = int(np.abs(theirs[:, 0]).argmax())
 figure = Figure(figsize=(8, 2.2), layout="constrained")
