@@ -11,7 +11,7 @@ from torch import Tensor
 
 from romkit.core.boundary import Count, validated
 from romkit.core.errors import InputError
-from romkit.data import DIMS
+from romkit.data import DIMS, even_step
 from romkit.data.schema import of_other_coordinates
 from romkit.projections.base import Projection, method_named
 from romkit.projections.frame import Frame
@@ -61,7 +61,8 @@ class Shifts:
         """Coordinates of the waves in data whose frame is given.
 
         Raises:
-            InputError: no ring, no single wave that never vanishes, or travelling states that depend on the place.
+            InputError: no ring of even steps, no single wave that never vanishes, or travelling states that depend on
+                the place.
         """
         layout = frame.fields
         sizes = {v.shape for v in layout.variables if not v.mask}
@@ -70,6 +71,11 @@ class Shifts:
         if len(sizes) != 1 or len(*sizes) != 1 or points * number != len(frame.state_names):
             got = ", ".join(f"{v.name} {v.dims}" for v in layout.variables)
             raise InputError("data", expected="fields on one ring", got=got, fix="leave symmetry out, or select them")
+        for name in {v.dims[0] for v in layout.variables} & layout.coords.keys():
+            place = np.asarray(layout.coords[name]["values"])
+            if place.dtype.kind in "iuf" and even_step(place) is None and even_step(-place) is None:
+                fix = "interpolate the data to such places"
+                raise InputError("data", expected=f"a ring with even steps of {name}", got="uneven ones", fix=fix)
         x = data["state"].transpose(*DIMS).values.astype(np.float64)
         x = x.reshape(*x.shape[:2], number, points)
         x = np.where(np.isfinite(x).all((-2, -1), keepdims=True), x, np.nan)

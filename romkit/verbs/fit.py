@@ -78,9 +78,9 @@ def fit(
             say; or one with its sizes, `NcAE.with_sizes(layers=(2, 24, 36))`.
         data: a dataset in romkit's schema (see `romkit.data.schema`), from a system or the user's own.
         basis: in front of the method, which sees coordinates in it: of `romkit.basis`, or a number of modes.
-        symmetry: "shift" factors out the shifts that the system of the data declares, or of data without a system those
-            of the ring that its points make: the method sees aligned waves, and the last latent coordinate is their
-            phase. `Shifts(...)` says which.
+        symmetry: "shift" factors out the shifts that the system declares, or of data without a system those of the
+            ring of their variables, u(run, t, x): the method sees aligned waves, and the last latent coordinate is
+            their phase. `Shifts(...)` says which.
         seed: determines the initial parameters and the order of the data.
         seeds: trains one model per seed, all at once, as a stack; replaces `seed`.
         preset: a name from `romkit.presets.PRESETS`, or a `romkit.training.Recipe`.
@@ -160,7 +160,11 @@ def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: Syste
         fix = "leave the basis out: the coordinates of a wave are its harmonics"
         raise InputError("basis", expected="none beside symmetry", got=checks.shown(basis), fix=fix)
     if system is None:
-        return (Shifts() if symmetry == "shift" else symmetry).wave(data, Frame.from_dataset(data))
+        frame = Frame.from_dataset(data)
+        if symmetry == "shift" and frame.fields.is_plain:
+            got, fix = "a state of unknown fields", "pass system=..., or symmetry=Shifts(variables=2) of two, say"
+            raise InputError("symmetry", expected="a system, or variables over the ring", got=got, fix=fix)
+        return (Shifts() if symmetry == "shift" else symmetry).wave(data, frame)
     shifts = system.symmetry if symmetry == "shift" else symmetry
     fix = "leave symmetry out, or declare it: symmetry = Shifts() of the system"
     if shifts is None or system.order != 1:

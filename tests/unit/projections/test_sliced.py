@@ -153,9 +153,10 @@ def test_a_stack_and_its_law_equal_their_members_and_files(waves, tmp_path):
         np.testing.assert_allclose(each, whole[k], rtol=0, atol=1e-8)
 
 
-def own(values):
+def own(values, **places):
     """Data without a system: u (run, t, x)."""
-    return romkit.data.describe(xr.Dataset({"u": (("run", "t", "x"), values)}, {"t": np.linspace(0, 12, 241)}))
+    coords = {"t": np.linspace(0, 12, 241)} | places
+    return romkit.data.describe(xr.Dataset({"u": (("run", "t", "x"), values)}, coords))
 
 
 def wave(number=1, points=32, phase=2.0):
@@ -198,6 +199,16 @@ REFUSED = {
         ),
         {"symmetry": "shift"},
         r"data: expected fields on one ring",
+    ),
+    "two fields of a system that the data do not name": (
+        lambda: Pulses().dataset(c=[0.6, 1.4], duration=1.0),
+        {"symmetry": "shift"},
+        r"symmetry: expected a system, or variables over the ring, .*; pass system=.* symmetry=Shifts\(variables=2\)",
+    ),
+    "a ring with uneven steps": (
+        lambda: own(np.stack([wave(), wave()]), x=place**1.5),
+        {"symmetry": "shift"},
+        r"data: expected a ring with even steps of x, got uneven ones",
     ),
     "a wave that the grid does not resolve": (
         lambda: own(np.stack([wave(), wave()])),
