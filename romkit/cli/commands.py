@@ -115,7 +115,7 @@ def fit(
     seed: Annotated[int, Option(help="Seed of the initial parameters and the order of the data.")] = 0,
     preset: Annotated[str, Option(help="Settings to start from; `romkit info` lists them.")] = "quick",
     set_: options.Settings = None,
-    device: Annotated[str | None, Option(help="cpu or cuda; a GPU is used where there is one.")] = None,
+    device: options.Device = None,
     checkpoint: Annotated[Path | None, Option(help="Folder of the progress; the same command resumes.")] = None,
     out: Annotated[Path | None, Option(help="File, or folder for it; runs/METHOD-DATA by default.")] = None,
     force: options.Force = False,
@@ -213,6 +213,7 @@ def rollout(
     duration: Annotated[float | None, Option(help="Length of the run, in the system's time units.")] = None,
     dt: Annotated[float | None, Option(help="Output interval, and step of the reduced model.")] = None,
     dynamics: Annotated[str | None, Option(help="Name of dynamics, or a file by `romkit law`.")] = None,
+    device: options.Device = None,
     out: Annotated[Path | None, Option(help="Folder for the results; runs/rollout-SYSTEM by default.")] = None,
     force: options.Force = False,
 ) -> None:
@@ -246,7 +247,8 @@ def rollout(
     file = options.target(out, f"rollout-{options.short_name(source)}", "rollout.nc", force)
     shipped = [name for name in romkit.projections.pretrained() if name.partition("-")[2] == source]
     projection = options.load("projection", model or max(shipped, default=f"ncae-{source}"))
-    run = romkit.rollout(truth, projection, duration=duration, dt=dt, dynamics=latent, **context)
+    given = {"duration": duration, "dt": dt, "dynamics": latent, "device": device}
+    run = romkit.rollout(truth, projection, **given, **context)
     print(describe.run(run))
     options.write(romkit.data.save_dataset, run, file, before="\n")
     options.write(romkit.plotting.save_figure, romkit.plotting.plot_rollout(run), file.with_suffix(".png"))
@@ -324,6 +326,7 @@ def forecast(
     dynamics: Annotated[str | None, Option(help="A law, a file by `romkit law`.")] = None,
     control: Annotated[str | None, Option(metavar="FILE", help="netCDF file with control (time, input).")] = None,
     level: Annotated[float, Option(help="Probability that the interval of an ensemble claims.")] = 0.9,
+    device: options.Device = None,
     out: Annotated[Path | None, Option(help="Folder for the results; runs/forecast-MODEL by default.")] = None,
     force: options.Force = False,
 ) -> None:
@@ -335,13 +338,13 @@ def forecast(
     \b
     Examples:
       romkit forecast my.safetensors --dynamics law.safetensors --from my.nc --duration 40
-      romkit forecast runs/law-sindy-my --from my.nc --trajectory 3 --at -1 --duration 40 --Re 110
+      romkit forecast runs/sindy-my --from my.nc --trajectory 3 --at -1 --duration 40 --Re 110
       romkit forecast my.safetensors --dynamics law.safetensors --from my.nc --at -1 --duration 40 --control inputs.nc
 
     Writes forecast.nc, and forecast.png of an ensemble. Says where it leaves what the model was trained on.
     """  # noqa: D301
     file = options.target(out, f"forecast-{Path(model).stem}", "forecast.nc", force)
-    data = options.read_data(start)
+    data = romkit.data.check_states(options.read_data(start))
     sample = _select(data, trajectory=trajectory, time=at)
     ensemble = romkit.Ensemble.load(model) if os.path.isdir(model) else None
     projection = ensemble.projection if ensemble else options.load("projection", model)
@@ -354,7 +357,7 @@ def forecast(
     if dt is None and data.sizes["time"] < 2:
         raise InputError("--dt", expected="an interval for data of a single time", got="none", fix="add --dt 0.1, say")
     dt = float(data["time"].diff("time").mean()) if dt is None else dt
-    given = {"initial_state": sample["state"], "duration": duration, "dt": dt, "context": context}
+    given = {"initial_state": sample["state"], "duration": duration, "dt": dt, "context": context, "device": device}
     if law.order == 2 and "velocity" in data:
         given["initial_velocity"] = sample["velocity"]
     if law.control_names or control is not None:

@@ -1,5 +1,6 @@
 """Arguments and options that commands share: context parameters by name, settings, files, names of systems."""
 
+import contextlib
 import importlib.util
 import inspect
 import os
@@ -28,6 +29,7 @@ CONTEXT = "romkit.context"
 Data = Annotated[str, Argument(metavar="DATA", help="A netCDF file, or a system, whose training set of seed 0 it is.")]
 Model = Annotated[str, Argument(metavar="MODEL", help="A .safetensors file by `romkit fit`, or a pretrained model.")]
 Settings = Annotated[list[str] | None, Option("--set", help="Set a value, any number of times.", metavar="NAME=VALUE")]
+Device = Annotated[str | None, Option(help="cpu or cuda; by default a fit takes a GPU, a run the CPU.")]
 Force = Annotated[bool, Option("--force", help="Replace the results of an earlier run.")]
 
 
@@ -214,10 +216,14 @@ def target(out: Path | None, run: str, name: str, force: bool) -> Path:
 
 
 def writable(path: Path) -> Path:
-    """`path`, once its folder is made and takes files: checked before a long computation, not after it."""
+    """`path`, if its folder takes files: checked before a long computation; a folder that was not there is not kept."""
     from romkit.core.files import make_folder
 
+    new = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
     make_folder(path.parent)
+    with contextlib.suppress(OSError):  # somebody else may have put something there
+        for folder in new:
+            folder.rmdir()
     if path.is_dir():
         raise FileError(path, problem="is a folder", fix="add a file name")
     return path
@@ -229,7 +235,10 @@ def write(save: Callable[[object, Path], Path], result: object, path: Path, befo
     Raises:
         FileError: the file cannot be written; the message says where the result is instead.
     """
+    from romkit.core.files import make_folder
+
     try:
+        make_folder(path.parent)
         print(f"{before}wrote {save(result, path)}")
     except FileError as error:
         spare = Path(tempfile.mkdtemp(prefix="romkit-kept-")) / path.name

@@ -53,13 +53,14 @@ def report(
     file = Path(source)
     name = file.parent.name if file.stem in RESULTS and file.parent.name else file.stem
     target = options.writable(out or Path(f"report-{name}.html"))
-    from romkit.core.files import atomic
+    from romkit.core.files import atomic, make_folder
 
     if file.suffix == ".md":
         text = page(_read(file).decode(errors="replace"), file.stem, lambda picture: _read(file.parent / picture))
     else:
         sections, figures = _described(source)
         text = page("\n\n".join([f"# {file.stem}", *sections]), file.stem, figures.__getitem__)
+    make_folder(target.parent)
     with atomic(target) as temporary:
         temporary.write_text(text, encoding="utf-8")
     print(f"wrote {target}")

@@ -38,7 +38,8 @@ class Observations(NamedTuple):
         names = source.frame.state_names if isinstance(source, Projection) else tuple(source)
         rows = torch.tensor(rows_of(names, sensors))
         if "state" not in observations:
-            got, fix = ", ".join(map(str, observations.data_vars)) or "nothing", "give it, NaN where it is missing"
+            got = ", ".join(map(str, observations.data_vars)) or "nothing"
+            fix = "name it: romkit.data.describe(observations, state=[...]), or `romkit check FILE --out NEW`"
             raise InputError("observations", expected="a variable 'state'", got=got, fix=fix)
         found = observations[["state"]]
         for dim in DIMS[:2]:

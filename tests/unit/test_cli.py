@@ -30,6 +30,7 @@ def files(projection, lorenz_data, tmp_path_factory):
     save_dataset(lorenz_data, folder / "data.nc")
     save_dataset(lorenz_data.isel(time=[0]), folder / "seen.nc")
     save_dataset(lorenz_data.assign(state=lorenz_data.state * 0 + 0.5), folder / "rest.nc")
+    save_dataset(lorenz_data.rename(state="u", trajectory="run"), folder / "raw.nc")
     run = romkit.rollout(lorenz_data.isel(time=slice(3)), projection)
     save_dataset(run, folder / "run.nc")
     save_dataset(run.isel(trajectory=0), folder / "one.nc")
@@ -186,6 +187,9 @@ REFUSALS = {
     "law auto m.safetensors data.nc --set degree=2": "--set: expected nothing beside auto",
     "law auto m.safetensors data.nc --seconds 0": "seconds: expected a positive number",
     "forecast m.safetensors --dynamics law.safetensors --from data.nc --duration 1e13": "memory",
+    "forecast m.safetensors --dynamics law.safetensors --from raw.nc --duration 1": "or `romkit check FILE --state",
+    "forecast m.safetensors --dynamics law.safetensors --from data.nc --duration 1 --device gpu": "device: expected",
+    "infer m.safetensors raw.nc --training lorenz96": "or `romkit check FILE --out NEW`",
     "infer m.safetensors seen.nc --training data.nc": "training: expected 4 constant contexts or more",
     "infer m.safetensors seen.nc --training lorenz96 --noise 0": "noise: expected a positive number",
     "infer m.safetensors seen.nc --training lorenz96 --sensors x99": "sensors: expected names of components",
@@ -199,10 +203,10 @@ REFUSALS |= {f"fit cae data.nc --set {setting}": "--set: expected a setting" for
 
 
 @pytest.mark.parametrize("words", REFUSALS)
-def test_bad_input_is_one_line_and_leaves_no_file(words):
+def test_bad_input_is_one_line_and_leaves_no_file_or_folder(words):
     before = set(Path().rglob("*"))
     assert REFUSALS[words] in refusal(words)
-    assert {path for path in Path().rglob("*") if path.is_file()} <= before
+    assert set(Path().rglob("*")) <= before
 
 
 BAD = ("", "nan", "-1", "9" * 23, "a\x1b[31mb", "x" * 5000, "/proc/nowhere/a", "a=b")
