@@ -286,6 +286,9 @@ def _starting_state(model: ReducedModel, given: Mapping[str, object], t: Tensor,
 
 def _flattened(layout: Layout, state: object) -> object:
     """State as an array; variables with dimensions of their own are put one after the other."""
+    if set(getattr(state, "dims", ())) & {"time", layout.time}:
+        got, fix = f"one of dims {tuple(state.dims)}", f"select one, initial_state.isel({layout.time}=0), say"
+        raise InputError("initial_state", expected="a state at one time", got=got, fix=fix)
     if isinstance(state, pd.Series | pd.DataFrame):  # a row of a table, or several
         rows = state.to_frame().T if isinstance(state, pd.Series) else state
         known = [variable.name for variable in layout.variables if variable.name in rows.columns]

@@ -230,5 +230,11 @@ def test_a_row_without_the_state_is_refused(waves):
     refused("data: expected a variable 'u0'", romkit.forecast, pod, initial_state=own.iloc[0].drop("u0"), **given)
 
 
+@pytest.mark.parametrize("start", [lambda own: own.isel(run=1), lambda own: own.u.isel(run=1)])
+def test_a_start_with_all_its_times_is_refused(waves, start):
+    words = r"initial_state: expected a state at one time, got one of dims .*initial_state.isel\(t=0\)"
+    refused(words, ahead, describe(waves, context=["speed"]), start(waves), speed=1.5)
+
+
 def test_a_variable_without_values_is_refused(waves):
     refused("data: expected ", describe, waves.assign(u=np.nan * waves.u)[["u", "speed"]], context=["speed"])
