@@ -283,6 +283,7 @@ class Run:
         checkpoint: folder for the run.
         watch: how it is watched.
         held_out: data for validation, None where there are none.
+        started: whether the models have parameters to begin with.
     """
 
     plan: Recipe
@@ -293,6 +294,7 @@ class Run:
     checkpoint: str | os.PathLike | None
     watch: Watch
     held_out: xr.Dataset | None
+    started: bool = False
 
     def train(self, models: Sequence[Projection], seeds: Sequence[int]) -> list[Projection]:
         """The trained models, on the CPU, each with a report of how it went.
@@ -311,7 +313,7 @@ class Run:
             EvenTrajectories.from_dataset(self.data, stage.every, like=rows.y)
         if self.system is not None:
             check_autonomous(self.system, rows, frame, times_of(self.data))
-        for model in models:
+        for model in () if self.started else models:
             model.initialise(rows.y)
         fits = max(1, CACHE_ROWS // plan.snapshots.batch_size)  # seeds of a stack in the cache of a CPU
         size, trained = len(seeds) if self.device.type == "cuda" else fits, []
@@ -388,5 +390,7 @@ class Run:
             identity["system"] = str({k: v for k, v in self.system.provenance().items() if k != "versions"})
         if held_out is not None:
             identity["held_out"] = digest(held_out)
+        if self.started:
+            identity["start"] = digest(tuple(stacked.parameters()))
         name = f"{stacked.name}-seeds-{seeds[0]}-{seeds[-1]}.safetensors"
         return Checkpoint(Path(self.checkpoint) / name, identity)

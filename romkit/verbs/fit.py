@@ -2,7 +2,7 @@
 
 import difflib
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -13,12 +13,13 @@ from romkit.bases import Basis, check_size
 from romkit.bases import basis as make_basis
 from romkit.core import checks, runtime
 from romkit.core.boundary import FilePath, Seed, Seeds, validated
+from romkit.core.display import pairs
 from romkit.core.errors import DataWarning, InputError, warn
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.runtime import bars
 from romkit.data import check_dataset, check_states, context_names, is_declared, needing_velocity, snapshots
 from romkit.engine import Device, Engine
-from romkit.projections import METHODS, Frame, Projection, Shifts, Sliced, stack
+from romkit.projections import METHODS, Frame, Projection, Shifts, Sliced, stack, unstack
 from romkit.projections.base import arguments
 from romkit.projections.sliced import Wave
 from romkit.systems import SYSTEMS, System, system_of
@@ -28,7 +29,7 @@ from romkit.training.recipe import SETTINGS, Run
 from romkit.verbs.presets import PRESETS, sized
 
 
-def _method(argument: str, method: object) -> tuple[type[Projection], dict[str, object]]:
+def method_of(argument: str, method: object) -> tuple[type[Projection], dict[str, object]]:
     kind, sizes = method, {}
     if isinstance(method, functools.partial):
         kind, sizes = method.func, dict(method.keywords)
@@ -45,7 +46,7 @@ def _preset(argument: str, preset: object) -> str | Recipe:
     return preset if isinstance(preset, Recipe) else checks.one_of(argument, preset, PRESETS)
 
 
-Method = Annotated[str | type[Projection] | functools.partial, _method]
+Method = Annotated[str | type[Projection] | functools.partial, method_of]
 """The argument becomes a class and its sizes."""
 
 COMMUTES = 1e-9
@@ -64,6 +65,7 @@ def fit(
     seed: Seed = 0,
     seeds: Seeds | None = None,
     preset: Preset = "quick",
+    start: Projection | None = None,
     system: System | None = None,
     device: Device | None = None,
     engine: Engine = "auto",
@@ -84,6 +86,8 @@ def fit(
         seed: determines the initial parameters and the order of the data.
         seeds: trains one model per seed, all at once, as a stack; replaces `seed`.
         preset: a name from `romkit.presets.PRESETS`, or a `romkit.training.Recipe`.
+        start: a projection of this method and these sizes, whose parameters training begins with, of fewer data say; a
+            stack for `seeds`. Of a method that is not trained it has no influence.
         system: gives the field of the full model, where a loss needs it, and the unit of time in which losses weigh
             velocities; by default the system that the data name. Without one, time is in units of the data's motion.
         device: "cpu" or "cuda"; a GPU is used where there is one.
@@ -131,7 +135,9 @@ def fit(
     system = _system_for(plan, system, full, basis, frame)
     sizes = sized(kind, frame, sizes | {k: v for k, v in settings.items() if k not in SETTINGS})
     models = [kind(frame, torch.Generator().manual_seed(number), **sizes) for number in numbers]
-    run = Run(plan, data, system, device, engine, checkpoint, watch, held_out)
+    start = start if kind.trained else None
+    models = models if start is None else _started(models, start)
+    run = Run(plan, data, system, device, engine, checkpoint, watch, held_out, start is not None)
     pieces = [(models[s], numbers[s]) for s in cut(len(numbers), executor)]
     with bars(watch.verbose):
         models = [model for part in mapped(run.train, pieces, executor, "pieces of the seeds") for model in part]
@@ -142,6 +148,23 @@ def fit(
     models = models if front is None else [model.behind(front) for model in models]
     models = models if wave is None else [Sliced.of(model, wave, full) for model in models]
     return stack(models) if seeds is not None else models[0]
+
+
+def _started(models: Sequence[Projection], start: Projection) -> list[Projection]:
+    """The models with the parameters of others, one each, in their own frames.
+
+    Raises:
+        InputError: another method, other sizes, or another number of models.
+    """
+    start = start.shapes if isinstance(start, Sliced) else start
+    given, like = [start] if start.seeds is None else unstack(start), models[0]
+    if (type(start), start.config, len(given)) != (type(like), like.config, len(models)):
+        expected, got = (f"{len(m)} of {m[0].name} with {pairs(m[0].config)}" for m in (models, given))
+        raise InputError("start", expected=expected, got=got, fix="give what fit returned for these settings")
+    for model, own in zip(models, given, strict=True):
+        parameters = own.state_dict()
+        model.load_state_dict({key: value for key, value in parameters.items() if not key.startswith("frame.")}, False)
+    return models
 
 
 def _projected(data: xr.Dataset | None, front: Basis | Wave | None) -> xr.Dataset | None:
