@@ -29,12 +29,14 @@ if TYPE_CHECKING:
     from romkit.verbs.fit import fit
     from romkit.verbs.law import law
     from romkit.verbs.runs import follow, forecast, rollout, score, simulate
+    from romkit.verbs.sample import Sample, sample
     from romkit.verbs.storage import load, open, save
     from romkit.verbs.transformer import ProjectionTransformer
 
 __all__ = [
     "Ensemble",
     "ProjectionTransformer",
+    "Sample",
     "Tracker",
     "assimilate",
     "bases",
@@ -60,6 +62,7 @@ __all__ = [
     "projections",
     "reduced_mesh",
     "rollout",
+    "sample",
     "save",
     "score",
     "sensors",
@@ -73,6 +76,7 @@ __all__ = [
 VERBS = {
     "Ensemble": "verbs.ensemble",
     "ProjectionTransformer": "verbs.transformer",
+    "Sample": "verbs.sample",
     "Tracker": "inference",
     "assimilate": "inference",
     "basis": "bases",
@@ -93,6 +97,7 @@ VERBS = {
     "open": "verbs.storage",
     "reduced_mesh": "integrators",
     "rollout": "verbs.runs",
+    "sample": "verbs.sample",
     "save": "verbs.storage",
     "score": "verbs.runs",
     "sensors": "inference",

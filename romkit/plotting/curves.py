@@ -264,6 +264,53 @@ def plot_branches(*branches: xr.Dataset, component: str | None = None, labels: S
 
 
 @validated
+def plot_sample(history: xr.Dataset) -> Figure:
+    """Estimated error over the contexts: of one parameter a curve for each round; of more, the last round in a plane.
+
+    Contexts that were chosen have dots, with their rounds as numbers.
+
+    Args:
+        history: of the result of `romkit.sample`.
+
+    Raises:
+        InputError: another dataset.
+
+    Example:
+        >>> import romkit
+        >>> from romkit.plotting import plot_sample
+        >>> system = romkit.systems.Lorenz96(transient=0.0, duration=0.5)
+        >>> figure = plot_sample(romkit.sample(system, budget=3, candidates=7, latent_dim=4).history)
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('F', 'estimated error')
+    """
+    if not {"estimate", "entered"} <= {*history.data_vars}:
+        got, fix = f"one of {', '.join(map(str, history.data_vars))}", "give romkit.sample(...).history"
+        raise InputError("history", expected="the history of a sample", got=got, fix=fix)
+    parameters = [coord for coord in history.coords.values() if coord.dims == ("candidate",)]
+    estimate, entered = history["estimate"].values, history["entered"].values
+    chosen = np.flatnonzero(entered >= 0)
+    with style.style():
+        figure, ((axes,),) = style.panels(1, 1, width=4.2, height=2.6)
+        x = parameters[0].values
+        if len(parameters) == 1:
+            scale, order = style.colours(np.arange(len(estimate))), np.argsort(x)
+            for number, curve in enumerate(estimate):
+                axes.plot(x[order], curve[order], color=scale.to_rgba(number), linewidth=0.9)
+            y = [estimate[max(entered[k] - 1, 0), k] for k in chosen]  # the estimate by which it was chosen
+            axes.set(yscale="log", ylabel="estimated error")
+        else:
+            scale, y = style.colours(estimate[-1]), parameters[1].values[chosen]
+            axes.scatter(x, parameters[1].values, c=estimate[-1], cmap=scale.cmap, norm=scale.norm, s=12)
+            axes.set(ylabel=style.label(parameters[1]))
+        axes.plot(x[chosen], y, "o", color=style.ORANGE, markersize=3.5)
+        for k, height in zip(chosen, y, strict=True):
+            axes.annotate(str(entered[k]), (x[k], height), xytext=(2, 2), textcoords="offset points")
+        style.plain(axes).set(xlabel=style.label(parameters[0]))
+        figure.colorbar(scale, ax=axes, label="round" if len(parameters) == 1 else "estimated error")
+    return figure
+
+
+@validated
 def plot_forecast(
     band: xr.Dataset, truth: xr.Dataset | None = None, *, components: Sequence[str] | None = None
 ) -> Figure:

@@ -201,7 +201,13 @@ def _plain(argument: str, settings: dict[str, object]) -> dict[str, object]:
 
 
 def _written(data: xr.Dataset, folder: Path) -> Path:
-    """A file of the data in the folder, by the digest of what is computed from them."""
+    """A file of the data in the folder, by their digest."""
+    file = folder / f"data-{digest(data)[:16]}.nc"
+    return file if file.exists() else save_dataset(data, file)
+
+
+def digest(data: xr.Dataset) -> str:
+    """SHA-256 of the numbers of a dataset, and of the attributes that change what is computed from them."""
     numbers = hashlib.sha256(json.dumps([str(data.attrs.get(name)) for name in MEANING]).encode())
     for name in sorted(map(str, data.variables)):
         variable = data[name]
@@ -209,8 +215,7 @@ def _written(data: xr.Dataset, folder: Path) -> Path:
         numbers.update(f"{name} {variable.dims} {variable.dtype} {declared}".encode())
         values = variable.values.astype(str) if variable.dtype.kind == "O" else variable.values
         numbers.update(np.ascontiguousarray(values).tobytes())
-    file = folder / f"data-{numbers.hexdigest()[:16]}.nc"
-    return file if file.exists() else save_dataset(data, file)
+    return numbers.hexdigest()
 
 
 def _assembled(table: Mapping[tuple[str, str], Combination], folder: Path, sweep: tasks.Sweep) -> xr.Dataset:
