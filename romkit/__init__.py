@@ -1,6 +1,6 @@
 """romkit: reduced-order modeling with context-dependent nonlinear projections.
 
-In four lines::
+In four lines:
 
     system = romkit.systems.Lorenz96()
     data = system.dataset(split="train", seed=0)          # xarray.Dataset
