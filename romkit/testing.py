@@ -1,9 +1,11 @@
 """The contracts, for romkit's tests and for classes of your own: each raises AssertionError with the first broken law.
 
-romkit.testing.check_projection(model)                    # tangents, Jacobians, batching, stacks, idempotency
-romkit.testing.check_dynamics(Galerkin(), model)          # finds motions on an invariant manifold
-romkit.testing.check_system(Lorenz96(transient=2.0))      # shapes, field, metric, datasets
-romkit.testing.check_solver(RK4(0.01), order=4)           # accuracy, order, members, times
+For example:
+
+    romkit.testing.check_projection(model)                    # tangents, Jacobians, batching, stacks, idempotency
+    romkit.testing.check_dynamics(Galerkin(), model)          # finds motions on an invariant manifold
+    romkit.testing.check_system(Lorenz96(transient=2.0))      # shapes, field, metric, datasets
+    romkit.testing.check_solver(RK4(0.01), order=4)           # accuracy, order, members, times
 """
 
 import contextlib
