@@ -1,7 +1,9 @@
 """Figures. A figure is a value, never global state.
 
-figure = plot_rollout(run)
-save_figure(figure, "rollout.pdf")
+For example:
+
+    figure = plot_rollout(run)
+    save_figure(figure, "rollout.pdf")
 """
 
 from romkit.plotting.curves import plot_branches as plot_branches
