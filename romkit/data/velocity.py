@@ -112,7 +112,8 @@ def needing_velocity(data: xr.Dataset) -> xr.Dataset:
         return data
     data = with_velocity(data)
     method = data["velocity"].attrs["method"]
-    warn(f"velocities are not in the data; estimated by {method}", DataWarning)
+    fix = "to estimate them once: data = romkit.data.with_velocity(data)"
+    warn(f"velocities are not in the data; estimated by {method}; {fix}", DataWarning)
     return data
 
 
