@@ -52,8 +52,9 @@ def law(
     Returns:
         The law, for `dynamics=` of `romkit.rollout` and `romkit.forecast`. Its `report` has a row for each kind, the
         best first (`pandas.DataFrame(law.report)`): its name `law`, the `error` on held-out trajectories in standard
-        deviations of the latent coordinates, `settings`, how many were `tried`, `seconds`, and whether it was `chosen`:
-        nearly always the first, but not if its fit to all trajectories fails along them.
+        deviations of the latent coordinates (infinite if all rollouts are lost, NaN if there was no time for it),
+        `settings`, how many were `tried`, `seconds`, and whether it was `chosen`: nearly always the first, but not if
+        its fit to all trajectories fails along them.
 
     Raises:
         InputError: an unknown kind, data of another shape than the projection's, or rollouts that are all lost.
@@ -83,7 +84,7 @@ def law(
         left = seconds - (started - begun)  # the best is fitted again, to all trajectories
         candidates = settings.affordable(several, left / 2)
         found = ranked(candidates, validation, seed, EACH * seconds)
-        row = {"law": name, "error": math.inf, "settings": "no time for it"}
+        row = {"law": name, "error": math.nan, "settings": "no time for it"}
         if found:
             row |= {"error": found[0].error, "settings": repr(found[0].estimator)}
         rows.append(row | {"tried": len(found), "seconds": time.perf_counter() - started, "chosen": False})
@@ -100,4 +101,4 @@ def law(
     source = (
         f"{fitted.source}; the best of {', '.join(row['law'] for row in rows)} by rollouts of held-out trajectories"
     )
-    return replace(fitted, source=source, report=sorted(rows, key=lambda row: row["error"]))
+    return replace(fitted, source=source, report=sorted(rows, key=lambda row: (row["tried"] == 0, row["error"])))
