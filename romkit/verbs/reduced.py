@@ -84,7 +84,9 @@ def _state_in_words(distance: xr.DataArray) -> list[str]:
     trajectories = int(away.any([dim for dim in away.dims if dim != "trajectory"]).sum())
     ever = away.any([dim for dim in away.dims if dim != "time"])
     first, far = float(distance["time"][int(ever.values.argmax())]), float(distance.max())
-    return [f"the state of {trajectories} trajectories from t={first:.4g} on (distance up to {far:.2g})"]
+    number = distance.sizes.get("trajectory", 1)
+    of = f" of {trajectories} of {number} trajectories" if number > 1 else ""
+    return [f"the state{of} from t={first:.4g} on (distance up to {far:.2g})"]
 
 
 def precontracted(problem: Problem, quadratic: Quadratic | None) -> Problem:
