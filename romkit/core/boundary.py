@@ -175,6 +175,7 @@ HOW_TO_MAKE = {
     "Basis": "romkit.basis(data, rank=...) makes one",
     "Contexts": "romkit.data.Contexts.of_dataset(data) makes one",
     "Dataset": "romkit.data.open_dataset reads one, romkit.data.from_arrays makes one",
+    "Estimator": "give settings, romkit.integrators.NeuralODE() or SINDy() say, and no law that is fitted",
     "Evaluated": "it is what a term of the loss gets",
     "Figure": "give what a function of romkit.plotting returned",
     "Frame": "romkit.projections.Frame.from_dataset(data) makes one",

@@ -407,7 +407,7 @@ def bootstrap(
         fix = "use it as it is: romkit.Ensemble(projection, law.fit(projection, data))"
         raise InputError("projection", expected="a single one", got=f"a stack of {projection.seeds}", fix=fix)
     if isinstance(projection, Sliced):
-        fix = "fit the law to a stack of seeds, or leave symmetry out"
+        fix = "stack = fit(..., seeds=range(5), symmetry=...), then romkit.Ensemble(stack, law.fit(stack, data))"
         raise InputError("projection", expected="one without symmetry", got="a Sliced", fix=fix)
     number = check_states(data).sizes["trajectory"]
     if number < 3:

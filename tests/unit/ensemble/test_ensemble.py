@@ -166,6 +166,7 @@ def test_an_ensemble_is_stored_in_a_folder(ensemble, held_out, tmp_path):
 def test_what_cannot_be_an_ensemble(pod, data, ensemble):
     refused("projection: expected a stack, got a single one", romkit.Ensemble, pod, ensemble.law)
     refused("projection: expected a single one", romkit.bootstrap, ensemble.projection, SINDy(), data)
+    refused(r"law: expected an Estimator, .* give settings, .*SINDy\(\)", romkit.bootstrap, pod, ensemble.law, data)
     refused("data: expected three trajectories", romkit.bootstrap, pod, SINDy(), data.isel(trajectory=[0, 1]))
     few = data.isel(trajectory=[0])
     refused("validation: expected two trajectories or more, got 1", ensemble.calibrated, few)
@@ -207,6 +208,6 @@ def test_what_is_beyond_the_training_data_warns_and_says_how_far(ensemble, pod, 
         warnings.simplefilter("error", ExtrapolationWarning)
         inside = romkit.follow(pod, held_out, dynamics=law)
     assert float(inside.state_distance.max()) < 1
-    with pytest.warns(ExtrapolationWarning, match=r"the state of 1 trajectories from t=0 on \(distance up to"):
+    with pytest.warns(ExtrapolationWarning, match=r"the state of 1 of 2 trajectories from t=0 on \(distance up to"):
         away = romkit.forecast(pod, dynamics=law, initial_state=[[1.0, 1.0], [40.0, 0.0]], duration=1, dt=0.1, mu=0.8)
     assert float(away.state_distance.isel(trajectory=0).max()) < 1 < float(away.state_distance[1, 0])

@@ -153,6 +153,11 @@ def test_a_stack_and_its_law_equal_their_members_and_files(waves, tmp_path):
         np.testing.assert_allclose(each, whole[k], rtol=0, atol=1e-8)
 
 
+def test_bootstrap_names_the_ensemble_that_keeps_the_symmetry(waves, sliced):
+    words = r"projection: expected one without symmetry.*stack = fit\(\.\.\., seeds=range\(5\), symmetry=\.\.\.\), then"
+    refused(words, romkit.bootstrap, sliced, Steady(), waves)
+
+
 def own(values, **places):
     """Data without a system: u (run, t, x)."""
     coords = {"t": np.linspace(0, 12, 241)} | places
