@@ -6,7 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from studies.first_afternoon.rivals import PACKAGES
-from studies.first_afternoon.sets import SETS
+from studies.first_afternoon.sets import SETS, Source
+from studies.first_afternoon.unseen import UNSEEN
 from studies.report import dots, filled, table
 from studies.runner import Study
 
@@ -21,8 +22,21 @@ def write(folder: Path, preset: str) -> Path:
 
 def page(results: dict[str, dict]) -> str:
     """Text of RESULTS.md."""
-    results = _sets(results)
-    sets = [[name, *_units(name), found["n"]] for name, found in results.items()]
+    every = [found[f"seconds {label}"] for found in results.values() for label in RIVALS if f"seconds {label}" in found]
+    template = Path(__file__).with_name("RESULTS.template")
+    tuned, unseen = _facts(results, SETS), _facts(results, UNSEEN)
+    return filled(template, tuned=tuned, unseen=unseen, fastest=min(every), slowest=max(every))
+
+
+def draw(results: dict[str, dict]) -> dict[str, Figure]:
+    """Mean error on each set, of romkit, of the nearest run and of each package in its better variant."""
+    return {"errors.png": _dots(_chosen(results, SETS)), "unseen.png": _dots(_chosen(results, UNSEEN))}
+
+
+def _facts(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, object]:
+    """Counts and tables of some data sets."""
+    results = _chosen(results, sources)
+    sets = [[name, *_units(sources[name]), found["n"]] for name, found in results.items()]
     errors, rivals, laws = [], [], []
     for name, found in results.items():
         row = {"set": name, "projection": _mean(found["projection"]), "romkit": _mean(found["romkit"])}
@@ -33,45 +47,37 @@ def page(results: dict[str, dict]) -> str:
         tried = {row["law"]: "-" if np.isinf(row["error"]) else f"{row['error']:.2g}" for row in found["tried"]}
         seconds = {key: f"{found[f'seconds {key}']:.0f}" for key in ("fit", "law")}
         laws.append({"set": name, "taken": found["law"], **dict(sorted(tried.items())), **seconds})
-    every = np.array([found[f"seconds {label}"] for found in results.values() for label in RIVALS])
-    better = {key: sum(_all(found, key) for found in results.values()) for key in BASELINES}
-    best = sum(all(_all(found, label) for label in RIVALS) for found in results.values())
-    return filled(
-        Path(__file__).with_name("RESULTS.template"),
-        number=len(results),
-        runs=sum(len(found["romkit"]) for found in results.values()),
-        finite=sum(np.isfinite(found["romkit"]).all() for found in results.values()),
-        nearest=better["nearest"],
-        shifted=better["shifted"],
-        best=best,
-        sets=table(sets, ("set", "parameter", "one time unit, s", "size", "noise", "n")),
-        errors=table(errors),
-        rivals=table(rivals),
-        laws=table(laws),
-        fastest=every.min(),
-        slowest=every.max(),
-    )
+    return {
+        "number": len(results),
+        "runs": sum(len(found["romkit"]) for found in results.values()),
+        "finite": sum(np.isfinite(found["romkit"]).all() for found in results.values()),
+        "nearest": sum(_all(found, "nearest") for found in results.values()),
+        "shifted": sum(_all(found, "shifted") for found in results.values()),
+        "best": sum(all(_all(found, label) for label in RIVALS) for found in results.values()),
+        "sets": table(sets, ("set", "parameter", "one time unit, s", "size", "noise", "n")),
+        "errors": table(errors),
+        "rivals": table(rivals),
+        "laws": table(laws),
+    }
 
 
-def draw(results: dict[str, dict]) -> dict[str, Figure]:
-    """Mean error on each set, of romkit, of the nearest run and of each package in its better variant."""
+def _dots(results: dict[str, dict]) -> Figure:
     rows = {}
-    for name, found in _sets(results).items():
+    for name, found in results.items():
         mean = {label: np.mean(found[label]) for label in ("romkit", *BASELINES, *RIVALS)}
         best = {each: np.fmin(mean[each], mean[f"{each}, scaled"]) for each in PACKAGES}
         rows[name] = {"romkit": mean["romkit"], "nearest run": mean["nearest"], **best}
     won = sum(row["romkit"] <= np.nanmin(list(row.values())) for row in rows.values())
     finding = f"Mean error of held-out runs: romkit's recipe is the most accurate on {won} of {len(rows)} data sets"
-    return {"errors.png": dots(rows, "error, standard deviations of the training data", finding)}
+    return dots(rows, "error, standard deviations of the training data", finding)
 
 
-def _sets(results: dict[str, dict]) -> dict[str, dict]:
-    """Numbers of romkit and of rivals by data set."""
-    return {name: found | results[f"{name}, rivals"] for name, found in results.items() if "romkit" in found}
+def _chosen(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, dict]:
+    """Numbers of romkit and of rivals by data set, in the order of names."""
+    return {name: results[name] | results[f"{name}, rivals"] for name in sorted(sources) if name in results}
 
 
-def _units(name: str) -> list[str]:
-    source = SETS[name]
+def _units(source: Source) -> list[str]:
     span = f"{source.parameter} from {source.low:g} to {source.high:g}"
     return [span, f"{source.second:g}", f"{source.size:g}", f"{source.noise:.0%}" if source.noise else "-"]
 
