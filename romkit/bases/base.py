@@ -15,8 +15,8 @@ from romkit.core.boundary import Count, validated
 from romkit.core.display import Display
 from romkit.core.errors import InputError
 from romkit.core.tensors import Constants
-from romkit.data import DIMS, check_states
-from romkit.data.schema import of_other_coordinates
+from romkit.data import DIMS
+from romkit.data.schema import of_other_coordinates, variable_of
 
 Weight = np.ndarray | Tensor | sparse.sparray | sparse.spmatrix | None
 """None for the identity, (n,) weights of a quadrature, or a sparse symmetric positive definite (n, n) mass matrix."""
@@ -185,14 +185,17 @@ class Basis(Display):
         names = [name for name in ("state", "velocity", "acceleration") if name in data]
         values = {}
         for name in names:
-            offset, dual, own = self.mean.numpy() if name == "state" else 0.0, self.dual.numpy(), data[name]
+            offset, own = self.mean.numpy() if name == "state" else 0.0, data[name]
             if own.chunks:
-                x = own.transpose(*DIMS).data.astype(np.float64)
-                values[name] = (x - offset) @ da.from_array(dual, chunks=(x.chunks[-1], -1))
+                values[name] = self.of_chunks(own.transpose(*DIMS).data, offset)
             else:
-                values[name] = np.stack([(block - offset) @ dual for block in _trajectories(own)])
+                values[name] = np.stack([(block - offset) @ self.dual.numpy() for block in _trajectories(own)])
         units = [str(data["state"].attrs.get("units", "1"))] * self.rank
         return of_other_coordinates(data, values, [f"y{k}" for k in range(self.rank)], units)
+
+    def of_chunks(self, x: da.Array, offset: np.ndarray | float) -> da.Array:
+        """Vᵀ W (x - offset) of states (..., n) in chunks of dask, along the components as well: (..., r) in float64."""
+        return (x.astype(np.float64) - offset) @ da.from_array(self.dual.numpy(), chunks=(x.chunks[-1], -1))
 
     @validated
     def truncated(self, rank: Count) -> "Basis":
@@ -242,7 +245,7 @@ def check_size(basis: Basis, data: xr.Dataset) -> None:
         romkit.core.errors.InputError: data: expected the 4 components of the basis, got 36; use data on the grid of the
         basis, or a basis of these data
     """
-    check_states(data)
+    variable_of(data, "state", fix="see the guide, 'Your own data'")  # whoever computes with the values checks them
     if data.sizes["component"] != basis.size:
         got = f"{data.sizes['component']}"
         fix = "use data on the grid of the basis, or a basis of these data"

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import importlib.metadata
+import math
 import os
 import platform
 import time
@@ -11,8 +12,10 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TypeVar
 
+import dask
 import torch
 from tqdm import tqdm
+from tqdm.dask import TqdmCallback
 
 T = TypeVar("T")
 
@@ -24,8 +27,18 @@ _shown: ContextVar[bool] = ContextVar("shown", default=True)
 
 def track(items: Iterable[T], label: str) -> "tqdm[T]":
     """Iterate over `items`; a bar on stderr appears once two seconds have passed, and leaves no trace."""
+    return tqdm(items, **_bar(label))
+
+
+def computed(label: str, *lazy: T) -> tuple[T, ...]:
+    """Values of what may be in chunks of dask, in one pass, with a bar as of `track`; clusters have their own."""
+    with TqdmCallback(tqdm_class=tqdm, **_bar(label)):
+        return dask.compute(*lazy)
+
+
+def _bar(label: str) -> dict[str, object]:
     hidden = {} if _shown.get() else {"disable": True}  # else tqdm asks the environment
-    return tqdm(items, desc=label, delay=2, leave=False, mininterval=0.5, dynamic_ncols=True, **hidden)
+    return {"desc": label, "delay": 2, "leave": False, "mininterval": 0.5, "dynamic_ncols": True, **hidden}
 
 
 @contextlib.contextmanager
@@ -50,6 +63,12 @@ def pieces(count: int, label: str) -> Iterator[slice]:
             yield slice(start, stop)
             bar.update(stop - start)
             start, length = stop, length * (2 if time.perf_counter() - began < PIECE else 1)
+
+
+def memory() -> float:
+    """Bytes of memory of this machine; infinite where it does not say."""
+    known = "SC_PHYS_PAGES" in getattr(os, "sysconf_names", ())
+    return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")) if known else math.inf
 
 
 _PACKAGES = ("romkit", "torch", "geoopt", "torchdiffeq", "mujoco", "numpy", "pysindy", "xarray")

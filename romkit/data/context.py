@@ -184,6 +184,10 @@ def context_columns(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
     """Context (..., p) by these names; in front trajectories, then times, as far as the data have them."""
     if not names:
         return np.zeros((data.sizes.get("trajectory", 1), 0))
+    for name in names:
+        if data[name].chunks:
+            fix = f"read it: data = data.assign_coords({name}=data[{name!r}].compute())"
+            raise InputError("data", expected=f"context {name} in memory", got="chunks of dask", fix=fix)
     columns = xr.broadcast(*(data[name] for name in names))
     ordered = (column.transpose("trajectory", "time", ..., missing_dims="ignore") for column in columns)
     return np.stack([column.values.astype(np.float64) for column in ordered], axis=-1)

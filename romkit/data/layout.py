@@ -2,11 +2,13 @@
 
 import base64
 import functools
+import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+import dask.array as da
 import numpy as np
 import xarray as xr
 from pydantic import TypeAdapter
@@ -123,8 +125,8 @@ class Layout:
         return tuple(unit for variable in self.variables for unit in [variable.units] * variable.size)
 
     @validated
-    def gather(self, data: xr.Dataset, lead: Sequence[str]) -> np.ndarray:
-        """The variables of a dataset as one array (*lead, n).
+    def gather(self, data: xr.Dataset, lead: Sequence[str]) -> np.ndarray | da.Array:
+        """The variables of a dataset as one array (*lead, n), in chunks of dask where they are.
 
         Raises:
             InputError: a variable is missing, or has other dimensions or sizes, or coordinates in another order.
@@ -137,16 +139,18 @@ class Layout:
             if set(own.dims) != {*lead, *variable.dims} or tuple(own.sizes[d] for d in variable.dims) != variable.shape:
                 expected = f"{variable.name} with dims {(*lead, *variable.dims)} of sizes {variable.shape} at the end"
                 raise InputError("data", expected=expected, got=str(dict(own.sizes)), fix="rename or select dims")
-            values = own.transpose(*lead, *variable.dims).values
+            values = own.transpose(*lead, *variable.dims).data
             flat = values.reshape(*values.shape[: len(lead)], math.prod(variable.shape))
             parts.append(flat[..., variable.cells] if variable.mask else flat)
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1)
 
     @validated
     def scatter(
-        self, values: np.ndarray, lead: Sequence[str], coords: Mapping[str, object] | None = None
+        self, values: da.Array | np.ndarray, lead: Sequence[str], coords: Mapping[str, object] | None = None
     ) -> xr.Dataset:
-        """An array (*lead, n) as a dataset of the variables in their dimensions, NaN on masked cells.
+        """An array (*lead, n), in memory or in chunks, as a dataset of the variables in their dimensions.
+
+        Masked cells are NaN.
 
         Raises:
             InputError: values of another shape.
@@ -154,13 +158,14 @@ class Layout:
         if values.ndim != len(lead) + 1 or values.shape[-1] != self.size:
             expected = f"shape ({', '.join([*lead, str(self.size)])})"
             raise InputError("values", expected=expected, got=f"shape {values.shape}", fix="add or squeeze an axis")
-        pieces = np.split(values, np.cumsum([variable.size for variable in self.variables])[:-1], axis=-1)
-        variables = {}
-        for variable, piece in zip(self.variables, pieces, strict=True):
+        ends, variables = np.cumsum([0, *(variable.size for variable in self.variables)]), {}
+        for variable, (start, stop) in zip(self.variables, itertools.pairwise(ends), strict=True):
+            piece = values[..., start:stop]
             whole = piece.astype(variable.dtype or piece.dtype, copy=False)
             if variable.mask:
-                whole = np.full((*piece.shape[:-1], math.prod(variable.shape)), np.nan, whole.dtype)
-                whole[..., variable.cells] = piece
+                place = np.full(math.prod(variable.shape), variable.size)  # of each cell in the piece and one NaN
+                place[variable.cells] = np.arange(variable.size)
+                whole = np.concatenate([whole, np.full_like(whole[..., :1], np.nan)], axis=-1)[..., place]
             shape, about = (*piece.shape[:-1], *variable.shape), {"units": variable.units} if variable.units else {}
             variables[variable.name] = ((*lead, *variable.dims), whole.reshape(shape), about)
         own = {
@@ -301,7 +306,7 @@ def unstacked(data: xr.Dataset) -> xr.Dataset:
     coords = {name: coord.variable for name, coord in data.coords.items() if AXIS not in coord.dims}
     for name, values in data.data_vars.items():
         if values.dims[-1:] == (AXIS,):
-            parts = layout.scatter(values.values, values.dims[:-1])
+            parts = layout.scatter(values.data, values.dims[:-1])
             prefix = "" if name == "state" else f"{name}_"
             found |= {f"{prefix}{own}": part.variable for own, part in parts.data_vars.items()}
             coords |= {own: coord.variable for own, coord in parts.coords.items()}

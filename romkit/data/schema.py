@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 import xarray as xr
 
-from romkit.core import checks, tensors
+from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.core.files import plain
-from romkit.data.context import ContextParameter, context_names, times_of
+from romkit.data.context import ContextParameter, context_columns, context_names, times_of
 
 DIMS = ("trajectory", "time", "component")
 _MEANING = {
@@ -137,9 +137,8 @@ def check_dataset(data: xr.Dataset) -> xr.Dataset:
         romkit.core.errors.InputError: data: expected a variable 'velocity', got variables ['state', 'wave_number'];
         estimate it: data = romkit.data.with_velocity(data)
     """
-    check_states(data)
-    _check_variable(data, "velocity", fix="estimate it: data = romkit.data.with_velocity(data)")
-    if not complete(data, ("state", "velocity")).any():
+    whole = _checked(data, velocity="estimate it: data = romkit.data.with_velocity(data)")
+    if not np.logical_and(*whole).any():
         fix = "give data with complete snapshots"
         raise InputError("data", expected="snapshots without NaN", got="a NaN in every one", fix=fix)
     return data
@@ -150,7 +149,7 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
 
     Raises:
         InputError: not a Dataset, a dimension or the variable `state` is missing, times do not increase, values are
-            infinite, a trajectory has no complete snapshot, or the context of a snapshot is missing.
+            infinite, a trajectory has no complete snapshot, or the context of a snapshot is missing or not in memory.
 
     Example:
         >>> import romkit
@@ -163,13 +162,31 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
         romkit.core.errors.InputError: data: expected a variable 'state', got variables ['u', 'velocity',
         'wave_number']; name it: romkit.data.describe(data, state=[...]), or `romkit check FILE --state ... --out NEW`
     """
+    _checked(data)
+    return data
+
+
+def _checked(data: xr.Dataset, **more: str) -> list[np.ndarray]:
+    """Whether snapshots (trajectories, times) of the state, and of more variables, are complete; data are read once.
+
+    Raises:
+        InputError: as `check_states`.
+    """
     if not isinstance(data, xr.Dataset):
         got, fix = checks.shown(data), "see the guide, 'Your own data'"
         raise InputError("data", expected="an xarray.Dataset", got=got, fix=fix)
     fix = "name it: romkit.data.describe(data, state=[...]), or `romkit check FILE --state ... --out NEW`"
-    _check_variable(data, "state", fix=fix)
+    variables = [variable_of(data, name, fix=each).data for name, each in {"state": fix, **more}.items()]
     times_of(data)
-    whole = complete(data, ("state",))
+    looks = [(np.isfinite(x).all(-1), np.isinf(x).any((1, 2))) for x in variables]
+    found = runtime.computed("check of the data", *looks)
+    for name, (_, infinite) in zip(("state", *more), found, strict=True):
+        if infinite.any():
+            got = f"infinity in {infinite.sum()} trajectories"
+            raise InputError(
+                "data", expected=f"finite {name}, or NaN where it is missing", got=got, fix="drop or mask it"
+            )
+    whole = found[0][0]
     if not whole.any(1).all():
         empty = ", ".join(map(str, np.flatnonzero(~whole.any(1))[:8]))
         fix = f"drop them: data.drop_isel(trajectory=[{empty}])"
@@ -177,12 +194,12 @@ def check_states(data: xr.Dataset) -> xr.Dataset:
         raise InputError("data", expected="a complete snapshot in every trajectory", got=got, fix=fix)
     check_own_names("context of the data", context_names(data))
     for name in context_names(data):
-        here = np.isfinite(data[name].transpose(*DIMS[:2], missing_dims="ignore").values)
+        here = np.isfinite(context_columns(data, [name])[..., 0])
         if not (here[:, None] if here.ndim == 1 else here | ~whole).all():
             raise InputError("data", expected=f"finite context {name}", got="NaN", fix="drop those trajectories")
     if "control" in data:
         _check_control(data, whole)
-    return data
+    return [each for each, _ in found]
 
 
 @validated
@@ -201,7 +218,8 @@ def complete(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
         array([[ True, False,  True]])
     """
     fix = "record it, or see romkit.data.describe"
-    return np.logical_and.reduce([np.isfinite(variable_of(data, name, fix=fix)).all("component") for name in names])
+    looks = [np.isfinite(variable_of(data, name, fix=fix).data).all(-1) for name in names]
+    return np.logical_and.reduce(runtime.computed("check of the data", *looks))
 
 
 def values_of(data: xr.Dataset, name: str, *, fix: str) -> np.ndarray:
@@ -239,13 +257,6 @@ def check_own_names(argument: str, names: Iterable[str]) -> None:
     """Raise where a parameter of the context has a name that romkit uses."""
     for name in RESERVED.intersection(names):
         raise InputError(argument, expected="names that no other variable has", got=repr(name), fix="rename it")
-
-
-def _check_variable(data: xr.Dataset, name: str, *, fix: str) -> None:
-    infinite = np.isinf(variable_of(data, name, fix=fix)).any(["time", "component"]).values
-    if infinite.any():
-        got = f"infinity in {infinite.sum()} trajectories"
-        raise InputError("data", expected=f"finite {name}, or NaN where it is missing", got=got, fix="drop or mask it")
 
 
 def _check_control(data: xr.Dataset, whole: np.ndarray) -> None:

@@ -1,6 +1,8 @@
 """Trajectories of a dataset: match with a model, split by context, and tensors."""
 
+import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -134,13 +136,13 @@ def _inner(data: xr.Dataset, groups: np.ndarray, count: int) -> np.ndarray:
     return np.array([not at_end[groups == group].any() for group in range(count)])
 
 
-class Trajectories(NamedTuple):
+@dataclass(frozen=True)
+class Trajectories:
     """Trajectories as tensors in float64 on the CPU, validated once: no labels from here on.
 
     Attributes:
+        data: from which states and velocities are read when somebody asks for them.
         times: (T,).
-        states: (C, T, n); NaN where they are missing.
-        velocities: (C, T, n), None where there are none.
         contexts: of the trajectories.
         control: inputs as a function of time, None where there are none.
 
@@ -152,11 +154,20 @@ class Trajectories(NamedTuple):
         (torch.Size([2, 10, 36]), torch.Size([2, 36]))
     """
 
+    data: xr.Dataset
     times: Tensor
-    states: Tensor
-    velocities: Tensor | None
     contexts: Contexts
     control: Control | None
+
+    @functools.cached_property
+    def states(self) -> Tensor:
+        """(C, T, n); NaN where they are missing."""
+        return trajectories(self.data, "state")
+
+    @functools.cached_property
+    def velocities(self) -> Tensor | None:
+        """(C, T, n), None where there are none."""
+        return trajectories(self.data, "velocity") if "velocity" in self.data else None
 
     @classmethod
     def of(
@@ -188,9 +199,7 @@ class Trajectories(NamedTuple):
         data = matched("data", data, context, components)
         if layout is not None:
             check_grid(data, layout)
-        velocities = trajectories(data, "velocity") if "velocity" in data else None
-        known, inputs = contexts or Contexts.of_dataset(data), control_of(by_name(data, control))
-        return cls(times_of(data), trajectories(data, "state"), velocities, known, inputs)
+        return cls(data, times_of(data), contexts or Contexts.of_dataset(data), control_of(by_name(data, control)))
 
     def start(self, order: int, *, complete: bool = True) -> tuple[Tensor, ...]:
         """First state, or first state and velocity of a problem of order two, each (C, n).
@@ -202,10 +211,11 @@ class Trajectories(NamedTuple):
         Raises:
             InputError: they are missing.
         """
-        if order == 2 and self.velocities is None:
+        if order == 2 and "velocity" not in self.data:
             fix = "record it, or follow a law of first order"
             raise InputError("data", expected="a variable 'velocity'", got="none", fix=fix)
-        parts = tuple(part[:, 0].contiguous() for part in (self.states, self.velocities)[:order])
+        first = self.data.isel(time=slice(1))
+        parts = tuple(trajectories(first, name)[:, 0] for name in ("state", "velocity")[:order])
         missing = [k for k, start in enumerate(torch.cat(parts, dim=-1)) if not bool(start.isfinite().all())]
         if complete and missing:
             fix = f"begin later, data.isel(time=slice(k, None)), or drop them, data.drop_isel(trajectory={missing})"

@@ -201,7 +201,7 @@ class Projection(Described, nn.Module):
     def operator(self, c: Tensor) -> Operator:
         """The operator at a context c (..., p) in physical units; for loops and compilers."""
         maps = self.at(self.frame.normalise_context(c))
-        return Operator(self.frame, maps, c, self.latent_dim, self.seeds)
+        return Operator(self.frame, maps, c, self.latent_dim, self.seeds, self.at)
 
     if TYPE_CHECKING:  # nn.Module says that a call gives Any
 

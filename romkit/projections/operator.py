@@ -1,8 +1,12 @@
 """Projection operator at one context, on tensors and on labelled arrays, and the encoder and decoder behind it."""
 
 import abc
+import functools
+from collections.abc import Callable
 from typing import NamedTuple
 
+import dask
+import dask.array as da
 import numpy as np
 import torch
 import xarray as xr
@@ -14,6 +18,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Dual
 from romkit.data import DIMS, Layout
 from romkit.data.trajectories import check_components, check_grid
+from romkit.engine.threads import one_thread
 from romkit.projections.frame import Frame
 
 
@@ -81,7 +86,9 @@ class Operator:
 
     Shapes: states x (..., n), latents z (..., m), contexts (..., p); leading axes match from the left, seeds
     first, then contexts, then samples. A state with fewer axes than the context is evaluated at each context.
-    `encode`, `decode` and the operator itself also take NumPy arrays, DataArrays and datasets, and return such.
+    `encode`, `decode` and the operator itself also take NumPy arrays, DataArrays and datasets, and return such. Of data
+    in chunks of dask the result is in chunks too, and nothing is read until it is computed; chunks along the components
+    are joined, unless there is a basis in front.
 
     Attributes:
         context: (..., p) in physical units.
@@ -97,9 +104,15 @@ class Operator:
     """
 
     def __init__(
-        self, frame: Frame, maps: EncoderDecoder, context: Tensor, latent_dim: Count, seeds: Count | None = None
+        self,
+        frame: Frame,
+        maps: EncoderDecoder,
+        context: Tensor,
+        latent_dim: Count,
+        seeds: Count | None = None,
+        at: Callable[[Tensor], EncoderDecoder] | None = None,  # `Projection.at`, for parts of the contexts
     ):
-        self._frame, self._maps, self._seeds = frame, maps, seeds
+        self._frame, self._maps, self._seeds, self._at = frame, maps, seeds, at
         self.context, self.state_size, self.latent_dim = context, len(frame.state_names), latent_dim
         self._dtype, lead = frame.state_std.dtype, context.shape[:-1]
         self._lead = lead if seeds is None else (seeds, *lead[1:])
@@ -190,18 +203,18 @@ class Operator:
 
     # -- arrays and labelled data: peeled here, so that everything above sees tensors -------------------------------
 
-    def _labelled(self, method: str, given: object) -> np.ndarray | xr.DataArray | xr.Dataset:
-        """`encode`, `decode` or `__call__` of a NumPy array or labelled data, in their precision and with labels."""
-        if isinstance(given, np.ndarray):
-            return self._numpy(method, given)
+    def _labelled(self, method: str, given: object) -> np.ndarray | da.Array | xr.DataArray | xr.Dataset:
+        """`encode`, `decode` or `__call__` of an array or labelled data, in their precision and with labels."""
+        if isinstance(given, np.ndarray | da.Array):
+            return self._array(method, given)
         layout = self._frame.fields
         array = _latents(given) if method == "decode" else _states(given, layout)
         array = array.transpose("seed", *DIMS[:2], ..., array.dims[-1], missing_dims="ignore")
-        values, (*lead, last) = array.values, array.dims
+        values, (*lead, last) = array.data, array.dims
         coords = {name: coord for name, coord in array.coords.items() if last not in coord.dims}
         if self._seeds is not None and lead[:1] != ["seed"]:
             values, lead = values[None], ["seed", *lead]
-        values = self._numpy(method, values)
+        values = self._array(method, values)
         if method == "encode":
             return xr.DataArray(values, coords, (*lead, LATENT), "latent", {"long_name": "latent state"})
         if method == "decode" or not _is_plain(given):
@@ -213,11 +226,52 @@ class Operator:
         state = xr.DataArray(values, {**coords, **along}, (*lead, FULL), "state", attrs)
         return state if isinstance(given, xr.DataArray) else state.to_dataset().assign_attrs(given.attrs)
 
-    def _numpy(self, method: str, values: np.ndarray) -> np.ndarray:
-        own = values.dtype if values.dtype.kind == "f" else np.float64
-        found = tensors.tensor("z" if method == "decode" else "x", values).to(self._dtype)
-        with torch.no_grad():
-            return getattr(self, method)(found).numpy().astype(own, copy=False)
+    def _array(self, method: str, values: np.ndarray | da.Array) -> np.ndarray | da.Array:
+        own, name = values.dtype if values.dtype.kind == "f" else np.float64, "z" if method == "decode" else "x"
+        if isinstance(values, np.ndarray):
+            found = tensors.tensor(name, values).to(self._dtype)
+            with torch.no_grad():
+                return getattr(self, method)(found).numpy().astype(own, copy=False)
+        if method == "__call__":
+            return self._array("decode", self._array("encode", values))
+        sizes = self.latent_dim, self.state_size
+        size, there = sizes if method == "encode" else sizes[::-1]
+        self._checked(name, torch.empty((), dtype=self._dtype).expand(values.shape), there)
+        P, basis = self, self._frame.basis
+        if basis is not None and method == "encode":
+            frame = self._frame.of_coordinates()
+            P = Operator(frame, self._maps, self.context, self.latent_dim, self._seeds, self._at)
+            values = basis.of_chunks(values, basis.mean.numpy())
+        return P.in_chunks(getattr(Operator, method), values, size).astype(own)
+
+    def in_chunks(self, function: "OfChunk", values: da.Array, size: Count) -> da.Array:
+        """function(P, x) (..., size) of chunks x (..., k) of dask, with P at the contexts of each; of k all in one."""
+        c = np.insert(self.context.numpy(force=True), 0, 0.0, axis=-1)  # dask cuts no axis without entries
+        if self._seeds is not None:
+            c, values = np.broadcast_to(c, (self._seeds, *c.shape[1:])), values.rechunk({0: -1})
+        axes = max(values.ndim, c.ndim)
+        x, c = (a[(..., *[None] * (axes - a.ndim), slice(None))] for a in (values, da.from_array(c, chunks=-1)))
+        make = functools.partial(_at_contexts, self._frame, self._at, self.latent_dim, self._seeds, self.context.ndim)
+        # one entry of the graph, which each worker gets once
+        own = {"function": function, "make": dask.delayed(make, traverse=False)}
+        how = {"output_sizes": {"k": size}, "output_dtypes": values.dtype, "allow_rechunk": True}
+        return da.apply_gufunc(_of_chunk, "(n),(p)->(k)", x, c, **own, **how)
+
+
+OfChunk = Callable[[Operator, np.ndarray], np.ndarray]
+
+
+def _at_contexts(
+    frame: Frame, at: Callable[[Tensor], EncoderDecoder], latent_dim: int, seeds: int | None, axes: int, c: np.ndarray
+) -> Operator:
+    """The operator at contexts (..., 1 + p) of a chunk, which have more axes of size 1 than it has."""
+    c = torch.from_numpy(c.reshape(*c.shape[: axes - 1], -1)[..., 1:])
+    return Operator(frame, at(frame.normalise_context(c)), c, latent_dim, seeds)
+
+
+def _of_chunk(x: np.ndarray, c: np.ndarray, *, function: OfChunk, make: Callable[[np.ndarray], Operator]) -> np.ndarray:
+    with one_thread(), torch.no_grad():
+        return function(make(c), x)
 
 
 def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:

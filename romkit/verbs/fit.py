@@ -49,6 +49,9 @@ def _preset(argument: str, preset: object) -> str | Recipe:
 Method = Annotated[str | type[Projection] | functools.partial, method_of]
 """The argument becomes a class and its sizes."""
 
+COPIES = 5
+"""Memory that training takes, in sizes of states and velocities in float64."""
+
 COMMUTES = 1e-9
 """Largest relative difference of f(g x) and g f(x) that counts as rounding."""
 
@@ -78,7 +81,8 @@ def fit(
     Args:
         method: a name from `romkit.projections.METHODS`, for example "ncae"; a class of projections, of the user's own,
             say; or one with its sizes, `NcAE.with_sizes(layers=(2, 24, 36))`.
-        data: a dataset in romkit's schema (see `romkit.data.schema`), from a system or the user's own.
+        data: a dataset in romkit's schema (see `romkit.data.schema`), from a system or the user's own. In chunks of
+            dask it is read chunk by chunk with a basis, and into memory without.
         basis: in front of the method, which sees coordinates in it: of `romkit.basis`, or a number of modes.
         symmetry: "shift" factors out the shifts that the system declares, or of data without a system those of the
             ring of their variables, u(run, t, x): the method sees aligned waves, and the last latent coordinate is
@@ -104,7 +108,7 @@ def fit(
         The projection, in float32 on the CPU, with `report` (recipe, losses, versions, device); with `seeds`, a stack.
 
     Raises:
-        InputError: unknown method, preset or setting, or data that cannot be used.
+        InputError: unknown method, preset or setting, or data that cannot be used, or are larger than memory.
 
     Example:
         >>> import romkit
@@ -114,6 +118,7 @@ def fit(
         ('ncae', 3, 2)
     """
     kind, sizes = method
+    data = _in_memory(data) if basis is None else data
     watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
     full, held_out = watch.divided(warn_undeclared_context(_usable(kind, data)))
     numbers = [seed] if seeds is None else seeds
@@ -200,6 +205,20 @@ def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: Syste
         got = f"{system.name}, whose field differs by {error:.1e}"
         raise InputError("symmetry", expected="a system whose field commutes with shifts", got=got, fix=fix)
     return shifts.wave(data, Frame.from_dataset(data))
+
+
+def _in_memory(data: xr.Dataset) -> xr.Dataset:
+    """The data, which are read if they are in chunks of dask.
+
+    Raises:
+        InputError: they are too large.
+    """
+    size, memory = sum(8 * each.size for each in data.data_vars.values() if each.chunks), runtime.memory()
+    if COPIES * size > memory:
+        expected = f"at most {memory / COPIES / 1e9:.3g} GB without a basis, of which training makes {COPIES}"
+        fix = "add basis=64, say, which reads chunk by chunk, or select some: data.isel(time=slice(None, None, 10))"
+        raise InputError("data", expected=expected, got=f"{size / 1e9:.3g} GB in chunks, in float64", fix=fix)
+    return runtime.computed("data", data)[0]
 
 
 def _usable(kind: type[Projection], data: xr.Dataset) -> xr.Dataset:

@@ -1,11 +1,14 @@
 """A reduced model: a projection and a latent dynamics at contexts, and how far it extrapolates."""
 
 import copy
+import functools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Annotated, Self
 
+import dask.array as da
+import numpy as np
 import torch
 import xarray as xr
 from torch import Tensor
@@ -186,13 +189,31 @@ class ReducedModel:
             expanded = tuple(part.expand(*self.lead, -1) for part in parts)
             return self.dynamics.start(self.problem, t.to(self.device), expanded)
 
-    def follow(self, start: Tensor, times: Tensor, *, solver: Solver | None, engine: str) -> xr.Dataset:
-        """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes."""
+    def follow(
+        self,
+        start: Tensor,
+        times: Tensor,
+        *,
+        solver: Solver | None,
+        engine: str,
+        chunks: Sequence[tuple[int, ...]] | None = None,
+    ) -> xr.Dataset:
+        """Latent and decoded states at `times` (T,), as a dataset with the cost in its attributes.
+
+        With `chunks` of trajectories and times, decoded states are in such of dask, made when they are computed.
+        """
         with torch.no_grad(), one_thread():
             solution = self.solve(start, times, solver=solver, engine=engine)
-            P = self.operator(self.placed, self.contexts.over_time.to(self.device))
-            decoded = tuple(part.cpu() for part in self.problem.decode(P, solution.states))
+            contexts, lead = self.contexts.over_time, self.lead[:-1]
+            if chunks is None:
+                P = self.operator(self.placed, contexts.to(self.device))
+                decoded = [part.numpy(force=True) for part in self.problem.decode(P, solution.states)]
             solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
+            if chunks is not None:
+                P, kind = self.operator(self.projection, contexts), type(self.problem)
+                w = da.from_array(solution.states.numpy(), chunks=(*lead, *chunks, -1))
+                parts = [functools.partial(_decoded, problem=kind(None), part=k) for k in range(kind.order)]
+                decoded = [P.in_chunks(part, w, P.state_size) for part in parts]
         run = self._dataset(solution, decoded)
         return with_extrapolation(run, self.projection, self._distance(times), self.contexts.over_time)
 
@@ -242,7 +263,7 @@ class ReducedModel:
             return replace(system.problem(path, c), control=self.control)
         return PROBLEMS[self.dynamics.order](path, control=self.control)
 
-    def _dataset(self, solution: Solution, decoded: Parts) -> xr.Dataset:
+    def _dataset(self, solution: Solution, decoded: Sequence[np.ndarray | da.Array]) -> xr.Dataset:
         frame = self.projection.frame
         lead = ("trajectory",) if self.projection.seeds is None else ("seed", "trajectory")
         full, coded = (*lead, "time", "component"), (*lead, "time", "latent_component")
@@ -251,12 +272,12 @@ class ReducedModel:
         flags = {"units": "1", "long_name": "status of the reduced model"}
         flags |= {"flag_values": [*map(int, Status)], "flag_meanings": " ".join(s.name.lower() for s in Status)}
         variables = {
-            "state": (full, decoded[0].numpy(), {"units": units, "long_name": "reduced model"}),
+            "state": (full, decoded[0], {"units": units, "long_name": "reduced model"}),
             "latent": (coded, latent.numpy(), {"units": "1", "long_name": "latent state"}),
             "status": (lead, solution.status.numpy(), flags),
         }
         for velocity in decoded[1:]:
-            variables["velocity"] = (full, velocity.numpy(), {"long_name": "velocity of the reduced model"})
+            variables["velocity"] = (full, velocity, {"long_name": "velocity of the reduced model"})
         std = frame.state_std.numpy()
         coords = {
             "time": ("time", solution.times.numpy(), {"long_name": "time", "units": frame.fields.time_units}),
@@ -280,6 +301,11 @@ class ReducedModel:
             "versions": runtime.versions(),
         }
         return {key: value if isinstance(value, str) else json.dumps(value) for key, value in record.items()}
+
+
+def _decoded(P: Operator, w: np.ndarray, problem: Problem, part: int) -> np.ndarray:
+    """A part of the full state, 0 or 1, of latent states (..., order · m)."""
+    return problem.decode(P, torch.from_numpy(w))[part].numpy()
 
 
 def trained_dynamics(projection: Projection) -> LatentDynamics:

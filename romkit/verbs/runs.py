@@ -4,6 +4,7 @@ import copy
 import functools
 from collections.abc import Mapping, Sequence
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import torch
@@ -15,13 +16,14 @@ from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
 from romkit.core.parallel import Pool, cut, mapped
 from romkit.core.types import ContextFunction
-from romkit.data import DIMS, Contexts, Layout, Trajectories, check_states, context_names, fields, given_control
+from romkit.data import DIMS, Contexts, Layout, Trajectories, context_names, fields, given_control
 from romkit.data.context import times_of
 from romkit.data.layout import component_names
-from romkit.data.trajectories import check_components, check_grid, in_order, trajectories
+from romkit.data.schema import variable_of
+from romkit.data.trajectories import check_components, check_grid, in_order
 from romkit.engine import Device, Engine
 from romkit.integrators import LearnedField, Reencoded
-from romkit.metrics import VALID_THRESHOLD, idempotency_error, valid_time
+from romkit.metrics import VALID_THRESHOLD, valid_time
 from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.systems import System, system_of
@@ -157,7 +159,8 @@ def follow(
 
     Returns:
         Dataset with `state` (decoded), `latent` and `status`, and `velocity` of dynamics of order two. A diverged
-        member has status 1 and is NaN from there on. Attributes record dynamics, solver, engine and seconds.
+        member has status 1 and is NaN from there on. Attributes record dynamics, solver, engine and seconds. Of data in
+        chunks of dask, first states are read, and decoded ones are in such chunks, made when they are computed.
 
     Raises:
         InputError: data of another shape than the projection's, or dynamics that cannot be used.
@@ -182,7 +185,8 @@ def follow(
         check_match(system, projection)
     model = ReducedModel(projection, dynamics, given.contexts, system, given.control, device)
     start = model.start(given.times[0], given.start(model.problem.order, complete=contexts is None))
-    return model.follow(start, given.times, solver=solver, engine=engine)
+    chunks = given.data["state"].transpose(*DIMS).chunks
+    return model.follow(start, given.times, solver=solver, engine=engine, chunks=chunks and chunks[:2])
 
 
 @validated
@@ -345,21 +349,18 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
     checks.last_axis(
         "reduced.state_std", reduced["state_std"].shape, truth.sizes["component"], "one for each component"
     )
-    x, state = trajectories(truth, "state"), reduced["state"].transpose(..., *DIMS)
-    errors = _of_measured(x, torch.from_numpy(state.values.copy()), _std(reduced))
+    x, state = variable_of(truth, "state", fix="add it").data, reduced["state"].transpose(..., *DIMS)
+    look = _of_measured(x, state.data, reduced["state_std"].values), np.isnan(x).all(-1)
+    errors, nothing = map(torch.from_numpy, runtime.computed("errors", *look))
     unit, lead = truth["time"].attrs.get("units", "1"), state.dims[:-2]
     named = {"units": "1", "long_name": "normalised error of the reduced model"}
     until = {"units": unit, "long_name": f"time until NRMSE exceeds {VALID_THRESHOLD}"}
     variables = {
         "nrmse": ((*lead, "time"), errors.numpy(), named),
-        "valid_time": (lead, _until(times, errors, x).numpy(), until),
+        "valid_time": (lead, _until(times, errors, nothing).numpy(), until),
     }
     scores = xr.Dataset(variables, coords={"time": truth["time"].variable})
     return scores.squeeze("trajectory") if single else scores
-
-
-def _std(reduced: xr.Dataset) -> Tensor:
-    return torch.from_numpy(reduced["state_std"].values.copy())
 
 
 def _close(times: Tensor, others: Tensor) -> bool:
@@ -377,16 +378,19 @@ def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
             raise InputError("reduced", expected=f"the {name} of the truth", got=checks.shown(given.tolist()), fix=fix)
 
 
-def _of_measured(truth: Tensor, reduced: Tensor, std: Tensor) -> Tensor:
+def _of_measured(
+    truth: np.ndarray | da.Array, reduced: np.ndarray | da.Array, std: np.ndarray
+) -> np.ndarray | da.Array:
     """NRMSE (..., T) over the components that are not missing in the truth; NaN where all are."""
-    missing = truth.isnan()
-    square = torch.where(missing, 0.0, ((truth - reduced) / std).square())
-    return (square.sum(-1) / (~missing).sum(-1)).sqrt()
+    missing = np.isnan(truth)
+    square = np.where(missing, 0.0, ((truth - reduced.astype(np.float64, copy=False)) / std) ** 2)
+    count = (~missing).sum(-1)
+    return np.sqrt(square.sum(-1) / np.where(count > 0, count, np.nan))
 
 
-def _until(times: Tensor, errors: Tensor, truth: Tensor) -> Tensor:
-    """Valid time without regard to missing samples; at most the time of the last measured one."""
-    nothing = truth.isnan().all(-1).expand(errors.shape)
+def _until(times: Tensor, errors: Tensor, nothing: Tensor) -> Tensor:
+    """Valid time without regard to samples of which nothing is measured; at most the time of the last other one."""
+    nothing = nothing.expand(errors.shape)
     last = torch.where(nothing, times[0], times).amax(-1) - times[0]
     return torch.minimum(valid_time(times, torch.where(nothing, 0.0, errors)), last)
 
@@ -454,7 +458,7 @@ def rollout(
     values, system, contexts = named | (context or {}), None, None
     if isinstance(source, xr.Dataset):
         _refuse_for_data(simulation | values)
-        truth = check_states(source)
+        truth = source
     else:
         system = source
         check_match(system, projection)
@@ -477,24 +481,25 @@ def _refuse_for_data(given: dict[str, object]) -> None:
 
 def _assemble(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -> xr.Dataset:
     """The run of both models, with the projection P(x) of the true states and its idempotency error there."""
-    errors, x = score(truth, reduced), trajectories(truth, "state")
-    P, states = copy.deepcopy(projection).cpu().double()(truth), x if projection.seeds is None else x.unsqueeze(0)
-    with torch.no_grad():
-        image, again = P(states), idempotency_error(P, states).nan_to_num(nan=0.0).max().item()
+    errors, x = score(truth, reduced), variable_of(truth, "state", fix="add it").data.astype(np.float64)
+    P = copy.deepcopy(projection).cpu().double()(truth)
+    image = P(x if projection.seeds is None else x[None])
+    look = _of_measured(x, image, reduced["state_std"].values), np.nan_to_num(((P(image) - image) ** 2).sum(-1)).max()
+    least, again = runtime.computed("projection of the truth", *look)
     dims, units = reduced["state"].dims, {"units": reduced["state"].attrs["units"]}
     floor = {"units": "1", "long_name": "normalised error of the projection"}
     parts = {
         "truth": truth["state"].transpose(*DIMS).assign_attrs(long_name="full model").variable,
-        "projected": (dims, image.numpy(), units | {"long_name": "projection of the full model"}),
+        "projected": (dims, image, units | {"long_name": "projection of the full model"}),
         "nrmse": errors["nrmse"].variable,
-        "nrmse_projected": (dims[:-1], _of_measured(x, image, _std(reduced)).numpy(), floor),
+        "nrmse_projected": (dims[:-1], least, floor),
         "valid_time": errors["valid_time"].variable,
     }
     run = reduced.drop_vars("velocity", errors="ignore").rename(state="rom")
     # without coordinates, by which xarray would align them: the data may call components otherwise than in training
     run = run.assign(parts).assign_coords(truth.coords)
     run.attrs = {key: value for key, value in (truth.attrs | reduced.attrs).items() if key not in COST}
-    run.attrs["idempotency_error"] = again
+    run.attrs["idempotency_error"] = float(again) ** 0.5
     for label, part in (("full_model", truth), ("reduced_model", reduced)):
         run.attrs |= {f"{key}_{label}": part.attrs[key] for key in COST if key in part.attrs}
     return run

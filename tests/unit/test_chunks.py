@@ -17,7 +17,7 @@ FEW = {"latent_dim": 2, "epochs": 1, "engine": "torch", "verbose": False, "seed"
 @pytest.mark.parametrize("chunks", CHUNKS, ids=str)
 def test_verbs_give_the_numbers_of_memory(chunks):
     """The context is then in chunks as well."""
-    lazy, basis = DATA.chunk(chunks), romkit.basis(DATA, rank=6)
+    lazy, basis = DATA.chunk(chunks).assign_coords(F=DATA.F), romkit.basis(DATA, rank=6)
     projected = basis.project(lazy)
     assert projected.state.chunks
     xr.testing.assert_allclose(projected.compute(), basis.project(DATA), rtol=1e-10)
