@@ -244,13 +244,18 @@ def variable_of(data: xr.Dataset, name: str, *, fix: str) -> xr.DataArray:
     if set(variable.dims) != set(DIMS):
         fix = "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"
         raise InputError("data", expected=f"{name} with dims {DIMS}", got=f"dims {variable.dims}", fix=fix)
-    if any(size != size for size in variable.shape):
-        fix = "let dask count them: data[...].data.compute_chunk_sizes(), before the array enters a dataset"
-        raise InputError("data", expected=f"chunks of known sizes of {name}", got="unknown ones", fix=fix)
+    check_chunks("data", name, variable.shape)
     if variable.dtype.kind not in "fiu" or variable.size == 0:
         got, fix = f"dtype {variable.dtype}, sizes {dict(variable.sizes)}", "convert it, or add what is missing"
         raise InputError("data", expected=f"real numbers as {name}", got=got, fix=fix)
     return variable.transpose(*DIMS)
+
+
+def check_chunks(argument: str, name: str, shape: Sequence[float]) -> None:
+    """Raise where dask does not know a size."""
+    if any(size != size for size in shape):
+        fix = "let dask count them: data[...].data.compute_chunk_sizes(), before the array enters a dataset"
+        raise InputError(argument, expected=f"chunks of known sizes of {name}", got="unknown ones", fix=fix)
 
 
 def check_own_names(argument: str, names: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ from romkit.core.boundary import Count
 from romkit.core.errors import InputError
 from romkit.core.types import Dual
 from romkit.data import DIMS, Layout
+from romkit.data.schema import check_chunks
 from romkit.data.trajectories import check_components, check_grid
 from romkit.engine.threads import one_thread
 from romkit.projections.frame import Frame
@@ -236,6 +237,7 @@ class Operator:
             return self._array("decode", self._array("encode", values))
         sizes = self.latent_dim, self.state_size
         size, there = sizes if method == "encode" else sizes[::-1]
+        check_chunks(name, "states" if method == "encode" else "latents", values.shape)
         self._checked(name, torch.empty((), dtype=self._dtype).expand(values.shape), there)
         P, basis = self, self._frame.basis
         if basis is not None and method == "encode":

@@ -1,34 +1,171 @@
 """Verbs on data in chunks of dask, and data that stay in their files: the numbers of data in memory."""
 
+import threading
+
+import dask
+import dask.array as da
+import numpy as np
 import pytest
 import torch
 import xarray as xr
 
 import romkit
+from romkit.core import runtime
 from romkit.core.errors import FileError
 from tests.refusals import refused
 
+DIMS = romkit.data.DIMS
 SYSTEM = romkit.systems.Lorenz96(n=12, transient=1.0)
 DATA = SYSTEM.dataset(F=[3.12, 3.14, 3.16, 3.18], duration=0.6)
-CHUNKS = [{"trajectory": 3}, {"time": 17}, {"component": 5}]
+BASIS = romkit.basis(DATA, rank=6)
+MOVING = DATA.assign_coords(F=(DIMS[:2], DATA.F.values[:, None] + 0.01 * DATA.time.values, DATA.F.attrs))
+CHUNKS = [{"trajectory": 3}, {"time": 17}, {"component": 5}, {"trajectory": 2, "time": 11, "component": 7}]
 FEW = {"latent_dim": 2, "epochs": 1, "engine": "torch", "verbose": False, "seed": 0}
+KINDS = {
+    "plain": ("ncae", DATA, {}),
+    "basis": ("ncae", DATA, {"basis": BASIS}),
+    "seeds": ("ncae", DATA, {"seeds": range(2)}),
+    "moving": ("ncae", MOVING, {"basis": BASIS, "seeds": range(2)}),
+    "no context": ("cae", DATA.drop_vars("F"), {}),
+}
+
+
+def chunked(data, chunks):
+    """The data in chunks, with coordinates in memory."""
+    return data.chunk(chunks).assign_coords(data.coords)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_operators_give_the_numbers_of_memory_chunk_by_chunk(kind):
+    method, data, settings = KINDS[kind]
+    model = romkit.fit(method, data, **{**FEW, **settings}).double()
+    for chunks in CHUNKS:
+        lazy = chunked(data, chunks)
+        P = model(lazy)
+        encoded, projected = P.encode(lazy), P(lazy)
+        xr.testing.assert_allclose(encoded.compute(), P.encode(data), rtol=1e-10)
+        xr.testing.assert_allclose(projected.compute(), P(data), rtol=1e-10)
+        xr.testing.assert_allclose(P.decode(encoded).compute(), P.decode(P.encode(data)), rtol=1e-10)
+        if "component" not in chunks:  # else chunks are cut along time, so that whole states are no larger than these
+            assert projected.state.chunks[-3:] == lazy.state.chunks
+        assert P.encode(lazy.state.astype(np.float32)).dtype == np.float32
+
+
+def test_fields_of_a_user_stay_in_chunks():
+    t, re = 0.1 * np.arange(40), np.array([1.0, 2.0, 3.0])
+    u = np.sin(re[:, None, None, None] * t[:, None, None] + np.arange(4.0)[:, None] + 0.3 * np.arange(5.0))
+    u[..., 1, 2] = np.nan  # land
+    own = xr.Dataset({"u": (("trajectory", "time", "y", "x"), u), "p": (("trajectory", "time"), u[..., 0, 0])})
+    own = own.assign_coords(Re=("trajectory", re), time=t)
+    lazy = chunked(own, {"trajectory": 2, "time": 7, "y": 3})
+    known, found = (romkit.data.describe(data, context=["Re"]) for data in (own, lazy))
+    assert found.state.chunks
+    P = romkit.fit("pod", known, latent_dim=3).double()(known)
+    for given, data in ((found, known), (lazy, own)):
+        for a, b in ((P.encode(given), P.encode(data)), (P(given), P(data))):
+            xr.testing.assert_allclose(a.compute(), b)
+    assert P(lazy).u.chunks
+    xr.testing.assert_allclose(romkit.data.fields(found).compute(), romkit.data.fields(known))
 
 
 @pytest.mark.parametrize("chunks", CHUNKS, ids=str)
 def test_verbs_give_the_numbers_of_memory(chunks):
-    """The context is then in chunks as well."""
-    lazy, basis = DATA.chunk(chunks).assign_coords(F=DATA.F), romkit.basis(DATA, rank=6)
-    projected = basis.project(lazy)
+    lazy = chunked(DATA, chunks)
+    projected = BASIS.project(lazy)
     assert projected.state.chunks
-    xr.testing.assert_allclose(projected.compute(), basis.project(DATA), rtol=1e-10)
-    known, found = (romkit.fit("ncae", data, basis=basis, **FEW) for data in (DATA, lazy))
+    xr.testing.assert_allclose(projected.compute(), BASIS.project(DATA), rtol=1e-10)
+    known, found = (romkit.fit("ncae", data, basis=BASIS, **FEW) for data in (DATA, lazy))
     assert torch.allclose(found.frame.state_std, known.frame.state_std)
-    for data in (DATA, lazy):
-        xr.testing.assert_allclose(found(data).encode(data), known(DATA).encode(DATA), rtol=1e-3, atol=1e-4)
     runs = [romkit.rollout(data, known) for data in (DATA, lazy)]
-    xr.testing.assert_allclose(*(run[["rom", "nrmse", "nrmse_projected"]] for run in runs))
-    reduced = romkit.follow(known, DATA)
-    xr.testing.assert_allclose(romkit.score(lazy, reduced), romkit.score(DATA, reduced))
+    assert all(runs[1][name].chunks for name in ("truth", "rom", "projected"))
+    assert not any(runs[1][name].chunks for name in ("latent", "nrmse", "nrmse_projected", "valid_time"))
+    xr.testing.assert_allclose(runs[0], runs[1].compute())
+    reduced = romkit.follow(known, lazy)
+    xr.testing.assert_allclose(romkit.score(lazy, reduced), romkit.score(DATA, reduced.compute()), rtol=1e-10)
+
+
+def test_fit_without_a_basis_reads_data_into_memory():
+    known, found = (romkit.fit("ncae", data, **FEW) for data in (DATA, chunked(DATA, {"time": 17})))
+    assert all(torch.equal(a, b) for a, b in zip(known.parameters(), found.parameters(), strict=True))
+
+
+def test_second_order_runs_are_decoded_chunk_by_chunk():
+    data = romkit.systems.Pendulum().dataset(duration=0.03, l1=[0.4, 0.41], l2=0.5, l3=0.5, l4=0.6)
+    known, found = (romkit.follow(romkit.load("ncae-pendulum"), x) for x in (data, chunked(data, {"time": 20})))
+    assert found.velocity.chunks
+    xr.testing.assert_allclose(found.compute(), known, rtol=1e-10)
+
+
+class Store:
+    """States (1, T, n) that are made chunk by chunk, with the chunks alive now, the most at any time, and all made."""
+
+    def __init__(self, states, length):
+        self.states, self.length = states, length
+        self.now = self.most = self.made = 0
+        self.lock = threading.Lock()
+
+    def read(self, number):
+        """A chunk that counts while anything of it lives."""
+        start = int(number.item()) * self.length
+        made = self.states[:, start : start + self.length].copy().view(Counted)
+        made.store = self
+        with self.lock:
+            self.now, self.made = self.now + 1, self.made + 1
+            self.most = max(self.most, self.now)
+        return made
+
+    def dataset(self, times):
+        """The states as a dataset in chunks."""
+        count = self.states.shape[1] // self.length
+        sizes = ((1,), (self.length,) * count, self.states.shape[2:])
+        numbers = da.arange(count, chunks=1).reshape(1, count, 1)
+        state = numbers.map_blocks(self.read, chunks=sizes, dtype=float, meta=np.empty((0, 0, 0)))
+        return xr.Dataset({"state": (DIMS, state)}, {"time": times})
+
+
+class Counted(np.ndarray):
+    store = None
+
+    def __del__(self):
+        if self.store is not None:
+            with self.store.lock:
+                self.store.now -= 1
+
+
+@pytest.mark.parametrize("basis", [False, True])
+def test_few_chunks_are_in_memory_at_a_time(basis):
+    data = SYSTEM.dataset(F=3.15, duration=8.0).drop_vars("F")
+    pod = romkit.fit("pod", data, latent_dim=4, **({"basis": 6} if basis else {}))
+    law = romkit.integrators.SINDy(degree=1, threshold=0.0).fit(pod, data)
+    store = Store(data.state.values, 20)
+    lazy = store.dataset(data.time.values)
+    with dask.config.set(scheduler="threads", num_workers=3):
+        romkit.data.check_states(lazy)
+        assert store.made == 40  # once each
+        found = romkit.rollout(lazy, pod, dynamics=law)
+        pod(lazy).encode(lazy).compute()
+        BASIS.project(lazy)
+    assert store.made <= 40 + 1 + 3 * 40 + 40
+    assert 1 <= store.most <= 12
+    known = romkit.rollout(data[["state"]], pod, dynamics=law)
+    for name in ("nrmse", "nrmse_projected", "valid_time"):
+        xr.testing.assert_allclose(found[name], known[name])
+
+
+@pytest.mark.slow
+def test_a_cluster_gives_the_numbers_of_threads(tmp_path):
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    lazy = chunked(DATA, {"trajectory": 2, "component": 7})
+    models = [romkit.fit("ncae", DATA, basis=basis, **FEW) for basis in (None, BASIS)]
+
+    def runs():
+        return [romkit.rollout(lazy, model).compute().drop_attrs() for model in models]
+
+    here = runs()
+    own = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "local_directory": tmp_path}
+    with distributed.Client(**own):
+        for a, b in zip(here, runs(), strict=True):
+            xr.testing.assert_allclose(a, b, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["netcdf", "zarr"])
@@ -53,9 +190,36 @@ def test_files_are_opened_and_not_read(kind, tmp_path):
         assert torch.allclose(romkit.basis(lazy, rank=5).singular_values, known, rtol=1e-8)
 
 
-def test_bad_input(tmp_path):
-    lazy = DATA.chunk(time=20)
-    refused("expected real numbers as state", romkit.fit, "pod", lazy.astype(object), latent_dim=2)
+def test_bad_input(tmp_path, monkeypatch):
+    pod = romkit.fit("pod", DATA, latent_dim=3)
+    lazy, P = chunked(DATA, {"time": 20}), pod(F=3.15)
+    reduced = romkit.follow(pod, DATA)
+    some = lazy.state.data[:, da.arange(60, chunks=20) > -1]
+    unknown = xr.Dataset({"state": (DIMS, some)}, {"F": DATA.F})
+    numbers, sizes = "data: expected real numbers as state, got dtype object", "expected chunks of known sizes of state"
+    context = "data: expected context F in memory, got chunks of dask; read it"
+    cases = [
+        (numbers, lazy.astype(object)),
+        (sizes, unknown),
+        (context, DATA.chunk(time=20)),  # which puts coordinates into chunks, too
+    ]
+    for words, data in cases:
+        refused(words, romkit.data.check_states, data)
+        refused(words, romkit.fit, "pod", data, latent_dim=2, basis=4)
+        refused(words, romkit.rollout, data, pod)
+        refused(words, romkit.follow, pod, data)
+    refused(context, pod, DATA.chunk(time=20))
+    for words, data in cases[:2]:
+        refused(words, BASIS.project, data)
+    refused(numbers, romkit.fit, "pod", lazy.astype(object), latent_dim=2)
+    refused(numbers, romkit.score, lazy.astype(object), reduced)
+    refused("x: expected chunks of known sizes of states, got unknown ones", P.encode, unknown)
+    refused("z: expected chunks of known sizes of latents", P.decode, some[..., :3])
+    refused(r"x: expected shape \(..., 12\), state components", P.encode, lazy.state.data[..., :5])
+    refused(r"shape \(4, ..., 12\)", pod(lazy).encode, lazy.state.data[:3])
+    monkeypatch.setattr(runtime, "memory", lambda: 4.0 * DATA.nbytes)
+    message = r"data: expected at most .* GB without a basis, .* got .* in chunks, in float64; add basis=64"
+    refused(message, romkit.fit, "pod", lazy, latent_dim=2)
     refused("does not exist", romkit.open, tmp_path / "none*.nc", error=FileError)
     (tmp_path / "bad.nc").write_bytes(b"nothing")
     refused("cannot be opened", romkit.open, tmp_path / "bad.nc", error=FileError)
