@@ -33,6 +33,7 @@ import romkit.tasks
 import studies
 from romkit.core.errors import FileError, InputError
 from romkit.core.files import atomic, reason
+from romkit.core.parallel import Pool
 from romkit.data import open_dataset
 from romkit.tasks import Executor, Sweep, Task
 from studies.report import save_png, write_text
@@ -67,13 +68,13 @@ class Study:
         """Tasks of a preset, the most valuable first."""
         return importlib.import_module(f"studies.{self.name}.tasks").tasks(preset)
 
-    def run(self, preset: str, folder: Path, executor: Executor | None = None, *, only: str = "") -> Sweep:
+    def run(self, preset: str, folder: Path, executor: Executor | Pool | None = None, *, only: str = "") -> Sweep:
         """Run the tasks of a preset that are complete neither in `folder/preset` nor in its archive; write the report.
 
         Args:
             preset: one of `presets`.
             folder: of the report, with one of results for each preset.
-            executor: where the tasks run, in this process by default.
+            executor: where the tasks run, in this process by default; any that `romkit.tasks.run` takes.
             only: tasks whose name contains this text.
         """
         results, planned = Path(folder).expanduser().absolute() / preset, self.tasks(preset)

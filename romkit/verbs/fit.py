@@ -120,14 +120,14 @@ def fit(
     kind, sizes = method
     data = _in_memory(data) if basis is None else data
     watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
-    full, held_out = watch.divided(warn_undeclared_context(_usable(kind, data)))
+    full, held_out = watch.divided(warn_undeclared_context(_usable(kind, data, basis)))
     numbers = [seed] if seeds is None else seeds
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
     _check_names(kind, settings)
     wave = None if symmetry is None else _wave(symmetry, full, basis, system)
     basis = _basis(basis, full, system)
     data, held_out = _projected(full, basis or wave), _projected(held_out, basis or wave)
-    frame = Frame.from_dataset(data)
+    frame, estimate = Frame.from_dataset(data), data["velocity"].attrs.get("method")
     plan = preset if isinstance(preset, Recipe) else PRESETS[preset](frame.system, kind.name)
     plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
     _check_optimizer(plan, engine, checkpoint)
@@ -147,7 +147,7 @@ def fit(
     with bars(watch.verbose):
         models = [model for part in mapped(run.train, pieces, executor, "pieces of the seeds") for model in part]
     front = None if basis is None else Frame.from_dataset(full, basis, frame)
-    report = {"preset": preset if isinstance(preset, str) else "own", **_provenance(full, plan, device)}
+    report = {"preset": preset if isinstance(preset, str) else "own", **_provenance(full, estimate, plan, device)}
     for model in models:
         model.report |= report
     models = models if front is None else [model.behind(front) for model in models]
@@ -173,8 +173,11 @@ def _started(models: Sequence[Projection], start: Projection) -> list[Projection
 
 
 def _projected(data: xr.Dataset | None, front: Basis | Wave | None) -> xr.Dataset | None:
-    """Coordinates of the data in the basis, or of aligned waves; the data themselves without either."""
-    return data if data is None or front is None else front.project(data).compute()
+    """Coordinates of the data in the basis, or of aligned waves, with velocities; the data as they are without."""
+    if data is None or front is None:
+        return data
+    found = runtime.computed("coordinates", front.project(data))[0]
+    return found if "velocity" in found else check_dataset(needing_velocity(found))
 
 
 def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: System | None) -> Wave:
@@ -221,8 +224,10 @@ def _in_memory(data: xr.Dataset) -> xr.Dataset:
     return runtime.computed("data", data)[0]
 
 
-def _usable(kind: type[Projection], data: xr.Dataset) -> xr.Dataset:
-    """The data, checked, with velocities; with zeros for a method that is not trained."""
+def _usable(kind: type[Projection], data: xr.Dataset, basis: int | Basis | None) -> xr.Dataset:
+    """The data, checked, with velocities, unless a basis gives coordinates to differentiate; untrained, with zeros."""
+    if kind.trained and basis is not None and "velocity" not in data:
+        return check_states(data)
     if kind.trained:
         return check_dataset(needing_velocity(data))
     return data.assign(velocity=xr.zeros_like(check_states(data)["state"]))
@@ -304,10 +309,8 @@ def _system_for(
     return system
 
 
-def _provenance(data: xr.Dataset, plan: Recipe, device: torch.device) -> dict[str, object]:
-    source = {key: data.attrs.get(key) for key in ("system", "parameters", "split", "seed")}
-    if "method" in data["velocity"].attrs:
-        source["velocity"] = data["velocity"].attrs["method"]
+def _provenance(data: xr.Dataset, estimate: str | None, plan: Recipe, device: torch.device) -> dict[str, object]:
+    source = {key: data.attrs.get(key) for key in ("system", "parameters", "split", "seed")} | {"velocity": estimate}
     return {
         "recipe": plan.to_json(),
         "data": {key: value for key, value in source.items() if isinstance(value, str | int)},

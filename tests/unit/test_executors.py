@@ -17,6 +17,7 @@ from romkit.core.parallel import PIECES, cut, mapped
 from romkit.integrators import SINDy
 from romkit.systems import Lorenz96
 from tests.refusals import refused
+from tests.studies.sweeps import Seeded, contents
 
 SYSTEM = Lorenz96(n=8, transient=1.0)
 F = {"F": np.linspace(3.1, 3.2, 4)}
@@ -57,6 +58,11 @@ def test_every_executor_gives_the_numbers_of_a_loop(make, tmp_path):
         for folder, how in zip(folders, ({}, {"executor": executor}), strict=True)
     ]
     xr.testing.assert_allclose(tables[0].nrmse, tables[1].nrmse, rtol=1e-9)
+    sweeps = [tmp_path / name for name in ("alone", "together")]
+    for folder, given in zip(sweeps, (None, executor), strict=True):
+        romkit.tasks.run([Seeded(k) for k in range(2)], folder, given)
+    assert len(contents(sweeps[0])) == 2
+    assert contents(sweeps[0]) == contents(sweeps[1])  # byte for byte
     getattr(executor, "shutdown", lambda: None)()
 
 
