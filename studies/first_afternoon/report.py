@@ -44,7 +44,7 @@ def _facts(results: dict[str, dict], sources: dict[str, Source]) -> dict[str, ob
         rivals.append(
             {"set": name, "romkit": _mean(found["romkit"])} | {label: _mean(found[label]) for label in RIVALS}
         )
-        tried = {row["law"]: "-" if np.isinf(row["error"]) else f"{row['error']:.2g}" for row in found["tried"]}
+        tried = {row["law"]: f"{row['error']:.2g}" if np.isfinite(row["error"]) else "-" for row in found["tried"]}
         seconds = {key: f"{found[f'seconds {key}']:.0f}" for key in ("fit", "law")}
         laws.append({"set": name, "taken": found["law"], **dict(sorted(tried.items())), **seconds})
     return {
