@@ -30,6 +30,7 @@ class Variable:
         units: of its values, "" where they are not known.
         dtype: of its values, "" for whole numbers.
         mask: cells that hold values, as bits in base64; "" where all do. Land and solids hold none.
+        long_name: as in the data, for figures.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Variable:
     units: str = ""
     dtype: str = ""
     mask: str = ""
+    long_name: str = ""
 
     @functools.cached_property
     def cells(self) -> np.ndarray:
@@ -166,7 +168,8 @@ class Layout:
                 place = np.full(math.prod(variable.shape), variable.size)  # of each cell in the piece and one NaN
                 place[variable.cells] = np.arange(variable.size)
                 whole = np.concatenate([whole, np.full_like(whole[..., :1], np.nan)], axis=-1)[..., place]
-            shape, about = (*piece.shape[:-1], *variable.shape), {"units": variable.units} if variable.units else {}
+            shape = (*piece.shape[:-1], *variable.shape)
+            about = {key: text for key in ("units", "long_name") if (text := getattr(variable, key))}
             variables[variable.name] = ((*lead, *variable.dims), whole.reshape(shape), about)
         own = {
             name: (each.get("dims", [name]), np.asarray(each["values"]), each["attrs"])
@@ -333,11 +336,11 @@ def _renamed(data: xr.Dataset, old: str, new: str) -> xr.Dataset:
 def _variable(values: xr.DataArray, lead: Sequence[str]) -> Variable:
     dims = tuple(str(dim) for dim in values.dims if dim not in lead)
     units, dtype = str(values.attrs.get("units", "")), str(values.dtype) if values.dtype.kind == "f" else ""
-    mask = ""
+    mask, long_name = "", str(values.attrs.get("long_name", ""))
     if dims and AXIS not in dims:
         some = values.notnull().any([dim for dim in values.dims if dim in lead]).transpose(*dims).values
         mask = "" if some.all() else base64.b64encode(np.packbits(some).tobytes()).decode()
-    return Variable(str(values.name), dims, tuple(values.sizes[dim] for dim in dims), units, dtype, mask)
+    return Variable(str(values.name), dims, tuple(values.sizes[dim] for dim in dims), units, dtype, mask, long_name)
 
 
 def _coordinate(coord: xr.DataArray) -> dict[str, object]:

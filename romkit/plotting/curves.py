@@ -135,8 +135,9 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
     if step is None:
         got, fix = "uneven steps" if run.sizes["time"] > 1 else "one time", "resample the data"
         raise InputError("run", expected="evenly spaced times for a spectrum", got=got, fix=fix)
-    drawn = [("truth", style.DARK, "full model"), ("rom", style.ORANGE, "reduced model")]
-    drawn = drawn if "truth" in run else [("state", style.DARK, "state")]
+    drawn = [("state", style.DARK, "state")]
+    if "truth" in run:
+        drawn = [("truth", style.DARK, style.truth(run)), ("rom", style.ORANGE, "reduced model")]
     shown = [(trajectories(run, name), colour, text) for name, colour, text in drawn]
     if not bool(shown[0][0].isfinite().all()):
         fix = "select trajectories and times without gaps"
@@ -335,7 +336,9 @@ def plot_forecast(
         >>> len(figure.axes)
         1
     """
-    style.check_numbers("band", band, "lower", "state", "upper", maker="Ensemble.forecast or Ensemble.follow")
+    style.check_numbers(
+        "band", band, "lower", "state", "upper", fix="give what Ensemble.forecast or Ensemble.follow returned"
+    )
     runs = style.members(band).isel(seed=0, drop=True).isel(trajectory=slice(style.MAX_COLUMNS))
     names = [str(name) for name in runs["component"].values]
     if truth is not None:

@@ -53,7 +53,7 @@ def plot_space_time(data: xr.Dataset, *, variable: str | None = None) -> Figure:
             for k, panel in enumerate(row):
                 image = _draw(panel, values.isel(trajectory=k), values, space, "time")
             row[0].set_ylabel(f"{name}\n{style.label(shown[space])}")
-            figure.colorbar(image, ax=row.tolist(), label=style.label(values))
+            figure.colorbar(image, ax=row.tolist(), label=style.meaning(values))
         for k in range(columns):
             context = display.parameters(shown.isel(trajectory=k))
             title = [f"{name} = {float(value):.4g}" for name, value in context.items() if value.ndim == 0]
@@ -100,7 +100,7 @@ def plot_frames(data: xr.Dataset, *, variable: str | None = None, trajectory: Na
             for panel, k in zip(row, times, strict=True):
                 image = _draw(panel, values.isel(time=k), values, down, across)
             row[0].set_ylabel(style.label(shown[down]))
-            figure.colorbar(image, ax=row.tolist(), label=style.label(values))
+            figure.colorbar(image, ax=row.tolist(), label=style.meaning(values))
         for column, k in enumerate(times):
             axes[0, column].set_title(_clock(shown, k))
             axes[-1, column].set_xlabel(style.label(shown[across]))
@@ -146,7 +146,7 @@ def animate(
             down, across = _space(values)
             images.append((_draw(panel, values.isel(time=0), values, down, across), values))
             panel.set(ylabel=style.label(shown[down]), xlabel=style.label(shown[across]))
-            figure.colorbar(images[-1][0], ax=panel, label=style.label(values))
+            figure.colorbar(images[-1][0], ax=panel, label=style.meaning(values))
 
     def draw(k: int) -> list:
         for image, values in images:

@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from romkit.core import display
 from romkit.core.boundary import validated
+from romkit.data.layout import layout_of
 from romkit.metrics import VALID_THRESHOLD
 from romkit.plotting import style
 
@@ -42,10 +43,10 @@ def plot_rollout(run: xr.Dataset) -> Figure:
 
     Returns:
         A figure with, from top to bottom:
-        a field (many components of one unit): component against time for the full model and the reduced model
-        on one colour scale, and their difference; or, for small states, the components with the largest error as
-        curves; then NRMSE over the whole run, of the reduced model and of the projection of the full model,
-        with the valid prediction time. Grey means diverged, and missing in data.
+        a field (many components of one unit): component against time for the full model, or data, and the reduced
+        model on one colour scale, and their difference, for each of up to four variables; or, for small states, the
+        components with the largest error as curves; then NRMSE over the whole run, of the reduced model and of the
+        projection of the full model, with the valid prediction time. Grey means diverged, and missing in data.
 
         Long runs show the first and last few periods, shaded in the error panel. Several contexts stand side by
         side, at most four. Of several seeds, the one with the median valid prediction time is shown; the others
@@ -63,12 +64,13 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         >>> figure.get_suptitle()
         'lorenz96 at F = 3.15: ncae with 2 of 36 dimensions, Galerkin'
     """
-    style.check_numbers("run", run, *VARIABLES, maker="romkit.rollout")
+    fix = "give what romkit.rollout returned; plot_space_time shows a forecast"
+    style.check_numbers("run", run, *VARIABLES, fix=fix)
     run = style.members(run)
     seed = median_seed(run)
     shown = run.isel(trajectory=slice(style.MAX_COLUMNS))
     columns = _columns(shown)
-    rows = 3 if _is_field(shown) else min(style.MAX_CURVES, shown.sizes["component"])
+    rows = 3 * len(_variables(shown)) if _is_field(shown) else min(style.MAX_CURVES, shown.sizes["component"])
     with style.style():
         figure = Figure(figsize=(max(7.2, 2.3 * len(columns)), 1.15 * rows + 2.7), layout="constrained", dpi=200)
         figure.get_layout_engine().set(wspace=0.03)
@@ -155,7 +157,24 @@ def _window(time: np.ndarray, truth: np.ndarray) -> int:
     return int(np.searchsorted(time - time[0], readable)) + 1 if span > 2.5 * readable else len(time)
 
 
+def _variables(run: xr.Dataset) -> list[tuple[str, str, slice]]:
+    """Name, unit and components of each variable, where every one is a field; of the state as a whole elsewhere."""
+    variables = layout_of(run).variables
+    if not 1 < len(variables) <= style.MAX_CURVES or min(each.size for each in variables) < FIELD_SIZE:
+        return [("state", style.unit(run["truth"]), slice(None))]
+    ends = np.cumsum([each.size for each in variables]).tolist()
+    units = [display.with_unit(each.units, " ({})") for each in variables]
+    return [(v.name, unit, slice(end - v.size, end)) for v, unit, end in zip(variables, units, ends, strict=True)]
+
+
 def _draw_field(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:
+    for k, (name, unit, part) in enumerate(_variables(run)):
+        _draw_variable(figure, panels[3 * k : 3 * k + 3], run.isel(component=part), columns, name, unit)
+
+
+def _draw_variable(
+    figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column], name: str, unit: str
+) -> None:
     truth, rom, difference = (
         [variable.values[column.trajectory, column.times] for column in columns]
         for variable in (run["truth"], run["rom"], run["rom"] - run["truth"])
@@ -163,16 +182,15 @@ def _draw_field(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: li
     low, high = _range(truth)
     limit = min(np.abs(_range(difference)).max(), high - low) or 1.0  # divergence must not bleach the rest
     rows = (
-        ("full model", truth, style.STATE_MAP, (low, high), "missing"),
+        (style.truth(run), truth, style.STATE_MAP, (low, high), "missing"),
         ("reduced model", rom, style.STATE_MAP, (low, high), "diverged"),
-        ("reduced − full", difference, style.ERROR_MAP, (-limit, limit), ""),
+        (f"reduced − {style.truth(run).removesuffix(' model')}", difference, style.ERROR_MAP, (-limit, limit), ""),
     )
     for axes, (label, parts, colours, limits, absent) in zip(panels, rows, strict=True):
         for panel, part, column in zip(axes, parts, columns, strict=True):
             _draw_image(panel, part, run["time"].values[column.times], colours, limits, absent)
-        axes[0].set_ylabel(f"{label}\ncomponent")
-    unit = style.unit(run["truth"])
-    for label, parts, beside in ((f"state{unit}", rom, panels[:2]), (f"error{unit}", difference, panels[2:])):
+        axes[0].set_ylabel(f"{label}\n{'component' if name == 'state' else name}")
+    for label, parts, beside in ((f"{name}{unit}", rom, panels[:2]), (f"error{unit}", difference, panels[2:])):
         image = beside[-1, 0].images[0]
         (low, high), (lowest, highest) = image.get_clim(), _range(parts)
         room = 0.02 * (high - low)
@@ -213,7 +231,7 @@ def _draw_curves(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: l
         for panel, column in zip(axes, columns, strict=True):
             time = run["time"].values[column.times]
             truth, rom = (run[name].values[column.trajectory, column.times, k] for name in ("truth", "rom"))
-            panel.plot(time, truth, color=style.DARK, label="full model")
+            panel.plot(time, truth, color=style.DARK, label=style.truth(run))
             panel.plot(time, rom, color=style.ORANGE, linestyle=(0, (4, 2)))  # labelled in the error panel
             panel.set_xlim(time[0], time[-1])
             style.plain(panel)
@@ -246,7 +264,8 @@ def _draw_error(panel: Axes, run: xr.Dataset, seed: int) -> None:
     """Draw the errors of one trajectory over time, of all seeds, and mark the valid prediction time of one."""
     time = run["time"].values
     every = slice(None, None, max(1, len(time) // 2000))
-    curves = {"nrmse_projected": (style.BLUE, "projection of the full model"), "nrmse": (style.ORANGE, "reduced model")}
+    projected = f"projection of the {style.truth(run)}"
+    curves = {"nrmse_projected": (style.BLUE, projected), "nrmse": (style.ORANGE, "reduced model")}
     for name, (colour, label) in curves.items():
         values = np.where(run[name].values > 0, run[name].values, np.nan)
         for other, curve in enumerate(values):

@@ -46,7 +46,8 @@ def plain(axes: Axes) -> Axes:
 def colours(values: np.ndarray) -> matplotlib.cm.ScalarMappable:
     """Colours for values, and for their colour bar."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
-    return matplotlib.cm.ScalarMappable(Normalize(low, high if high > low else low + 1), STATE_MAP)
+    room = 0.0 if high > low else 0.05 * abs(low) or 1.0  # beside a single value
+    return matplotlib.cm.ScalarMappable(Normalize(low - room, high + room), STATE_MAP)
 
 
 def unit(variable: xr.DataArray, pattern: str = " ({})") -> str:
@@ -57,6 +58,16 @@ def unit(variable: xr.DataArray, pattern: str = " ({})") -> str:
 def label(variable: xr.DataArray) -> str:
     """Name and unit of a coordinate or variable."""
     return f"{variable.name}{unit(variable)}"
+
+
+def meaning(variable: xr.DataArray) -> str:
+    """Long name, if a variable has one, and unit."""
+    return f"{variable.attrs.get('long_name', variable.name)}{unit(variable)}"
+
+
+def truth(run: xr.Dataset) -> str:
+    """Name of the truth in a rollout: the full model, or data."""
+    return run["truth"].attrs.get("long_name", "full model")
 
 
 def members(run: xr.Dataset) -> xr.Dataset:
@@ -70,14 +81,13 @@ def members(run: xr.Dataset) -> xr.Dataset:
     return run.transpose("seed", "trajectory", "time", ..., missing_dims="ignore")
 
 
-def check_numbers(argument: str, data: xr.Dataset, *names: str, maker: str = "romkit.simulate or rollout") -> None:
+def check_numbers(argument: str, data: xr.Dataset, *names: str, fix: str = "give data or a run of romkit") -> None:
     """Raise unless these variables hold real numbers along dimensions with entries, and times increase."""
     wrong = [f"no {name}" for name in ("time", *names) if name not in data.variables]
     wrong += [f"no entries along {dim}" for dim, size in data.sizes.items() if size == 0]
     kinds = {name: data[name].dtype for name in names if name in data.variables}
     wrong += [f"{dtype} in {name}" for name, dtype in kinds.items() if dtype.kind not in "fiu"]
     if wrong:
-        fix = f"give what {maker} returned"
         raise errors.InputError(argument, expected="times and real numbers", got=", ".join(wrong), fix=fix)
     tensors.times(f"{argument}.time", data["time"].values)
 

@@ -487,10 +487,11 @@ def _assemble(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) ->
     look = _of_measured(x, image, reduced["state_std"].values), np.nan_to_num(((P(image) - image) ** 2).sum(-1)).max()
     least, again = runtime.computed("projection of the truth", *look)
     dims, units = reduced["state"].dims, {"units": reduced["state"].attrs["units"]}
+    whose = "full model" if "system" in truth.attrs else "data"
     floor = {"units": "1", "long_name": "normalised error of the projection"}
     parts = {
-        "truth": truth["state"].transpose(*DIMS).assign_attrs(long_name="full model").variable,
-        "projected": (dims, image, units | {"long_name": "projection of the full model"}),
+        "truth": truth["state"].transpose(*DIMS).assign_attrs(long_name=whose).variable,
+        "projected": (dims, image, units | {"long_name": f"projection of the {whose}"}),
         "nrmse": errors["nrmse"].variable,
         "nrmse_projected": (dims[:-1], least, floor),
         "valid_time": errors["valid_time"].variable,

@@ -74,6 +74,19 @@ def test_a_field_of_uneven_times_stands_at_its_times():
         assert np.array_equal(image[:, column], there)
 
 
+def test_each_variable_of_data_has_panels_and_a_scale_of_its_own():
+    own = xr.concat([plane()[["u", "v", "k"]].isel(y=0, drop=True)] * 8, "x").drop_vars("x")
+    own["v"] = 10 * own.v.assign_attrs(long_name="height")
+    data = describe(own, context=["k"])
+    pod = romkit.fit("pod", data, latent_dim=2)
+    figure = draw(romkit.rollout(data, pod, dynamics=romkit.integrators.DMD().fit(pod, data)).isel(trajectory=[0]))
+    maps = [axes for axes in panels(figure) if axes.images]
+    assert [axes.get_ylabel() for axes in maps][::3] == ["data\nu", "data\nv"]
+    assert maps[-1].images[0].get_array().shape[0] == own.sizes["x"]
+    assert {"u (m/s)", "v (K)"} <= {axes.get_ylabel() for axes in figure.axes}
+    assert "height (K)" in [axes.get_ylabel() for axes in plotting.plot_space_time(data).axes]
+
+
 def test_contexts_stand_side_by_side_up_to_four(run):
     runs = xr.concat([run.assign_coords(F=F) for F in (3.14, 3.15, 3.16, 3.17, 3.18)], dim="trajectory")
     figure = draw(runs.isel(time=slice(50)))
@@ -258,7 +271,7 @@ REFUSALS = {
     "components: expected names among .*, got 'z'": lambda b: plot_forecast(b, components=["z"]),
     "components: expected names among .*, got none": lambda b: plot_forecast(b, components=[]),
     "reliability: expected coverage of levels, got none of": plot_calibration,
-    "run: expected times and real numbers, got no truth, no rom": plot_rollout,
+    "run: expected times and real numbers, got no truth, no rom.*; plot_space_time shows a forecast": plot_rollout,
     "model: expected a trained projection": lambda b: plotting.plot_training(romkit.fit("pod", waves(), latent_dim=2)),
     "x: expected one of": lambda b: plotting.plot_phase(waves(), "q", "x3"),
     "variable over time and 1 dimensions of space": lambda b: plotting.plot_space_time(grid()),
