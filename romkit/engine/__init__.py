@@ -1,8 +1,8 @@
 """The room for speed: compiled fields and training steps, devices and threads.
 
 Two engines run the same mathematics: `torch`, one call after the other on any device, and `compiled`: on a CPU the
-traced field and the loop around it as native code, on a GPU the step as one launch. "auto" compiles where that pays
-and is possible.
+traced field and the loop around it as native code, on a GPU the run or the step as one launch. "auto" compiles where
+that pays and is possible.
 """
 
 import contextlib
@@ -16,6 +16,7 @@ from romkit.core.errors import InputError
 from romkit.core.types import Field
 from romkit.engine.build import Unavailable, Unsupported, warn_once
 from romkit.engine.captured import CapturedSteps, Step
+from romkit.engine.cuda import Launched
 from romkit.engine.kernel import Kernel, Newton, RungeKutta
 from romkit.engine.trace import Parametrised, Trace, trace, trace_field
 
@@ -48,6 +49,11 @@ Device = Annotated[torch.device | str, _device]
 
 FEW = 400
 """Evaluations of a field below which it is not even traced, which takes as long as 40 to 400 (0.3 ms a call)."""
+
+LAUNCHED = 20_000
+"""Evaluations of a field on a GPU from which a kernel for the whole run pays: NVRTC takes 0.3 s to 5 s, and a
+captured step at least 0.4 ms (benchmarks/rollout).
+"""
 
 CALL, NUMBER = 5e-6, 1e-9
 """Seconds in torch: of a call (2 to 8 µs on a free core), and of a number it computes (batches of 100 members)."""
@@ -94,15 +100,20 @@ def compiled_if(
 
 def captured_if(
     engine: str, step: Step, field: Field, times: Tensor, y: Tensor, h: Tensor, evaluations: float
-) -> tuple[CapturedSteps | None, str]:
-    """`compiled_if` for a state on a GPU: the captured step of length h, or None where torch makes its calls."""
+) -> tuple[Launched | CapturedSteps | None, str]:
+    """`compiled_if` for a state on a GPU: a kernel for the whole run, else the captured step of length h, or None."""
     if engine == "torch":
         return None, "torch"
     if engine == "auto" and evaluations < FEW:
         return None, "torch (too short a run to capture)"
-    fused = engine == "compiled" or evaluations >= FUSED
+    fused, name = engine == "compiled" or evaluations >= FUSED, "captured"
+    if engine == "compiled" or evaluations >= LAUNCHED:
+        try:
+            return Launched(field, times, y), "compiled"
+        except Unsupported as verdict:
+            name = f"captured ({verdict})"
     try:
-        return CapturedSteps(step, field, times[0], y, h, fused=fused), "compiled" if fused else "captured"
+        return CapturedSteps(step, field, times[0], y, h, fused=fused), name
     except Unsupported as verdict:
         if engine == "compiled":
             raise InputError("engine", expected="a field to compile", got=str(verdict), fix="take 'auto'") from verdict

@@ -1,8 +1,5 @@
 // Members go through the field block by block. D components, M_SIZE constants of each member.
 
-// The field of one block.
-static void field(T time, const V *y, V *out, const T *C, const V *M);
-
 // y (members, D) of a block, lane by lane; the last block is filled up with its last member.
 static void load(V *y, const T *from, int64_t first, int64_t members) {
   for (int i = 0; i < D; i++)

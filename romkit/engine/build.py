@@ -9,13 +9,16 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
 from romkit.core import files, runtime
 from romkit.core.errors import warn
+
+X = TypeVar("X")
 
 FLAGS = ("-std=c++17", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd")
 """Options of the compiler. No -ffast-math: NaN and infinity mean the same as in torch."""
@@ -57,25 +60,35 @@ def warn_once(message: str) -> None:
 @functools.cache
 def _library(source: str, *environment: str | None) -> ctypes.CDLL | str:
     """The library, or the reason why there is none; both are found out once in a process."""
-    trouble = []
     try:
         command = _compiler("CXX", "c++")
         # The processor is part of the name, since home folders are shared between machines.
         machine = (runtime.device_name("cpu"), torch.backends.cpu.get_cpu_capability(), sys.platform)
         parts = (source, *command, *FLAGS, *machine, _run([*command, "--version"]))
-        name = f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}.so"
-        for folder in (_kept, _temporary):
-            try:
-                found = _loaded(folder() / name, command, source)
-            except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
-                trouble.append(files.reason(error))
-                continue
-            if trouble:
-                warn_once(f"compiled code is not kept, so each process compiles it anew: {trouble[0]}")
-            return found
+        return kept(parts, lambda folder: _compiled(folder, command, source), lambda file: ctypes.CDLL(str(file)))
     except Unavailable as verdict:
         return str(verdict)
-    return f"compiled code cannot be kept or loaded: {'; '.join(trouble)}"
+
+
+def kept(parts: Sequence[str], make: Callable[[Path], Path], load: Callable[[Path], X]) -> X:
+    """The result of `load` for the file that `make` writes into a folder, or that it wrote before for these parts.
+
+    The SHA-256 of its content is appended to the file.
+
+    Raises:
+        Unavailable: `make` says so, or the file cannot be kept and loaded anywhere.
+    """
+    trouble, name = [], f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}.so"
+    for folder in (_kept, _temporary):
+        try:
+            found = _loaded(folder() / name, make, load)
+        except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
+            trouble.append(files.reason(error))
+            continue
+        if trouble:
+            warn_once(f"compiled code is not kept, so each process compiles it anew: {trouble[0]}")
+        return found
+    raise Unavailable(f"compiled code cannot be kept or loaded: {'; '.join(trouble)}")
 
 
 def compile_c(folder: Path, sources: Sequence[str]) -> Path:
@@ -118,17 +131,21 @@ def _ours(status: os.stat_result) -> bool:
     return own and (os.name == "nt" or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
 
-def _loaded(file: Path, command: list[str], source: str) -> ctypes.CDLL:
+def _compiled(folder: Path, command: list[str], source: str) -> Path:
+    (folder / "kernel.cpp").write_text(source, encoding="utf-8")
+    _run([*command, *FLAGS, "-shared", "-fPIC", "kernel.cpp", "-o", "kernel.so"], str(folder))
+    return folder / "kernel.so"
+
+
+def _loaded(file: Path, make: Callable[[Path], Path], load: Callable[[Path], X]) -> X:
     if not _intact(file):
         with tempfile.TemporaryDirectory(dir=file.parent, ignore_cleanup_errors=True) as folder:
-            (Path(folder) / "kernel.cpp").write_text(source, encoding="utf-8")
-            _run([*command, *FLAGS, "-shared", "-fPIC", "kernel.cpp", "-o", "kernel.so"], folder)
-            made = Path(folder) / "kernel.so"
+            made = make(Path(folder))
             made.write_bytes(made.read_bytes() + _digest(made.read_bytes()))
             made.chmod(0o600)
             os.replace(made, file)
     try:
-        return ctypes.CDLL(str(file))
+        return load(file)
     except OSError:
         file.unlink()
         raise

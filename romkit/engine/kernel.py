@@ -18,6 +18,7 @@ from torch import Tensor
 
 from romkit.core.types import Field
 from romkit.engine.build import Unsupported, library
+from romkit.engine.emit import Constants
 from romkit.engine.lower import Body, lower
 from romkit.engine.trace import Parametrised, Trace, trace_field
 
@@ -60,14 +61,10 @@ class Kernel:
     def __init__(self, field: Field, times: Tensor, y: Tensor, trace: Trace | None = None):
         trace = trace or trace_field(field, y)
         self._members, self._size = math.prod(y.shape[:-1]), y.shape[-1]
-        name, self._real, block = TYPES[y.dtype]
-        lanes = block if self._members > 1 else 1
-        body = lower(trace)
-        if (body.scratch + self.arrays * self._size) * lanes * y.element_size() > min(SCRATCH_LIMIT, _stack() // 2):
-            raise Unsupported("its intermediate results do not fit the cache, or the stack")
-        self._shared, self._own = body.constants.pack(lanes)
-        self._renewed = functools.partial(body.constants.pack, lanes) if isinstance(field, Parametrised) else None
-        self._library = library(_source(body, name, lanes, self._size, self.loop))
+        self._real = TYPES[y.dtype][1]
+        self._library, constants, lanes = self._build(trace, y)
+        self._shared, self._own = (numbers.to(y.device) for numbers in constants.pack(lanes))
+        self._renewed = functools.partial(constants.pack, lanes) if isinstance(field, Parametrised) else None
         with torch.no_grad():
             for t, state in _trials(times, y):
                 self._check(field, trace, t, state)
@@ -78,6 +75,16 @@ class Kernel:
         out = torch.empty_like(y)
         self._library.evaluate(self._real(t), at(y), at(out), *self._constants())
         return out
+
+    def _build(self, trace: Trace, y: Tensor) -> tuple[object, Constants, int]:
+        """The functions of `loop` for a trace, the constants that they read, and the members of a block of these."""
+        if y.is_cuda:
+            raise Unsupported("on a GPU RK4 alone is compiled")
+        name, _, block = TYPES[y.dtype]
+        lanes, body = block if self._members > 1 else 1, lower(trace)
+        if (body.scratch + self.arrays * self._size) * lanes * y.element_size() > min(SCRATCH_LIMIT, _stack() // 2):
+            raise Unsupported("its intermediate results do not fit the cache, or the stack")
+        return library(source(body, name, lanes, self._size, self.loop)), body.constants, lanes
 
     def _constants(self) -> tuple[ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]:
         if self._renewed:
@@ -106,7 +113,7 @@ class Kernel:
 
 def _trials(times: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Times, and states (..., d) around the given one, the same in every run."""
-    noise = torch.arange(y.numel(), dtype=y.dtype).mul(2.4).cos().reshape(y.shape) * _largest(y)
+    noise = torch.arange(y.numel(), dtype=y.dtype, device=y.device).mul(2.4).cos().reshape(y.shape) * _largest(y)
     for k, distance in enumerate(TRIALS):
         yield times[k * (len(times) - 1) // (len(TRIALS) - 1)], y + distance * noise
 
@@ -131,11 +138,13 @@ def _stack() -> int:
     return threading.stack_size() or (2**21 if limit == resource.RLIM_INFINITY else limit)
 
 
-def _source(body: Body, real: str, lanes: int, size: int, loop: Sequence[str]) -> str:
+def source(body: Body, real: str, lanes: int, size: int, loop: Sequence[str]) -> str:
+    """Text of a file in C++ with the field as a function, and the loop around it."""
     head = f"#define W {lanes}\n#define D {size}\n#define M_SIZE {body.constants.own_size}\nusing T = {real};\n"
-    opening = "static void field(T time, const V *y, V *out, const T *C, const V *M) {\nconst V t[1] = {vec(time)};"
-    parts = map(read, ("vectors.hpp", "elementwise.h", "arrays.h", "block.hpp", *loop))
-    return "\n".join([head, *parts, opening, body.source, "}\n"])
+    before, after = map(read, ("vectors.hpp", "elementwise.h", "arrays.h")), map(read, loop)
+    field = "static APART void field(T time, const V *y, V *out, const T *C, const V *M)"
+    opening = f"{field} {{\nconst V t[1] = {{vec(time)}};"
+    return "\n".join([head, *before, f"{field};", *after, opening, body.source, "}\n"])
 
 
 def read(name: str) -> str:
@@ -151,7 +160,7 @@ def at(tensor: Tensor) -> ctypes.c_void_p:
 class RungeKutta(Kernel):
     """RK4 for ẏ = f(t, y)."""
 
-    loop = ("rk4.h", "integrate.hpp")
+    loop = ("block.hpp", "rk4.h", "integrate.hpp")
     arrays = 7
 
     def integrate(self, t: Tensor, h: Tensor, steps: Tensor, threshold: float, y: Tensor, states: Tensor) -> None:
@@ -165,6 +174,7 @@ class RungeKutta(Kernel):
             y: (..., d), contiguous; left at the last state.
             states: (K, ..., d), contiguous; filled with the state at the end of each interval.
         """
+        t, h, steps = (numbers.to(y.device) for numbers in (t, h, steps))
         arguments = [at(t), at(h), at(steps), ctypes.c_int64(len(t)), self._real(threshold), at(y), at(states)]
         self._library.integrate(*arguments, *self._constants())
 
@@ -172,7 +182,7 @@ class RungeKutta(Kernel):
 class Newton(Kernel):
     """Newton's method whose step is f(t, y)."""
 
-    loop = ("newton.hpp",)
+    loop = ("block.hpp", "newton.hpp")
     arrays = 2
 
     def settle(self, t: float, y: Tensor, *, start: int, iterations: int, tolerance: float) -> None:

@@ -77,6 +77,18 @@ class Trace(NamedTuple):
         graph.output(tree_map(given, self.result))
         return torch.fx.GraphModule(constants, graph)
 
+    def on_cpu(self) -> "Trace":
+        """The calls with all constants on the CPU, where they are read as indices and packed."""
+        copies: dict[int, Tensor] = {}
+
+        def moved(leaf: object) -> object:
+            constant = isinstance(leaf, Tensor) and not is_symbol(leaf)
+            return copies.setdefault(id(leaf), leaf.cpu()) if constant else leaf
+
+        arguments, result = tree_map(moved, ([(call.args, call.kwargs) for call in self.calls], self.result))
+        calls = [call._replace(args=a, kwargs=k) for call, (a, k) in zip(self.calls, arguments, strict=True)]
+        return Trace(calls, self.inputs, result)
+
 
 def trace(function: Callable[..., Tensor | tuple[Tensor, ...]], *examples: Tensor, keep: Collection[str] = ()) -> Trace:
     """The calls of function(*examples), at the shapes, dtypes and device of these tensors.
@@ -125,13 +137,15 @@ def trace_field(field: Field, y: Tensor) -> Trace:
     """The calls of field(t, y) at the shape and dtype of y (..., d), for the compiled engine.
 
     Raises:
-        Unsupported: y is not on the CPU, or as `trace`.
+        Unsupported: y is neither on a CPU nor on a GPU of CUDA, or as `trace`.
     """
-    if y.device.type != "cpu" or y.dtype not in (torch.float64, torch.float32):
-        raise Unsupported(f"the state is {y.dtype} on {y.device.type}; compiled are float32 and float64 on the CPU")
+    if y.device.type not in ("cpu", "cuda") or y.dtype not in (torch.float64, torch.float32):
+        raise Unsupported(f"the state is {y.dtype} on {y.device.type}; compiled are float32, float64 on cpu and cuda")
     if y.numel() == 0:
         raise Unsupported("the state is empty")
-    t = torch.empty((), dtype=y.dtype)
+    if y.is_cuda and isinstance(field, Parametrised):
+        raise Unsupported("parameters that change are compiled on a CPU alone")
+    t = y.new_empty(())
     return field.recorded(t, y) if isinstance(field, Parametrised) else trace(field, t, y)
 
 

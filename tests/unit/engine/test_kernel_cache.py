@@ -111,8 +111,8 @@ def test_trouble_with_the_compiler_is_one_warning_and_torch(run, tmp_path, monke
 
 
 def test_a_library_of_wrong_numbers_is_not_used_and_the_run_goes_on(run, monkeypatch):
-    make = build._loaded
-    monkeypatch.setattr(build, "_loaded", lambda file, command, source: make(file, command, source.replace("-", "+")))
+    make = build._compiled
+    monkeypatch.setattr(build, "_compiled", lambda folder, command, text: make(folder, command, text.replace("-", "+")))
     assert run() == "torch (its compiled form disagrees with torch)"
     monkeypatch.setenv("CXX", "true")
     y0, times = torch.ones(2, 3, dtype=torch.float64), torch.arange(16).double()

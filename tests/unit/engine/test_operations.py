@@ -211,7 +211,7 @@ class Values:
 
 
 class Unchecked(Kernel):
-    loop, arrays = ("newton.hpp",), 2
+    loop, arrays = ("block.hpp", "newton.hpp"), 2
 
     def _check(self, *_):
         pass
