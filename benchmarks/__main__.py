@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+import torch
+
 from benchmarks import harness
 
 HERE = Path(__file__).parent
@@ -16,6 +18,8 @@ if __name__ == "__main__":
     folder = Path("runs", "benchmarks", given.name) if given.preset == "smoke" else HERE / given.name
     if given.preset == "report":
         harness.report(given.name, folder)
+    elif given.device == "cuda" and not torch.cuda.is_available():
+        parser.error("torch finds no GPU here, so nothing is measured; --device cuda needs one")
     else:
         harness.keep_to_one_core()
         harness.run(given.name, harness.preset(given.name, given.preset), folder, given.device)
