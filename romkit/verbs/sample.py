@@ -32,14 +32,11 @@ from romkit.verbs.runs import follow, score
 DESIGNS = ("greedy", "uniform", "chebyshev", "sobol", "random")
 """Ways to choose contexts: by estimates, two kinds of grid, points of low discrepancy, and random points."""
 
-WINDOWS = 5
-"""Windows of the full model along the rollout at a candidate, of two steps or more."""
-
 LOST = 1e100
 """Estimate at a candidate whose rollout is lost."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sample:
     """Chosen contexts with their data, and the reduced model of these, as `romkit.sample` returns them.
 
@@ -68,6 +65,9 @@ class Sample:
         """Values of the chosen contexts by name, as `system.dataset(**contexts)` takes them."""
         return {name: self.data[name].values for name in context_names(self.data)}
 
+    def __repr__(self) -> str:
+        return f"Sample({', '.join(f'{name} {values.tolist()}' for name, values in self.contexts.items())})"
+
 
 @validated
 def sample(
@@ -81,6 +81,7 @@ def sample(
     at_once: Count = 1,
     candidates: Count | Mapping[str, object] = 100,
     system: System | None = None,
+    windows: Count = 5,
     seed: Seed = 0,
     folder: FilePath = "runs/sample",
     executor: Pool | None = None,
@@ -91,10 +92,10 @@ def sample(
     The greedy method fits the model to the contexts so far, at first two at opposite ends of the range (three if laws
     are bootstrapped), estimates its error at all candidates (`romkit.error_estimate`), simulates where the estimate is
     largest, and trains on from the last weights. The other methods choose all contexts before the first simulation. No
-    choice looks at the truth of a candidate. The windows of the full model behind the estimates of a round cost as much
-    as one simulation, or ten steps at each candidate. Data without equations are judged by the disagreement of an
-    ensemble: of `seeds=range(3)`, or else of bootstraps of the law. Estimates are in units of `nrmse`, by one factor
-    for all, from the errors at the contexts of the fit, which are known.
+    choice looks at the truth of a candidate. The estimates of a round cost ten steps of the full model at each of the
+    candidates, a simulation of a thousand steps for a hundred of them (see `windows`). Data without equations are
+    judged by the disagreement of an ensemble: of `seeds=range(3)`, or else of bootstraps of the law. Estimates are in
+    units of `nrmse`, by one factor for all, from the errors at the contexts of the fit, which are known.
 
     Simulations and trainings are kept in the folder: a call that was interrupted goes on, and one with a larger budget
     computes what is new.
@@ -112,6 +113,7 @@ def sample(
         candidates: of a system: number of points of a grid of contexts where the error is estimated, or contexts by
             name, `{"F": [3.14, 3.15, 3.18]}`.
         system: whose equations the estimate evaluates, of data that do not name it.
+        windows: of the full model on the path at each candidate, of two steps each, by which the error is estimated.
         seed: of random points, and of fits.
         folder: of simulations and trainings, one for each system; it is made.
         executor: simulates contexts, and follows pieces of the candidates, in other processes, which must see the
@@ -174,7 +176,7 @@ def sample(
             step = math.ceil(len(grid) / (PIECES if executor else 1))
             step = max(1, min(step, NUMBERS // math.prod(data["state"].shape[1:])))
             parts = [starts.isel(trajectory=slice(k, k + step)) for k in range(0, len(grid), step)]
-            pieces = [(followed, part, judge, 1 / len(grid)) for part in parts]
+            pieces = [(followed, part, judge, windows) for part in parts]
             estimate = np.concatenate(mapped(_estimate, pieces, executor, "candidates"))
             with np.errstate(divide="ignore", invalid="ignore"):
                 estimate *= np.nanmedian(errors / estimate[chosen])
@@ -261,13 +263,13 @@ def _simulated(system: System, context: dict[str, float], folder: Path) -> xr.Da
 
 
 def _estimate(
-    followed: Callable[[xr.Dataset], xr.Dataset], starts: xr.Dataset, system: System | None, share: float
+    followed: Callable[[xr.Dataset], xr.Dataset], starts: xr.Dataset, system: System | None, windows: int
 ) -> np.ndarray:
     """Estimated error (C,) of rollouts from the first states of trajectories, a mean over time."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExtrapolationWarning)  # candidates are beyond what the model was trained on
         run = followed(starts)
     steps = run.sizes["time"] - 1
-    windows = max(1, min(WINDOWS, steps // 4))
-    share = max(share, (2 * windows + 0.5) / steps)  # a window has two steps or more
+    windows = max(1, min(windows, steps // 4))
+    share = (2 * windows + 0.5) / steps  # two steps for each
     return error_estimate(run, system, windows=windows, share=share)["error"].mean("time").values

@@ -19,6 +19,7 @@ from romkit.verbs.sample import design
 from tests.refusals import refused
 
 CANDIDATES = {"c": np.linspace(0, 1, 41)}
+FEW = {"c": np.linspace(0, 1, 9)}
 POWER = 8
 
 
@@ -80,7 +81,7 @@ def test_a_model_that_is_exact_everywhere_ends_the_choice_at_once(tmp_path):
 
 
 def test_a_larger_budget_goes_on_from_what_is_there(tmp_path):
-    settings = {"candidates": CANDIDATES, "latent_dim": 3}
+    settings = {"candidates": FEW, "latent_dim": 3}
     few = romkit.sample(Forced(), 3, folder=tmp_path / "a", **settings)
     times = {file: file.stat().st_mtime_ns for file in (tmp_path / "a").glob("*.nc")}
     more = romkit.sample(Forced(), 5, folder=tmp_path / "a", **settings)
@@ -154,7 +155,7 @@ def test_contexts_of_one_round_keep_apart(tmp_path):
 
 
 def test_an_executor_gives_the_same(tmp_path):
-    settings = {"candidates": CANDIDATES, "latent_dim": 2}
+    settings = {"candidates": FEW, "latent_dim": 2}
     alone = romkit.sample(Forced(), 4, folder=tmp_path / "a", **settings)
     with ThreadPoolExecutor(2) as executor:
         shared = romkit.sample(Forced(), 4, folder=tmp_path / "b", executor=executor, **settings)
