@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from statistics import NormalDist
 from typing import Annotated, TypeVar
@@ -59,10 +59,10 @@ class Calibration:
         (2, 3)
     """
 
-    lead: np.ndarray
-    growth: np.ndarray
-    profile: np.ndarray
-    quantiles: np.ndarray
+    lead: np.ndarray = field(repr=False)
+    growth: np.ndarray = field(repr=False)
+    profile: np.ndarray = field(repr=False)
+    quantiles: np.ndarray = field(repr=False)
     trajectories: int
 
     @classmethod
@@ -457,5 +457,5 @@ def stacked(laws: list[T], join: Callable[[list[Tensor]], Tensor] = torch.stack)
         return tuple(stacked(each, join) for each in zip(*laws, strict=True)) if several else first
     if not is_dataclass(first):
         return first
-    own = {field.name: [getattr(each, field.name) for each in laws] for field in fields(first)}
+    own = {part.name: [getattr(each, part.name) for each in laws] for part in fields(first)}
     return replace(first, **{name: stacked(values, join) for name, values in own.items() if name != "context"})

@@ -153,6 +153,7 @@ def test_laws_one_by_one_are_those_of_a_stack(pod, data):
 def test_an_ensemble_is_stored_in_a_folder(ensemble, held_out, tmp_path):
     back = romkit.Ensemble.load(ensemble.save(tmp_path / "run"))
     assert np.array_equal(back.follow(held_out).upper, ensemble.follow(held_out).upper)
+    assert "array(" not in repr(back)
     romkit.Ensemble(ensemble.projection, ensemble.law).save(tmp_path / "run")
     assert romkit.Ensemble.load(tmp_path / "run").calibration is None
     refused("nowhere", romkit.Ensemble.load, tmp_path / "nowhere", error=FileError)
