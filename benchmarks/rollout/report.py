@@ -26,8 +26,8 @@ Fields differ by at most {difference:.0e} of the largest component.
 
 The floor: {kiloflop:.1f} kflop of matrix products per step and trajectory take {arithmetic} µs at the rate of a large \
 product ({peak_gflop_per_s:.0f} Gflop/s in float64); reading weights, biases and slopes ({kilobyte:.1f} kB) takes \
-{memory} µs. romkit's fastest takes {ratio} times as long as the arithmetic, which leaves out the 80 square roots and as \
-many divisions of the activations.
+{memory} µs. romkit's fastest takes {ratio} times as long as the arithmetic, which leaves out the 80 square roots and \
+as many divisions of the activations.
 """
 
 

@@ -1,6 +1,6 @@
 """A run as one launch on a GPU: the statements of the kernels, for one member in each thread.
 
-NVRTC compiles them, through `cuda.bindings`: torch for CUDA brings both.
+NVRTC compiles them, through `cuda.bindings`: torch for CUDA brings both on Linux.
 """
 
 import ctypes
@@ -109,7 +109,7 @@ def _bindings() -> tuple[ModuleType, ModuleType, str]:
 
         return driver, nvrtc, str(nvrtc.nvrtcVersion())
     except (ImportError, RuntimeError) as error:  # RuntimeError: it does not find the library
-        raise Unavailable(f"no NVRTC ({files.reason(error)}); it comes with torch for CUDA") from error
+        raise Unavailable(f"no NVRTC ({files.reason(error)}); torch for CUDA brings it on Linux") from error
 
 
 def _done(answer: tuple) -> object:
