@@ -63,6 +63,12 @@ class Case:
         """The projection."""
         return romkit.load(self.projection)
 
+    def pod(self, modes: int) -> romkit.projections.Projection:
+        """Modes of the known states of a ring, turned by every fourth point, so that the model has its symmetry."""
+        some = self.known.isel(time=slice(None, None, 5))
+        turned = [some.roll(component=turn) for turn in range(0, some.sizes["component"], 4)]
+        return romkit.fit("pod", xr.concat(turned, "trajectory"), latent_dim=modes, verbose=False)
+
     @functools.cached_property
     def known(self) -> xr.Dataset:
         """Trajectories with known contexts."""

@@ -63,6 +63,7 @@ def _row(results: Found, title: str, name: str) -> dict[str, object]:
         "alarms outside": percent("alarms outside"),
         "seconds each": f"{found['seconds']['each of all']:.3f}",
         "one alone": f"{np.median(found['seconds']['single']):.2f}",
+        "of them processor": f"{np.median(alone):.2f}" if (alone := found["seconds"].get("processor")) else "",
         "before": f"{found['seconds']['preparing']:.0f}",
     }
 
