@@ -69,7 +69,11 @@ class Range(NamedTuple):
 
 
 class Jet(NamedTuple):
-    """Ranges over P pieces: a function (..., P), its gradient (..., P, a), and its Hessian (..., P, a, a) or None."""
+    """Ranges of a function over pieces, its gradient with a further axis, and its Hessian with two more, or None.
+
+    Each number has an axis of pieces, the last ones. Its length is one for a function that does not depend on the
+    number, so that a function of one number is evaluated on the pieces of that number alone.
+    """
 
     value: Range
     first: Range
@@ -115,7 +119,8 @@ def _flipped(x: Tensor) -> Tensor:
 
 def constant(value: Tensor | float, like: Jet) -> Jet:
     """Jet of a tensor that is constant."""
-    value = torch.as_tensor(value, dtype=torch.float64).unsqueeze(-1)
+    value = torch.as_tensor(value, dtype=torch.float64)
+    value = value.reshape(*value.shape, *[1] * like.first.low.shape[-1])
     parts = [value, *(value.new_zeros(part.low.shape[-k:]) for k, part in ((1, like.first), (2, like.second)) if part)]
     return Jet(*(Range(part, part) for part in parts), *[None] * (3 - len(parts)))
 
@@ -242,12 +247,14 @@ OPERATIONS: dict[str, Callable[..., Jet]] = {
 def gains(function: Callable[..., Jet], boxes: list[Range]) -> tuple[Range, list[Range]]:
     """Ranges of a function (...) of one or two numbers, and of its derivatives, where each number is in its box (...).
 
-    A box is cut into pieces. Where a derivative is monotone in a number, its extremes are at the ends of the piece;
-    else it differs from its value in the middle by at most the second derivative times half the width.
+    Boxes have an axis of length one for each number, and are cut into pieces along it. Where a derivative is monotone
+    in a number, its extremes are at the ends of the piece; else it differs from its value in the middle by at most the
+    second derivative times half the width.
     """
+    boxes = [Range(box.low, box.low) if bool((box.low == box.high).all()) else box for box in boxes]  # exact numbers
     whole = function(*_numbers(boxes, True))
     if bool((whole.first.low == whole.first.high).all()):
-        return _hull(whole.value), [_hull(whole.first.entry(k)) for k in range(len(boxes))]
+        return _hull(whole.value, boxes), [_hull(whole.first.entry(k), boxes) for k in range(len(boxes))]
     pieces = _cut(boxes)
     jet = function(*_numbers(pieces, True))
     shape = torch.broadcast_shapes(*(piece.low.shape for piece in pieces), jet.value.low.shape)
@@ -262,21 +269,27 @@ def gains(function: Callable[..., Jet], boxes: list[Range]) -> tuple[Range, list
         )
         ends = []
         for up, down in ((rising, falling), (falling, rising)):
-            at = [p.high.where(u, p.low.where(d, p.middle)) for p, u, d in zip(pieces, up, down, strict=True)]
+            at = [
+                p.low if len(p.ends) == 1 else p.high.where(u, p.low.where(d, p.middle))
+                for p, u, d in zip(pieces, up, down, strict=True)
+            ]
             ends.append(function(*_numbers([Range(x, x) for x in at], False)).first.entry(k))
         high = torch.minimum(ends[0].high + rest, first.high[..., k])
         low = torch.maximum(ends[1].low - rest, first.low[..., k])
-        found.append(_hull(Range(low, high)))
-    return _hull(jet.value), found
+        found.append(_hull(Range(low, high), boxes))
+    return _hull(jet.value, boxes), found
 
 
-def _hull(x: Range) -> Range:
+def _hull(x: Range, boxes: list[Range]) -> Range:
     """Range over all pieces; NaN is no bound."""
-    return Range(x.low.nan_to_num(-math.inf, None, -math.inf).amin(-1), x.high.nan_to_num(math.inf, math.inf).amax(-1))
+    pieces = tuple(range(-len(boxes), 0))
+    x = x.map(lambda end: end.expand(torch.broadcast_shapes(end.shape, [1] * len(boxes))))
+    low, high = x.low.nan_to_num(-math.inf, None, -math.inf), x.high.nan_to_num(math.inf, math.inf)
+    return Range(low.amin(pieces), high.amax(pieces))
 
 
 def _numbers(boxes: list[Range], twice: bool) -> list[Jet]:
-    """Jets of the arguments themselves over boxes (..., P)."""
+    """Jets of the arguments themselves over boxes."""
     eye, zero = torch.eye(len(boxes), dtype=torch.float64), torch.zeros(len(boxes), len(boxes), dtype=torch.float64)
     return [
         Jet(box, Range(row, row), Range(zero, zero) if twice else None) for box, row in zip(boxes, eye, strict=True)
@@ -284,19 +297,20 @@ def _numbers(boxes: list[Range], twice: bool) -> list[Jet]:
 
 
 def _cut(boxes: list[Range]) -> list[Range]:
-    """Pieces of boxes (..., 1), wider where the number is larger than one: functions hardly bend there."""
-    scales = [box.map(torch.asinh) for box in boxes]
+    """Pieces of boxes, wider where the number is larger than one: functions hardly bend there."""
+    scales = [Range(box.low.asinh(), box.high.asinh()) for box in boxes]
     widths = [max(float(scale.radius.max()), 1e-300) for scale in scales]
     first = PIECES if len(boxes) == 1 else min(PIECES, max(1, round(math.sqrt(PIECES * widths[0] / widths[1]))))
     counts = [first, PIECES // first][: len(boxes)]
     pieces = []
-    for box, scale, count in zip(boxes, scales, counts, strict=True):
-        share = torch.linspace(0, 1, count + 1, dtype=torch.float64)
+    for axis, box, scale, count in zip(range(-len(boxes), 0), boxes, scales, counts, strict=True):
+        if len(box.ends) == 1:
+            pieces.append(box)
+            continue
+        share = torch.linspace(0, 1, count + 1, dtype=torch.float64).reshape(-1, *[1] * (-axis - 1))
         edges = torch.sinh(scale.low + share * 2 * scale.radius)
-        edges[..., :1], edges[..., -1:] = box.low, box.high
+        edges.narrow(axis, 0, 1).copy_(box.low)
+        edges.narrow(axis, count, 1).copy_(box.high)
         edges = edges.clamp(box.low, box.high)
-        pieces.append(Range(edges[..., :-1], edges[..., 1:]))
-    if len(pieces) == 2:
-        pieces[0] = pieces[0].map(lambda x: x.repeat_interleave(counts[1], -1))
-        pieces[1] = pieces[1].map(lambda x: x.repeat(*[1] * (x.ndim - 1), counts[0]))
+        pieces.append(Range(edges.narrow(axis, 0, count), edges.narrow(axis, 1, count)))
     return pieces

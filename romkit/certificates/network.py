@@ -157,9 +157,11 @@ class _Reader:
         """Signal of the expression, a unit for each of its entries."""
         if x.signal is None:
             shape, boxes, arguments = x.value.shape, [], []
+            axes = [1] * len(x.sources)  # of pieces
             for source in x.sources:
                 place = torch.arange(source.value.numel()).reshape(source.value.shape)
-                boxes.append(self.units.over(source.signal).map(lambda end, at=place: end[at].unsqueeze(-1)))
+                over = self.units.over(source.signal)
+                boxes.append(over.map(lambda end, at=place: end[at].reshape(*at.shape, *axes)))
                 arguments.append(Signal(*(part[place.expand(shape).flatten()] for part in source.signal)))
             value, found = gains(lambda *jets: x.jet(dict(zip(map(id, x.sources), jets, strict=True))), boxes)
             flat = [gain.map(lambda end: end.expand(shape).flatten()) for gain in found]

@@ -1,0 +1,1 @@
+"""Certificates of shipped models: their time, and how tight their bounds are."""
