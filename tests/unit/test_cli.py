@@ -29,6 +29,8 @@ def files(projection, lorenz_data, tmp_path_factory):
         romkit.save(thing, folder / f"{name}.safetensors")
     save_dataset(lorenz_data, folder / "data.nc")
     save_dataset(lorenz_data.isel(time=[0]), folder / "seen.nc")
+    known = Lorenz96(transient=1.0).dataset(F=[3.14, 3.15, 3.16, 3.18], duration=0.05)
+    save_dataset(known, folder / "known.nc")
     save_dataset(lorenz_data.assign(state=lorenz_data.state * 0 + 0.5), folder / "rest.nc")
     save_dataset(lorenz_data.rename(state="u", trajectory="run"), folder / "raw.nc")
     run = romkit.rollout(lorenz_data.isel(time=slice(3)), projection)
@@ -220,7 +222,7 @@ VALID = {
     "check": "data.nc",
     "forecast": "m.safetensors --from data.nc --duration 0.05 --dynamics law.safetensors --force",
     "branches": "lorenz96 --F 0.5,0.6 --from rest.nc --points 2 --force",
-    "infer": "m.safetensors seen.nc --training lorenz96 --noise 0.1 --force",
+    "infer": "m.safetensors seen.nc --training known.nc --noise 0.1 --force",
     "compare": "lorenz96 --methods pod --laws dmd --set latent_dim=2",
     "report": "run.nc",
 }

@@ -28,6 +28,12 @@ def blocks(page):
     ]
 
 
+def with_few_runs(verb, *args, training=None, **more):
+    """Call a verb of inference with four of the trajectories that it is given, and the first second of them."""
+    few = {} if training is None else {"training": training.isel(trajectory=slice(4), time=slice(41))}
+    return verb(*args, **more, **few)
+
+
 @pytest.fixture
 def small(monkeypatch, tmp_path):
     """Short transients, rollouts and certificates, two epochs whatever the page says, files in a temporary folder."""
@@ -41,7 +47,10 @@ def small(monkeypatch, tmp_path):
     few = {"regression_steps": 20, "shooting_steps": 2}
     monkeypatch.setattr(romkit.integrators, "NeuralODE", lambda **settings: network(**settings | few))
     law = romkit.law
-    monkeypatch.setattr(romkit, "law", lambda *args, **more: law(*args, **more | {"kinds": ["sindy"]}))
+    one = [romkit.integrators.SINDy(degree=1, threshold=0.1)]
+    monkeypatch.setattr(romkit, "law", lambda *args, **more: law(*args, **more | {"kinds": one}))
+    for name in ("infer", "calibrate", "sensors", "assimilate", "Tracker"):
+        monkeypatch.setattr(romkit, name, partial(with_few_runs, getattr(romkit, name)))
     monkeypatch.setattr(intervals, "PIECES", 64)  # certificates stay valid, and are larger
     monkeypatch.setattr(bounds, "STEPS", 5)
     monkeypatch.chdir(tmp_path)

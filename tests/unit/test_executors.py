@@ -44,6 +44,12 @@ def test_every_executor_gives_the_numbers_of_a_loop(make, tmp_path):
     executor = make(tmp_path)
     runs = [romkit.simulate(SYSTEM, duration=0.2, F=[3.1, 3.2], **how) for how in ({}, {"executor": executor})]
     assert runs[0].equals(runs[1])
+    getattr(executor, "shutdown", lambda: None)()
+
+
+@pytest.mark.slow
+def test_every_verb_gives_the_numbers_of_a_loop(tmp_path):
+    executor = processes(tmp_path)
     data = SYSTEM.dataset(duration=0.5, **F)
     few = {"latent_dim": 2, "epochs": 1, "engine": "torch", "verbose": False}
     few |= {"optimizer": partial(torch.optim.SGD, lr=1e-3)}  # does not amplify the rounding by which stacks differ
@@ -63,7 +69,7 @@ def test_every_executor_gives_the_numbers_of_a_loop(make, tmp_path):
         romkit.tasks.run([Seeded(k) for k in range(2)], folder, given)
     assert len(contents(sweeps[0])) == 2
     assert contents(sweeps[0]) == contents(sweeps[1])  # byte for byte
-    getattr(executor, "shutdown", lambda: None)()
+    executor.shutdown()
 
 
 def doubled(number, folder):
