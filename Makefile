@@ -10,7 +10,7 @@ LINKS := $(BIN)/lychee --quiet --offline --include-fragments --exclude-path webp
 BROWSER := $(BIN)/python -m tests.browser  # width, console, labels and search, where there is Chromium
 
 .DEFAULT_GOAL := help
-.PHONY: help rollout test test-all docs reference lint format clean
+.PHONY: help rollout test test-all docs reference packages lint format clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 17
@@ -33,6 +33,9 @@ reference: $(VENV)/.docs  ## the same without running tutorials and gallery
 	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -q -W --keep-going -D plot_gallery=0 docs docs/_build/reference
 	$(LINKS) docs/_build/reference
 	$(BROWSER) docs/_build/reference
+
+packages: $(VENV)/.docs  ## use sdist and wheel as users would install them, away from the checkout
+	.ci/packages
 
 lint: $(INSTALLED)  ## check style and types
 	$(BIN)/ruff check .

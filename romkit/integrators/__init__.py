@@ -39,6 +39,7 @@ LAWS: dict[str, type[Estimator]] = {
     "operator-inference": OperatorInference,
     "dmd": DMD,
     "neural-ode": NeuralODE,
+    "steady": Steady,
 }
 """Estimators of latent dynamics by the name that the command line and files take."""
 

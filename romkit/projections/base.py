@@ -203,6 +203,10 @@ class Projection(Described, nn.Module):
         maps = self.at(self.frame.normalise_context(c))
         return Operator(self.frame, maps, c, self.latent_dim, self.seeds, self.at)
 
+    def for_law(self, data: xr.Dataset) -> "tuple[Projection, xr.Dataset]":
+        """The projection and the data whose latent motion a law describes: of shapes, if shifts are factored out."""
+        return self, data
+
     if TYPE_CHECKING:  # nn.Module says that a call gives Any
 
         def __call__(self, context: Tensor | xr.Dataset | None = None, **named: object) -> Operator: ...

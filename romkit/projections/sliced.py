@@ -264,7 +264,7 @@ class Sliced(Projection):
         wave: fields of `Wave`.
 
     Attributes:
-        inner: the projection of aligned states; `shapes` is the same with its seeds.
+        inner: the projection of aligned states.
         wave: the coordinates that it works on.
 
     Example:
@@ -304,12 +304,10 @@ class Sliced(Projection):
         sliced.report = inner.report
         return sliced
 
-    @property
-    def shapes(self) -> Projection:
-        """The projection of aligned states."""
+    def for_law(self, data: xr.Dataset) -> tuple[Projection, xr.Dataset]:
         inner = copy.copy(self.inner)
         inner.seeds = self.seeds
-        return inner
+        return inner, self.wave.project(data)
 
     def at(self, c: Tensor) -> SlicedMaps:
         return SlicedMaps(self.wave, self.inner.frame, self.inner.at(c))

@@ -15,7 +15,6 @@ from romkit.integrators import LAWS, Estimator, LearnedField
 from romkit.integrators.laws.base import HELD_OUT, ranked, refitted
 from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.samples import ProjectionFamily
-from romkit.projections import Sliced
 
 KINDS = ("sindy", "operator-inference", "neural-ode")
 """Laws that are tried: an equation with few terms, one with all, and a network."""
@@ -72,11 +71,8 @@ def law(
     check_states(data)
     if not kinds:
         raise InputError("kinds", expected="one or more", got="none", fix="leave it out, or give 'sindy', say")
-    if isinstance(projection, Sliced):
-        shapes, settings = projection.wave.project(data), {"seconds": seconds, "kinds": kinds, "validation": validation}
-        return with_phase(law(projection.shapes, shapes, seed=seed, **settings), projection, data)
     begun, rows, ranking, names = time.perf_counter(), [], [], {}
-    several = Estimator.choices(projection, data)
+    several = Estimator.choices(*projection.for_law(data))
     for kind in kinds:
         started = time.perf_counter()
         settings = kind if isinstance(kind, Estimator) else LAWS[checks.one_of("kinds", kind, LAWS)]()
@@ -101,4 +97,5 @@ def law(
     source = (
         f"{fitted.source}; the best of {', '.join(row['law'] for row in rows)} by rollouts of held-out trajectories"
     )
-    return replace(fitted, source=source, report=sorted(rows, key=lambda row: (row["tried"] == 0, row["error"])))
+    fitted = replace(fitted, source=source, report=sorted(rows, key=lambda row: (row["tried"] == 0, row["error"])))
+    return with_phase(fitted, projection, data)

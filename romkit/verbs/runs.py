@@ -26,7 +26,7 @@ from romkit.integrators import LearnedField, Reencoded
 from romkit.metrics import VALID_THRESHOLD, valid_time
 from romkit.projections import Projection
 from romkit.solvers import Solver
-from romkit.systems import System, system_of
+from romkit.systems import SYSTEMS, System, system_of
 from romkit.systems.base import Motion
 from romkit.verbs.reduced import Dynamics, ReducedModel, check_match
 
@@ -181,6 +181,10 @@ def follow(
     law = dynamics.dynamics if isinstance(dynamics, Reencoded) else dynamics
     if system is None and not isinstance(law, LearnedField):
         system = system_of(data)
+        named = data.attrs.get("system")
+        if system is None and named and (law is None or law.needs != "nothing"):
+            fix = "give system=..., or a law as dynamics=...; on the command line, --import FILE.py defines systems"
+            raise InputError("system", expected=f"one of {', '.join(SYSTEMS)}", got=f"{named!r} of the data", fix=fix)
     if system is not None:
         check_match(system, projection)
     model = ReducedModel(projection, dynamics, given.contexts, system, given.control, device)

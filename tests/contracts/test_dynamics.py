@@ -21,6 +21,7 @@ from romkit.integrators import (
     PetrovGalerkin,
     Reencoded,
     SINDy,
+    Steady,
     WeakSINDy,
 )
 from romkit.integrators.base import LatentField, LearnedField
@@ -44,6 +45,7 @@ LEARNED = {
     OperatorInference: OperatorInference(regularization=1.0),
     DMD: DMD(),
     NeuralODE: NeuralODE(hidden=(4,), segment=4, regression_steps=20, shooting_steps=2),
+    Steady: Steady(relaxation=1.0),
 }
 
 

@@ -49,10 +49,10 @@ def test_all_combinations_are_scored_on_what_is_held_out(data, tmp_path):
 
 
 def test_what_is_complete_is_not_computed_again(data, tmp_path, monkeypatch):
-    linear = {"dmd": DMD(), "sindy": SINDy(degree=1, threshold=0.0)}
+    linear = SINDy(degree=1, threshold=0.0)
     first = compared(data, tmp_path, ["dmd"])
     times = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.*") if file.suffix in (".nc", ".safetensors")}
-    both = compared(data, tmp_path, linear)
+    both = compared(data, tmp_path, ["dmd", linear])
     assert np.array_equal(both.sel(law="dmd").nrmse, first.sel(law="dmd").nrmse)
     assert {file: file.stat().st_mtime_ns for file in times} == times
     assert len(list((tmp_path / "projections").glob("*.safetensors"))) == 2  # laws share them
@@ -60,7 +60,7 @@ def test_what_is_complete_is_not_computed_again(data, tmp_path, monkeypatch):
     assert not np.array_equal(other.nrmse, first.nrmse)
     placed = data.assign_coords(place=("trajectory", np.arange(9.0) ** 2))  # the same numbers at another context
     placed = romkit.data.describe(placed, context=["speed", "place"])
-    assert "place" in compared(placed, tmp_path, {"sindy": linear["sindy"]}).equations.values.flat[0]
+    assert "place" in compared(placed, tmp_path, [linear]).equations.values.flat[0]
 
 
 def test_a_failure_is_named_and_the_others_are_there(data, tmp_path):

@@ -23,8 +23,8 @@ SYSTEM = Lorenz96(n=8, transient=1.0)
 F = {"F": np.linspace(3.1, 3.2, 4)}
 
 
-def processes(folder):
-    return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
+def simulated(**how):
+    return romkit.simulate(SYSTEM, duration=0.2, F=[3.1, 3.2], **how)
 
 
 def jobs(folder):
@@ -39,17 +39,17 @@ def dask(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [processes, jobs, dask])
+@pytest.mark.parametrize("make", [jobs, dask])
 def test_every_executor_gives_the_numbers_of_a_loop(make, tmp_path):
     executor = make(tmp_path)
-    runs = [romkit.simulate(SYSTEM, duration=0.2, F=[3.1, 3.2], **how) for how in ({}, {"executor": executor})]
-    assert runs[0].equals(runs[1])
+    assert simulated(executor=executor).equals(simulated())
     getattr(executor, "shutdown", lambda: None)()
 
 
 @pytest.mark.slow
 def test_every_verb_gives_the_numbers_of_a_loop(tmp_path):
-    executor = processes(tmp_path)
+    executor = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn"))
+    assert simulated(executor=executor).equals(simulated())
     data = SYSTEM.dataset(duration=0.5, **F)
     few = {"latent_dim": 2, "epochs": 1, "engine": "torch", "verbose": False}
     few |= {"optimizer": partial(torch.optim.SGD, lr=1e-3)}  # does not amplify the rounding by which stacks differ

@@ -14,7 +14,7 @@ import torch
 
 import romkit
 from romkit.data import ContextParameter
-from romkit.integrators import LSPG, LearnedField, SINDy
+from romkit.integrators import LSPG, LearnedField, SINDy, Steady
 from romkit.systems import Lorenz96, Pendulum, System
 from tests.refusals import refused
 
@@ -81,7 +81,7 @@ def modes(waves):
     return romkit.fit("pod", waves, latent_dim=2)
 
 
-MODELS = ("ncae", "flow", "pod", "sindy")
+MODELS = ("ncae", "flow", "pod", "sindy", "symmetry")
 
 
 @pytest.fixture
@@ -89,6 +89,9 @@ def model(request, waves, modes):
     """A projection, and the dynamics of its latent state."""
     if request.param == "sindy":
         return modes, {"dynamics": SINDy(degree=3, threshold=0.05).fit(modes, waves)}
+    if request.param == "symmetry":
+        sliced = romkit.fit("pod", waves, symmetry="shift", latent_dim=2)
+        return sliced, {"dynamics": Steady().fit(sliced, waves)}
     if request.param == "pod":
         return romkit.fit("pod", waves, latent_dim=4), {"system": Lorenz96()}
     return romkit.load(f"{request.param}-lorenz96"), {"system": Lorenz96()}

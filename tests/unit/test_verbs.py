@@ -9,6 +9,7 @@ import torch
 import romkit
 from romkit.core.errors import ExtrapolationWarning, InputError
 from romkit.data import ContextParameter
+from tests.refusals import refused
 
 
 def test_the_three_verbs_make_the_rollout(lorenz, projection):
@@ -55,6 +56,8 @@ def test_a_dataset_is_the_truth(lorenz, projection, lorenz_data):
     nameless = data.drop_attrs()
     with pytest.raises(InputError, match="dynamics: expected a law, since there are no equations"):
         romkit.rollout(nameless, projection)
+    message = "system: expected one of lorenz96, .* got 'ring' of the data; .* --import"
+    refused(message, romkit.follow, projection, data.assign_attrs(system="ring"))
     assert np.allclose(romkit.follow(projection, nameless, system=lorenz).state, run.rom, atol=1e-12)
     law = romkit.integrators.SINDy(degree=1).fit_samples(romkit.integrators.encoded_samples(projection, data))
     learned = romkit.rollout(nameless, projection, dynamics=law)

@@ -24,7 +24,6 @@ from romkit.integrators.laws import samples as sources
 from romkit.integrators.laws.phase import with_phase
 from romkit.integrators.laws.samples import LatentSamples, ProjectionFamily
 from romkit.integrators.region import Region
-from romkit.projections import Sliced
 
 HELD_OUT = 0.25
 """Default share of the trajectories by which settings are chosen."""
@@ -246,10 +245,8 @@ class Estimator(abc.ABC):
             InputError: data of another shape than the projection's, times that cannot be used, or `validation` with
                 nothing to choose.
         """
-        if isinstance(projection, Sliced):
-            shapes = projection.shapes, projection.wave.project(data)
-            return with_phase(self.fit(*shapes, seed=seed, select=select, validation=validation), projection, data)
-        return self._chosen(self.choices(projection, data), seed, select, validation)
+        shape = self._chosen(self.choices(*projection.for_law(data)), seed, select, validation)
+        return with_phase(shape, projection, data)
 
     @classmethod
     def choices(cls, projection: ProjectionFamily, data: xr.Dataset) -> list[LatentSamples]:

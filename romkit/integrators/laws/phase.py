@@ -12,9 +12,8 @@ from romkit.core.tensors import align
 from romkit.data import needing_velocity
 from romkit.integrators.base import LearnedField
 from romkit.integrators.laws.equations import Equation, Features, Polynomial, formula
-from romkit.integrators.laws.samples import Scaling, encoded_samples
+from romkit.integrators.laws.samples import ProjectionFamily, Scaling, encoded_samples
 from romkit.integrators.region import Region
-from romkit.projections import Sliced
 
 DEGREES = 1, 2
 """Degrees of the speed of a phase in the shape and in the context. Linear in the shape, so that small motions of the
@@ -81,8 +80,10 @@ class PhaseLaw(LearnedField):
         return [*self.shape.details(), f"phase' = {unit:.6g} ({found})   (residual {float(self.speed.residual):.1e})"]
 
 
-def with_phase(shape: LearnedField, projection: Sliced, data: xr.Dataset) -> PhaseLaw:
-    """The law of the shape and the speed of the phase, which is fitted to the same data of full states."""
+def with_phase(shape: LearnedField, projection: ProjectionFamily, data: xr.Dataset) -> LearnedField:
+    """Law of the shape with the speed of the phase, fitted to the same data; the law itself where there is no phase."""
+    if shape.latent_dim == projection.latent_dim:
+        return shape
     samples = encoded_samples(projection, needing_velocity(data)).complete()
     z, rate, scaled = samples.inputs[..., :-1], samples.targets[..., -1:], samples.scaled().variables
     variables = Scaling(scaled.names[:-1], scaled.shift[..., :-1], scaled.scale[..., :-1])

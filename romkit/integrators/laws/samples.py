@@ -383,6 +383,8 @@ class ProjectionFamily(Protocol):
 
     def double(self) -> "ProjectionFamily": ...
 
+    def for_law(self, data: xr.Dataset) -> "tuple[ProjectionFamily, xr.Dataset]": ...
+
 
 @validated
 def encoded_samples(projection: ProjectionFamily, data: xr.Dataset) -> LatentSamples:
