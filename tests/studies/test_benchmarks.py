@@ -20,10 +20,7 @@ from romkit.training.optimizers import Adam
 
 # -- all of them ---------------------------------------------------------------------------------------------------
 
-SMOKE = {
-    name: harness.preset(name, "smoke")
-    for name in ("certificates", "export", "optimizers", "rollout", "sindy", "training")
-}
+SMOKE = {name: harness.preset(name, "smoke") for name in ("export", "optimizers", "rollout", "sindy", "training")}
 SMALLER = {"rollout": {"cases": SMOKE["rollout"]["cases"][1:]}, "training": {"repeats": 1}}
 
 
