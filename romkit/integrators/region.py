@@ -38,23 +38,33 @@ class Region:
     reach: Tensor
 
     @classmethod
-    def of(cls, z: Tensor) -> "Region":
+    def of(cls, z: Tensor, times: Tensor | None = None) -> "Region":
         """Build the region around the latent states (..., N, m) that a law was fitted to.
+
+        Of whole trajectories at `times`, distance 1 is no less than the 95 % quantile of the distances of a trajectory
+        from the others: states between waves that only travel, each of them a point, are as near as those are.
 
         Where some of them are missing, the last point fills the places that are left, so that regions of as many
         samples can be stacked.
         """
         z = z.detach().double().cpu()
         most = min(POINTS, z.shape[-2])
-        z = z[..., z.isfinite().all(-1).reshape(-1, z.shape[-2]).all(0), :]
+        run = torch.arange(z.shape[-2]) // (z.shape[-2] if times is None else len(times))
+        there = z.isfinite().all(-1).reshape(-1, z.shape[-2]).all(0)
+        z, run = z[..., there, :], run[there]
         scale = torch.where((spread := z.std(-2)) > 0, spread, 1.0)
         rows = torch.linspace(0, z.shape[-2] - 1, min(most, z.shape[-2])).round().long()
         points = z[..., rows, :].contiguous()
         y = points / scale.unsqueeze(-2)
         apart = torch.cdist(y, y) + torch.diag(torch.full((len(rows),), torch.inf, dtype=y.dtype))
         nearest = apart.amin(-1) if len(rows) > 1 else torch.zeros_like(y[..., 0])
+        reach, run = (REACH * nearest.quantile(0.95, dim=-1)).clamp(min=CLOSEST), run[rows]
+        if len(runs := run.unique()) > 1:
+            other = apart.masked_fill(run == run.unsqueeze(-1), torch.inf).amin(-1)  # nearest of another trajectory
+            between = torch.stack([other[..., run == each].amin(-1) for each in runs], dim=-1)
+            reach = torch.maximum(reach, between.quantile(0.95, dim=-1))
         points = torch.cat([points, points[..., -1:, :].expand(*(-1,) * (z.ndim - 2), most - len(rows), -1)], dim=-2)
-        return cls(points, scale, (REACH * nearest.quantile(0.95, dim=-1)).clamp(min=CLOSEST))
+        return cls(points, scale, reach)
 
     @classmethod
     def ellipsoid(cls, z: Tensor) -> "Region":

@@ -328,7 +328,7 @@ class Estimator(abc.ABC):
         if validation is not None:
             fix = "name what to choose by it, or drop it"
             raise InputError("validation", expected="select beside it", got=validation, fix=fix)
-        return replace(settings[0]._fit(several[0], seed), domain=Region.of(several[0].latents))
+        return replace(settings[0]._fit(several[0], seed), domain=Region.of(several[0].latents, several[0].times))
 
     @abc.abstractmethod
     def _fit(self, samples: LatentSamples, seed: int) -> LearnedField: ...

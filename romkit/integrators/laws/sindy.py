@@ -348,7 +348,7 @@ class SINDy(Estimator):
         basis = replace(design.basis, variables=design.basis.variables.repeated(models))
         members = equation(self, samples, basis, found, models)
         source = f"{models} bootstrap samples of {blocks} blocks: {members.source}"
-        return replace(members, source=source, domain=Region.of(samples.latents).repeated(models))
+        return replace(members, source=source, domain=Region.of(samples.latents, samples.times).repeated(models))
 
     def _basis(self, samples: LatentSamples) -> Features:
         library, context = self.library or Polynomial(self.degree), self.context_library

@@ -212,3 +212,11 @@ def test_what_is_beyond_the_training_data_warns_and_says_how_far(ensemble, pod, 
     with pytest.warns(ExtrapolationWarning, match=r"the state of 1 of 2 trajectories from t=0 on \(distance up to"):
         away = romkit.forecast(pod, dynamics=law, initial_state=[[1.0, 1.0], [40.0, 0.0]], duration=1, dt=0.1, mu=0.8)
     assert float(away.state_distance.isel(trajectory=0).max()) < 1 < float(away.state_distance[1, 0])
+
+
+def test_states_between_trajectories_at_rest_are_no_farther_than_trajectories_from_each_other():
+    amplitude = torch.arange(8, dtype=torch.float64)
+    z = amplitude[:, None, None] * torch.tensor([1.0, 0.5], dtype=torch.float64).expand(8, 30, 2)
+    between, beyond = (amplitude[:7, None] + 0.5) * z[1, 0], torch.tensor([[-3.0, -1.5], [2.0, 4.0]]).double()
+    law = DMD().fit_samples(z, torch.zeros_like(z), times=torch.arange(30.0))
+    assert float(law.domain.distance(between).max()) < 1 < float(law.domain.distance(beyond).min())
