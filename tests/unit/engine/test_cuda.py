@@ -126,6 +126,7 @@ def assembled(monkeypatch, field, y):
 @torch.no_grad()
 def test_nvrtc_compiles_them_without_spilling(field, monkeypatch):
     registers, local, spilled = assembled(monkeypatch, *field)
+    print(f"a run, an evaluation: {registers} registers, {local} bytes of local memory")  # shown by pytest -s
     assert len(registers) == 2
     assert max(registers) <= 128
     assert max(local) < LOCAL_LIMIT
@@ -167,7 +168,7 @@ def test_long_runs_on_a_gpu_are_one_launch():
     found, expected = (RK4(1e-3)(field, y0, TIMES.to(y0)) for y0 in (y, y.cpu()))
     assert found.cost["engine"] == "compiled"
     assert torch.equal(found.status.cpu(), expected.status)
-    assert torch.allclose(found.states.cpu(), expected.states, rtol=0, atol=1e-10, equal_nan=True)
+    assert torch.allclose(found.states.cpu(), expected.states, rtol=1e-9, atol=1e-10, equal_nan=True)
 
 
 @pytest.mark.gpu
