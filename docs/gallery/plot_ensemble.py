@@ -42,3 +42,9 @@ figure = plot_forecast(band, unseen, components=["x0", "x3"])
 # About 90 % of the intervals of 90 % should contain the truth.
 
 figure = plot_calibration(ensemble.reliability(unseen))
+
+# %%
+# A forecast at a damping that was not measured, with its interval.
+
+forecast = ensemble.forecast(initial_state=unseen.state.values[0, 0], duration=8, dt=0.1, mu=0.8)
+picture = plot_forecast(forecast, components=["x0", "x3"])

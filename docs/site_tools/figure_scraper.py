@@ -10,11 +10,12 @@ def romkit_figures(block: tuple, block_vars: dict, gallery_conf: dict) -> str:
     """Save every `Figure` that the block has given a name, and return the text that shows them."""
     names = block_vars["example_globals"]
     shown = names.setdefault(_SHOWN, set())
-    paths = []
+    paths, titles = [], []
     for value in list(names.values()):
         if isinstance(value, Figure) and id(value) not in shown:
             shown.add(id(value))
             path = next(block_vars["image_path_iterator"])
             value.savefig(path, dpi=120)
             paths.append(path)
-    return figure_rst(paths, gallery_conf["src_dir"])
+            titles.append(value.get_suptitle() or value.axes[0].get_title() or value.axes[0].get_ylabel())
+    return figure_rst(paths, gallery_conf["src_dir"], ", ".join(filter(None, titles)))

@@ -23,9 +23,18 @@ def write(app: Sphinx, config: object) -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, copy)
         pages = sorted((target / room).rglob("*.md"), key=lambda page: (page.parent, page.name != "README.md"))
-        entries = "\n".join(str(page.relative_to(target).with_suffix("")) for page in pages)
+        entries = "\n".join(_entry(page, target) for page in pages)
         text = f"# {title}\n\n```{{toctree}}\n:maxdepth: 1\n\n{entries}\n```\n"
         (target / f"{room}.md").write_text(text, encoding="utf-8")
+
+
+def _entry(page: Path, target: Path) -> str:
+    """Line of a table of contents; a page of results bears the name of its study."""
+    name, title = (
+        page.relative_to(target).with_suffix(""),
+        page.read_text(encoding="utf-8").split("\n", 1)[0].strip("# "),
+    )
+    return str(name) if page.name == "README.md" else f"{name.parts[1]}: {title} <{name}>"
 
 
 def follow_links(app: Sphinx, docname: str, content: list[str]) -> None:

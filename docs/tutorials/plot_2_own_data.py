@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from scipy.integrate import solve_ivp
 
 import romkit
+from romkit.integrators import Steady
 
 # %%
 # A measurement
@@ -22,7 +23,7 @@ time = np.linspace(0.0, 40.0, 201)
 
 
 def measure(epsilon):
-    """States (time, 2 cells): voltages, then recoveries, of a pulse that goes round."""
+    """Voltages and recoveries (time, 2, cells) of a pulse that goes round."""
 
     def rate(t, y):
         v, w = y.reshape(2, CELLS)
@@ -32,17 +33,20 @@ def measure(epsilon):
     place = np.arange(CELLS)
     start = np.concatenate([np.where(place < 8, 2.0, -1.2), np.where((place > 40), 0.4, -0.6)])
     settled = solve_ivp(rate, (0, 80), start, rtol=1e-6).y[:, -1]
-    return solve_ivp(rate, (0, 40), settled, t_eval=time, rtol=1e-6).y.T
+    return solve_ivp(rate, (0, 40), settled, t_eval=time, rtol=1e-6).y.T.reshape(-1, 2, CELLS)
 
 
-dims = ("trajectory", "time", "component")
-data = romkit.data.describe(
-    xr.Dataset(
-        {"state": (dims, np.stack([measure(e) for e in EPSILON]))},
-        coords={"time": time, "epsilon": ("trajectory", EPSILON)},
-    ),
-    context=["epsilon"],
+runs, dims = np.stack([measure(epsilon) for epsilon in EPSILON]), ("run", "time", "cell")
+measured = xr.Dataset(
+    {"voltage": (dims, runs[:, :, 0]), "recovery": (dims, runs[:, :, 1])},
+    coords={"time": time, "epsilon": ("run", EPSILON)},
 )
+
+# %%
+# `describe` reads datasets of any names and dimensions, from `xarray.open_dataset` for example. It prints how it read
+# them, and `context` names the parameters in which the runs differ.
+
+data = romkit.data.describe(measured, context=["epsilon"])
 
 # %%
 # A projection and a law
@@ -67,13 +71,22 @@ figure = romkit.plotting.plot_rollout(run)
 # %%
 # A forecast
 # ----------
-# A forecast starts from one state, at any parameter; no truth is needed.
+# A forecast starts from one state, at any parameter; no truth is needed. It has the variables of the data.
 
-forecast = romkit.forecast(
-    model, dynamics=law, initial_state=held_out.state.values[0, 0], duration=40, dt=0.2, epsilon=0.075
-)
+start = measured.isel(run=4, time=0)
+forecast = romkit.forecast(model, dynamics=law, initial_state=start, duration=40, dt=0.2, epsilon=0.075)
 picture = Figure(figsize=(6, 2.6), layout="constrained")
 axis = picture.subplots()
-image = axis.pcolormesh(forecast.time, np.arange(CELLS), forecast.state.values[:, :CELLS].T)
+image = axis.pcolormesh(forecast.time, np.arange(CELLS), forecast.voltage.T)
 axis.set(xlabel="time", ylabel="cell", title="epsilon = 0.075")
 picture.colorbar(image, label="voltage")
+
+# %%
+# Waves that travel
+# -----------------
+# This pulse keeps its shape and travels round the ring. With the shifts of the ring factored out, one latent coordinate
+# holds the shape and another one the phase; `Steady` is the law of a wave that only travels.
+
+wave = romkit.fit("ncae", train, latent_dim=1, epochs=20, symmetry="shift")
+travelling = romkit.rollout(held_out, wave, dynamics=Steady().fit(wave, train))
+print(f"median error of the forecast {float(travelling.nrmse.median()):.3f}")

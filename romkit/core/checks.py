@@ -76,11 +76,11 @@ def last_axis(argument: str, shape: tuple[int, ...], size: int, meaning: str) ->
 
 
 def extra(argument: str, module: str, group: str) -> ModuleType:
-    """The module of an optional dependency, which `pip install "romkit[group]"` installs."""
+    """The module of an optional dependency, which `pip install -e ".[group]"` installs."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        fix = f'pip install "romkit[{group}]"'
+        fix = f'pip install -e ".[{group}]" in a copy of the repository'
         raise InputError(argument, expected=f"{module} to be installed", got="none", fix=fix) from error
 
 

@@ -146,7 +146,7 @@ class PerMember(Embedded):
     the finite range is held where it is, because torchode would otherwise stop the batch.
 
     Since members are at different times, a batch needs a field that does not depend on t. torchode is installed by
-    `pip install "romkit[torchode]"`.
+    `pip install -e ".[torchode]"`.
 
     Args:
         method: one of `PAIRS`.

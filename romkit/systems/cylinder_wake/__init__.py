@@ -90,7 +90,7 @@ class CylinderWake(System):
     and lead through the transient to the shedding of vortices. Time steps are of second order, implicit but for
     convection.
 
-    Needs scikit-fem: pip install "romkit[flow]".
+    Needs scikit-fem: `pip install -e ".[flow]"`.
 
     Args:
         mesh: one of `MESHES`: "coarse" (n = 2460), "standard" (7142), "fine" (16 934 or so).
