@@ -44,9 +44,10 @@ measured = xr.Dataset(
 
 # %%
 # `describe` reads datasets of any names and dimensions, from `xarray.open_dataset` for example. It prints how it read
-# them, and `context` names the parameters in which the runs differ.
+# them, and `context` names the parameters in which the runs differ. `with_velocity` estimates velocities once, which
+# every fit and law would do again.
 
-data = romkit.data.describe(measured, context=["epsilon"])
+data = romkit.data.with_velocity(romkit.data.describe(measured, context=["epsilon"]))
 
 # %%
 # A projection and a law

@@ -255,7 +255,7 @@ CLAIMS = [
     ),
     (
         "docs/howto/gpu.md",
-        "This pays for thousands of trajectories.",
+        "This pays from thousands of trajectories on.",
         lambda: (
             cells(CUDA, "## 10000 contexts", ROMKIT, STEP)[0] < cells(SPEED, "## 1000 contexts", ROMKIT, STEP)[0]
             and cells(CUDA, "## 1 context", ROMKIT, STEP)[0] > cells(SPEED, "## 1 context", ROMKIT, STEP)[0]
