@@ -22,6 +22,9 @@ SMALLEST = 1e-12
 RIDGE = 0.1
 """Deviation that an exponent of the regression is held by, in deviations of what the regression explains."""
 
+ROWS = 2000
+"""Components, drawn at random, that distances of larger states are taken over."""
+
 NAMES = {
     "local": "error at the end of a window",
     "shift": "error by the lag",
@@ -118,7 +121,10 @@ def _parts(argument: str, run: xr.Dataset, system: System | None, windows: int, 
         fix = "give the system; for data without equations, follow romkit.bootstrap(...)"
         raise InputError(argument, expected="a system, or the run of an ensemble", got="neither", fix=fix)
     run = run if "trajectory" in run[name].dims else run.expand_dims("trajectory")
-    x, std, times = run[name].transpose(*DIMS).values, run["state_std"].values, times_of(run)
+    full, std, times = run[name].transpose(*DIMS), run["state_std"].values, times_of(run)
+    n = full.sizes["component"]
+    rows = slice(None) if n <= ROWS else np.sort(np.random.default_rng(0).choice(n, ROWS, replace=False))
+    x = full.values[..., rows] / std[rows]  # a copy, in standard deviations
     if system is None:
         spread = np.sqrt(((run["spread"].transpose(*DIMS).values / std) ** 2).mean(-1))
         spread[np.isnan(spread)] = np.inf
@@ -136,20 +142,21 @@ def _parts(argument: str, run: xr.Dataset, system: System | None, windows: int, 
     if system.order == 2 and "velocity" not in run:
         fix = "give what romkit.follow returned, which has them"
         raise InputError(argument, expected="velocities beside the states", got="states alone", fix=fix)
-    paths = [x, *([run["velocity"].transpose(*DIMS).values] if system.order == 2 else [])]
+    paths = [full, *([run["velocity"].transpose(*DIMS)] if system.order == 2 else [])]
     starts = [T - w] if windows == 1 else np.linspace(0, T - w, windows).round().astype(int)
     local, lags, trust = np.empty((3, windows, len(x)))
     for k, i in enumerate(track(starts, "windows of the full model")):
-        parts = tuple(torch.from_numpy(path[:, i].astype(float)) for path in paths)
+        parts = tuple(torch.from_numpy(path[:, i].values.astype(float)) for path in paths)
         y = system.simulate(parts, contexts, times[i : i + w + 1], label="window").state.numpy()
-        gap, path = (y - x[:, i : i + w + 1]) / std, x[:, i : i + w + 1] / std
+        path = x[:, i : i + w + 1]
+        gap = y[..., rows] / std[rows] - path
         speed = np.gradient(path, t[: w + 1], axis=1)
         lags[k], trust[k] = _lag(gap, speed, t[: w + 1])
         local[k] = np.sqrt((gap[:, -1] ** 2).mean(-1))
     middle = t[starts] + t[w] / 2
     local, lags, trust = (np.stack([np.interp(t, middle, one) for one in each.T]) for each in (local, lags, trust))
     lag = np.concatenate([np.zeros((len(x), 1)), np.cumsum((lags[:, 1:] + lags[:, :-1]) / 2 * np.diff(t), 1)], 1)
-    shift = np.stack([_shifted(*each, t) for each in zip(x / std, np.abs(lag), strict=True)])
+    shift = np.stack([_shifted(*each, t) for each in zip(x, np.abs(lag), strict=True)])
     lost = ~np.isfinite(local) | ~np.isfinite(x).all(-1)
     drift = lag[:, -1] / t[-1]
     return Parts(np.where(lost, np.inf, local), np.where(lost, 0.0, shift), trust, drift, windows * w / T)
