@@ -1,4 +1,4 @@
-"""Error of a rollout without its truth: from short runs of the full model on its path, or from an ensemble."""
+"""Error of a rollout without its truth, from short runs of the full model on its path, or from an ensemble."""
 
 import math
 from typing import Annotated, NamedTuple
@@ -57,8 +57,8 @@ def error_estimate(
         run: what `romkit.follow`, `romkit.rollout` or, for first order, `romkit.forecast` returned, at contexts that
             stay; or without a system what `Ensemble.follow` returned.
         system: the full model, or its image in a basis for a run in coordinates.
-        known: `romkit.rollout` of the same model at other contexts, with its `nrmse`. Contexts that the model was
-            trained on have smaller errors than others, so intervals from them are too narrow. Ten rollouts or more.
+        known: `romkit.rollout` of the same model at other contexts, ten or more, or any run with its `nrmse`. Contexts
+            that the model was trained on are optimistic: intervals from them may be too narrow.
         coverage: of the interval, over times and trajectories.
         windows: number of windows; a long one sees drift behind the relaxation to the attractor.
         share: of the run that the windows make up together: this share of the cost of the truth is paid.

@@ -24,6 +24,7 @@ PAGES = [
     ("benchmarks.rollout.report", "results-cuda.json", "RESULTS-cuda.md"),
     ("benchmarks.sindy.report", "results.json", "RESULTS.md"),
     ("benchmarks.training.report", "results.json", "RESULTS.md"),
+    ("studies.estimates.report", "full.json", "RESULTS.md"),
     ("studies.first_afternoon.report", "full.json", "RESULTS.md"),
     ("studies.inference.report", "full.json", "RESULTS.md"),
     ("studies.large.report", "full.json", "RESULTS.md"),

@@ -1,0 +1,1 @@
+"""How wrong is a rollout, without its truth?"""
