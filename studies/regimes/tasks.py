@@ -1,11 +1,14 @@
 """Bifurcations and periods of reduced models beside those of the full models."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 
 import romkit
 from romkit.data import ContextParameter
 from romkit.integrators import DYNAMICS
+from romkit.projections import Projection
 from romkit.systems import CylinderWake, KuramotoSivashinsky, Lorenz96, System
 from studies.runner import Numbers, Study, frozen
 from studies.wake.data import BASIS
@@ -118,9 +121,22 @@ def wake(rank: int) -> Found:
 
 
 def waves(model: str, dynamics: str, points: int = 60) -> Found:
-    """Periods of the waves of Lorenz96 on both sides of their change of number."""
-    system, projection, found = Lorenz96(), romkit.load(model), {}
+    """Periods of the waves of Lorenz96 on both sides of their change of number, by a shipped model."""
+    projection = romkit.load(model)
+    return periods(lambda first, last: projection, dynamics, points)
+
+
+def waves_by_modes(rank: int, points: int = 60) -> Found:
+    """Periods of the waves by POD-Galerkin, with modes of each wave of its own."""
+    runs = {sides: Lorenz96().dataset(F=np.linspace(*sides, 5), duration=10.0) for sides in SIDES}
+    return periods(lambda *sides: romkit.fit("pod", runs[sides], latent_dim=rank, verbose=False), "galerkin", points)
+
+
+def periods(projection_of: Callable[[float, float], Projection], dynamics: str, points: int) -> Found:
+    """Periods of the waves on both sides of their change of number, by the projection for each."""
+    system, found = Lorenz96(), {}
     for first, last in SIDES:
+        projection = projection_of(first, last)
         state = system.start(torch.tensor([[first]], dtype=torch.float64))[0]
         settled = {"initial_state": state[0], "duration": 30.0, "dt": 0.01, "F": first}
         reduced = {"dynamics": DYNAMICS[dynamics](), "system": system}
