@@ -193,7 +193,7 @@ def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: Syste
     if system is None:
         frame = Frame.from_dataset(data)
         if symmetry == "shift" and frame.fields.is_plain:
-            got, fix = "a state of unknown fields", "pass system=..., or symmetry=Shifts(variables=2) of two, say"
+            got, fix = "a state of unknown fields", "pass system=..., or symmetry=Shifts(variables=2) for two fields"
             raise InputError("symmetry", expected="a system, or variables over the ring", got=got, fix=fix)
         return (Shifts() if symmetry == "shift" else symmetry).wave(data, frame)
     shifts = system.symmetry if symmetry == "shift" else symmetry
