@@ -5,7 +5,6 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
-import dask
 import dask.array as da
 import numpy as np
 import torch
@@ -252,10 +251,13 @@ class Operator:
         if self._seeds is not None:
             c, values = np.broadcast_to(c, (self._seeds, *c.shape[1:])), values.rechunk({0: -1})
         axes = max(values.ndim, c.ndim)
-        x, c = (a[(..., *[None] * (axes - a.ndim), slice(None))] for a in (values, da.from_array(c, chunks=-1)))
+        x, c = (a[(..., *[None] * (axes - a.ndim), slice(None))] for a in (values, c))
+        sizes = zip(c.shape[:-1], x.shape, x.chunks, strict=False)
+        c = da.from_array(c, chunks=(*(each if size == other else -1 for size, other, each in sizes), -1))
         make = functools.partial(_at_contexts, self._frame, self._at, self.latent_dim, self._seeds, self.context.ndim)
-        # one entry of the graph, which each worker gets once
-        own = {"function": function, "make": dask.delayed(make, traverse=False)}
+        # contexts and operators are no entries of the graph: threads would go through all chunks that wait for the same
+        # entry before they go on with one, and keep them
+        own = {"function": function, "make": make}
         how = {"output_sizes": {"k": size}, "output_dtypes": values.dtype, "allow_rechunk": True}
         return da.apply_gufunc(_of_chunk, "(n),(p)->(k)", x, c, **own, **how)
 

@@ -354,14 +354,14 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
         "reduced.state_std", reduced["state_std"].shape, truth.sizes["component"], "one for each component"
     )
     x, state = variable_of(truth, "state", fix="add it").data, reduced["state"].transpose(..., *DIMS)
-    look = _of_measured(x, state.data, reduced["state_std"].values), np.isnan(x).all(-1)
-    errors, nothing = map(torch.from_numpy, runtime.computed("errors", *look))
+    look = _of_measured(x, state.data, reduced["state_std"].values)
+    errors, count = map(torch.from_numpy, runtime.computed("errors", *look))
     unit, lead = truth["time"].attrs.get("units", "1"), state.dims[:-2]
     named = {"units": "1", "long_name": "normalised error of the reduced model"}
     until = {"units": unit, "long_name": f"time until NRMSE exceeds {VALID_THRESHOLD}"}
     variables = {
         "nrmse": ((*lead, "time"), errors.numpy(), named),
-        "valid_time": (lead, _until(times, errors, nothing).numpy(), until),
+        "valid_time": (lead, _until(times, errors, count == 0).numpy(), until),
     }
     scores = xr.Dataset(variables, coords={"time": truth["time"].variable})
     return scores.squeeze("trajectory") if single else scores
@@ -384,12 +384,12 @@ def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
 
 def _of_measured(
     truth: np.ndarray | da.Array, reduced: np.ndarray | da.Array, std: np.ndarray
-) -> np.ndarray | da.Array:
-    """NRMSE (..., T) over the components that are not missing in the truth; NaN where all are."""
+) -> tuple[np.ndarray | da.Array, np.ndarray | da.Array]:
+    """NRMSE (..., T) over the components that are not missing in the truth, NaN where all are; and their number."""
     missing = np.isnan(truth)
     square = np.where(missing, 0.0, ((truth - reduced.astype(np.float64, copy=False)) / std) ** 2)
     count = (~missing).sum(-1)
-    return np.sqrt(square.sum(-1) / np.where(count > 0, count, np.nan))
+    return np.sqrt(square.sum(-1) / np.where(count > 0, count, np.nan)), count
 
 
 def _until(times: Tensor, errors: Tensor, nothing: Tensor) -> Tensor:
@@ -488,7 +488,10 @@ def _assemble(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) ->
     errors, x = score(truth, reduced), variable_of(truth, "state", fix="add it").data.astype(np.float64)
     P = copy.deepcopy(projection).cpu().double()(truth)
     image = P(x if projection.seeds is None else x[None])
-    look = _of_measured(x, image, reduced["state_std"].values), np.nan_to_num(((P(image) - image) ** 2).sum(-1)).max()
+    look = (
+        _of_measured(x, image, reduced["state_std"].values)[0],
+        np.nan_to_num(((P(image) - image) ** 2).sum(-1)).max(),
+    )
     least, again = runtime.computed("projection of the truth", *look)
     dims, units = reduced["state"].dims, {"units": reduced["state"].attrs["units"]}
     whose = "full model" if "system" in truth.attrs else "data"

@@ -43,6 +43,13 @@ def test_known_singular_values_are_found(tmp_path):
     assert all(run["error"] < 1e-6 for run in runs if run["contestant"] != "dask")  # which makes no iterations
 
 
+@pytest.mark.slow
+def test_verbs_on_chunks_are_right(tmp_path):
+    runs = harness.run("chunks", harness.preset("chunks", "smoke"), tmp_path)["runs"]
+    assert all(run["error"] is None or run["error"] < 1e-2 for run in runs if not run["verb"].startswith("fit"))
+    assert all(0 < run["before_gb"] <= run["memory_gb"] for run in runs)
+
+
 def test_a_benchmark_goes_on_where_it_was_interrupted(tmp_path):
     file, smoke = tmp_path / "results.json", SMOKE["sindy"]
     found = harness.run("sindy", smoke, tmp_path)
