@@ -50,11 +50,6 @@ Device = Annotated[torch.device | str, _device]
 FEW = 400
 """Evaluations of a field below which it is not even traced, which takes as long as 40 to 400 (0.3 ms a call)."""
 
-LAUNCHED = 20_000
-"""Evaluations of a field on a GPU from which a kernel for the whole run pays: NVRTC takes 0.3 s to 5 s, and a
-captured step at least 0.4 ms (benchmarks/rollout).
-"""
-
 CALL, NUMBER = 5e-6, 1e-9
 """Seconds in torch: of a call (2 to 8 µs on a free core), and of a number it computes (batches of 100 members)."""
 
@@ -101,13 +96,16 @@ def compiled_if(
 def captured_if(
     engine: str, step: Step, field: Field, times: Tensor, y: Tensor, h: Tensor, evaluations: float
 ) -> tuple[Launched | CapturedSteps | None, str]:
-    """`compiled_if` for a state on a GPU: a kernel for the whole run, else the captured step of length h, or None."""
+    """`compiled_if` for a state on a GPU: a kernel for the whole run, else the captured step of length h, or None.
+
+    "auto" does not take the kernel, since it has not run on a GPU yet.
+    """
     if engine == "torch":
         return None, "torch"
     if engine == "auto" and evaluations < FEW:
         return None, "torch (too short a run to capture)"
     fused, name = engine == "compiled" or evaluations >= FUSED, "captured"
-    if engine == "compiled" or evaluations >= LAUNCHED:
+    if engine == "compiled":
         try:
             return Launched(field, times, y), "compiled"
         except Unsupported as verdict:

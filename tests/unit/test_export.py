@@ -112,8 +112,9 @@ def test_c_follows_the_rollout(model, waves, tmp_path):
         run = romkit.forecast(projection, initial_state=z, duration=100, dt=0.01, engine="compiled", F=F, **dynamics)
         assert int(run.status) == 0
         states = made.states(z, 10_000, 0.01)
-        assert abs(states - run.latent.values).max() < 1e-10
-        assert abs(made.mapped("decode", states[-1], 36) - run.state.values[-1]).max() < 1e-10
+        rounding = 10_000 * np.finfo(float).eps * abs(run.latent.values).max()  # a phase grows to 200 rad
+        assert abs(states - run.latent.values).max() < max(1e-10, rounding)
+        assert abs(made.mapped("decode", states[-1], 36) - run.state.values[-1]).max() < max(1e-10, 5 * rounding)
 
 
 @needs_compiler
