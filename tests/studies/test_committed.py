@@ -32,6 +32,7 @@ PAGES = [
     ("studies.pretrained.report", "full.json", "RESULTS.md"),
     ("studies.regimes.report", "full.json", "RESULTS.md"),
     ("studies.public_data.report", "full.json", "RESULTS.md"),
+    ("studies.sampling.report", "full.json", "RESULTS.md"),
     ("studies.symmetry.report", "full.json", "RESULTS.md"),
     ("studies.wake.report", "full.json", "RESULTS.md"),
 ]

@@ -1,0 +1,123 @@
+"""RESULTS.md and its figure from the numbers of a preset."""
+
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from studies.report import filled, panels, table
+from studies.runner import Study, numbers
+
+COLOURS = {
+    "greedy": "#D55E00",
+    "true error": "#222222",
+    "uniform": "#0072B2",
+    "chebyshev": "#009E73",
+    "sobol": "#CC79A7",
+    "random": "#999999",
+}
+NEAR = 1.25
+"""An error is that of all candidates if it is at most this many times as large."""
+
+TEN = Path(__file__).parents[1] / "wake"
+"""Study of the wake, with an NcAE on ten runs."""
+
+
+def write(folder: Path, preset: str) -> Path:
+    """Write RESULTS.md and errors.png into `folder`."""
+    return Study("sampling").write_page(folder, preset, page, "RESULTS.md", draw)
+
+
+def grouped(results: dict[str, dict]) -> dict[str, list[dict]]:
+    """Seeds of each case."""
+    cases = {}
+    for title, found in results.items():
+        if "errors" in found:
+            cases.setdefault(title.split(",")[0], []).append(found)
+    return cases
+
+
+def largest(seeds: list[dict], method: str) -> np.ndarray:
+    """(seed, number) largest error over unseen contexts; infinite where one is lost."""
+    return np.nan_to_num(
+        np.array([np.max(found["errors"][method], axis=1) for found in seeds], dtype=float), nan=np.inf
+    )
+
+
+def needed(errors: np.ndarray, counts: list[int], goal: float) -> str:
+    """Smallest number of contexts whose median error reaches the goal."""
+    reached = [count for count, error in zip(counts, np.median(errors, axis=0), strict=False) if error <= goal]
+    return str(min(reached)) if reached else f"more than {counts[errors.shape[1] - 1]}"
+
+
+def page(results: dict[str, dict]) -> str:
+    """Text of RESULTS.md."""
+    parts = []
+    for name, seeds in grouped(results).items():
+        counts = seeds[0]["numbers"]
+        floor = float(np.median(largest(seeds, "all candidates")))
+        rows = []
+        for method in COLOURS:
+            medians = np.median(largest(seeds, method), axis=0)
+            shown = [f"{each:.2g}" for each in medians] + [""] * (len(counts) - len(medians))
+            rows.append([method, *shown, needed(largest(seeds, method), counts, NEAR * floor)])
+        near = f"within {NEAR - 1:.0%} of all candidates"
+        parts.append(f"## {name.capitalize()}\n")
+        caption = f"Largest error at unseen contexts, median of {len(seeds)} seeds; of all candidates {floor:.2g}."
+        parts.append(table(rows, ("contexts", *map(str, counts), near), caption))
+        goals = np.median(largest(seeds, "uniform"), axis=0)
+        several = [k for k, count in enumerate(counts) if count >= 4]
+        rows = [[m, *(needed(largest(seeds, m), counts, goals[k]) for k in several)] for m in COLOURS]
+        caption = "Contexts until the error is that of a uniform grid of so many."
+        parts.append(table(rows, ("uniform grid of", *(str(counts[k]) for k in several)), caption))
+        ranks = np.median([found["rank correlation"] for found in seeds], axis=0)
+        row = ["rank correlation", *(f"{rank:.2f}" for rank in ranks)]
+        caption = "Estimate against true error over the candidates, models of greedy choice."
+        parts.append(table([row], ("contexts", *map(str, counts[: len(ranks)])), caption))
+    if any("Strouhal" in found for found in results.values()):
+        parts.append(_wake(results))
+    device = next(iter(results.values()))["device"]
+    return filled(Path(__file__).with_name("RESULTS.template"), parts="\n".join(parts), device=device)
+
+
+def _wake(results: dict[str, dict]) -> str:
+    """NcAEs on five runs beside those on ten."""
+    stored = numbers(TEN / "full")
+    rows = [_errors("ten", stored["ncae"], stored["full"]["Strouhal"], stored["full"]["lift"], "all")]
+    for title, found in results.items():
+        if "Strouhal" in found:
+            chosen = ", ".join(f"{re:g}" for re in sorted(found["chosen"]))
+            rows.append(_errors(title.removeprefix("ncae, "), found, *zip(*found["full"], strict=True), chosen))
+    caption = "Errors relative to the full model at ten unseen Reynolds numbers, seeds 0 and 1."
+    return f"## NcAE of the wake, on five runs and on ten\n\n{table(rows, caption=caption)}"
+
+
+def _errors(title: str, found: dict, strouhal: list[float], lift: list[float], chosen: str) -> dict[str, str]:
+    row = {"runs": title, "Re": chosen}
+    for key, truth in (("Strouhal", strouhal), ("lift", lift)):
+        error = np.abs(np.array(found[key][:2], dtype=float) / np.array(truth, dtype=float) - 1)
+        error = 100 * np.nan_to_num(error, nan=np.inf)
+        row[f"{key}, median (largest)"] = f"{np.median(error):.2f} % ({error.max():.1f} %)"
+    return row
+
+
+def draw(results: dict[str, dict]) -> dict[str, Figure]:
+    """Largest error over the number of contexts: medians, and the range over seeds."""
+    cases = grouped(results)
+    drawing, (axes,) = panels(1, len(cases), (3.4 * len(cases), 3.4))
+    for (name, seeds), place in zip(cases.items(), axes, strict=True):
+        counts, floor = seeds[0]["numbers"], float(np.median(largest(seeds, "all candidates")))
+        for method, colour in COLOURS.items():
+            errors = largest(seeds, method)
+            at = counts[: errors.shape[1]]
+            place.plot(at, np.median(errors, axis=0), "o-", color=colour, ms=3, label=method)
+            place.fill_between(at, errors.min(0), errors.max(0), color=colour, alpha=0.12, linewidth=0)
+        place.axhline(floor, color="0.5", linestyle=":", label="all candidates")
+        first = {method: needed(largest(seeds, method), counts, NEAR * floor) for method in COLOURS}
+        words = [f"{method} {first[method]}" for method in ("greedy", "chebyshev", "uniform")]
+        place.set_title(f"{name.capitalize()}, contexts to near the floor:\n{', '.join(words)}", loc="left")
+        place.set(xscale="log", yscale="log", xlabel="number of contexts", xticks=counts, xticklabels=counts)
+        place.minorticks_off()
+    axes[0].set_ylabel("largest error at unseen contexts, NRMSE")
+    drawing.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return {"errors.png": drawing}
