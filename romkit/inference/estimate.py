@@ -56,7 +56,7 @@ def infer(
         prior: mean and standard deviation of parameters, by name; without, any value in the range of the training.
         solver: of the latent equation; `RK4` with the interval of the observations by default.
         engine: "compiled", or "torch" where a field cannot be compiled (see `romkit.engine`).
-        starts: training samples that the search starts from.
+        starts: training samples that the search starts from; more where a residual is far above its expectation.
         level: of the intervals.
 
     Returns:

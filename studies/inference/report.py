@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from studies.report import COLOURS, filled, panels, save_png, table
+from studies.report import filled, panels, save_png, table
 from studies.runner import Study, numbers
 
 Found = dict[str, dict]
@@ -73,7 +74,7 @@ def winners(results: Found) -> Figure:
     cases = _cases(results)
     names = list(dict.fromkeys(name for each in cases.values() for name in each))
     drawing, axes = panels(1, 1, (7.0, 0.55 * len(cases) + 1.0))
-    axis, colours = axes[0][0], list(COLOURS.values())
+    axis, colours = axes[0][0], colormaps["tab10"].colors
     for k, name in enumerate(names):
         there = [title for title in cases if name in cases[title]]
         ratio = [results[f"{title}: {name}"]["rms"] / results[f"{title}: bound"]["bound"] for title in there]
