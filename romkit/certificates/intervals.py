@@ -90,7 +90,7 @@ class Jet(NamedTuple):
         second = None
         if self.second and other.second:
             mixed = self.first.map(_wide) * other.first.map(_along_rows)
-            second = self.second * g.map(_wide) + mixed + mixed.map(_flipped) + f.map(_wide) * other.second
+            second = self.second * g.map(_wide) + mixed + mixed.map(lambda x: x.mT) + f.map(_wide) * other.second
         return Jet(self.value * other.value, self.first * g + f * other.first, second)
 
     def through(self, value: Range, slope: Range, bend: Range) -> "Jet":
@@ -111,10 +111,6 @@ def _wide(x: Tensor) -> Tensor:
 
 def _along_rows(x: Tensor) -> Tensor:
     return x.unsqueeze(-2)
-
-
-def _flipped(x: Tensor) -> Tensor:
-    return x.mT
 
 
 def constant(value: Tensor | float, like: Jet) -> Jet:

@@ -189,11 +189,6 @@ class LearnedField(LatentField, Display):
     samples: int
     report: "tuple[object, ...]"
 
-    @property
-    def parameter_names(self) -> tuple[str, ...]:
-        """Names of the context parameters, then of the inputs."""
-        return self.context_names + self.control_names
-
     def details(self) -> list[str]:
         """The law in lines of text, with what is known of its errors."""
         return [repr(self)]

@@ -191,11 +191,6 @@ class System(abc.ABC):
         return len(self.state_names)
 
     @property
-    def phase_size(self) -> int:
-        """Components of what `rhs` takes: n, or 2n of a mechanical system."""
-        return self.order * self.state_size
-
-    @property
     def phase_names(self) -> list[str]:
         """Names of the components of what `rhs` takes."""
         names = list(self.state_names)

@@ -98,7 +98,7 @@ def _smoke() -> list[Task]:
     return [
         *races,
         Robustness(races[1].model),
-        Certificates("ncae", "pendulum", 0.01, contexts=1, pairs=1000),
+        Certificates("ncae", "lorenz96", 10.0, contexts=1, pairs=1000),
         Energy(True, 2e-3, steps=20, every=2),
         Cost(races[1].model, epochs=1, engine="torch"),
     ]
