@@ -43,9 +43,10 @@ measured = xr.Dataset(
 )
 
 # %%
-# `describe` reads datasets of any names and dimensions, from `xarray.open_dataset` for example. It prints how it read
-# them, and `context` names the parameters in which the runs differ. `with_velocity` estimates velocities once, which
-# every fit and law would do again.
+# `describe` reads datasets of any names and dimensions, from `xarray.open_dataset` for example, and prints how it read
+# them. `context` names the parameters in which the runs differ, and `time="instant"` a time that is not called time or
+# t; a force u(t) would be an input, `control=["force"]`. `with_velocity` estimates velocities once, which every fit and
+# law would do again.
 
 data = romkit.data.with_velocity(romkit.data.describe(measured, context=["epsilon"]))
 

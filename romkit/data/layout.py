@@ -310,6 +310,9 @@ def unstacked(data: xr.Dataset) -> xr.Dataset:
     for name, values in data.data_vars.items():
         if values.dims[-1:] == (AXIS,):
             parts = layout.scatter(values.data, values.dims[:-1])
+            if name in ("velocity", "acceleration"):
+                for part in parts.data_vars.values():
+                    part.attrs.clear()  # unit and name of the state
             prefix = "" if name == "state" else f"{name}_"
             found |= {f"{prefix}{own}": part.variable for own, part in parts.data_vars.items()}
             coords |= {own: coord.variable for own, coord in parts.coords.items()}

@@ -72,7 +72,7 @@ def plot_phase(data: xr.Dataset, x: str, y: str, *, variable: str = "state", col
         >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
         ('x0', 'x9')
     """
-    checks.one_of("variable", variable, [str(name) for name in data.data_vars])
+    checks.one_of("variable", variable, [str(name) for name, own in data.data_vars.items() if "component" in own.dims])
     components = [str(name) for name in data["component"].values]
     for argument, name in (("x", x), ("y", y)):
         checks.one_of(argument, name, components)

@@ -93,7 +93,7 @@ class Shifts:
         least = np.nanmin(np.abs(first)) / np.nanmean((deviation**2).sum(-1)) ** 0.5
         if not least > VANISHING:
             got = f"one that falls to {least:.1e} of the deviations; numbers of the trajectories are {found}"
-            fix = "fit waves of each number by themselves, data.isel(trajectory=...)"
+            fix = "fit waves of each number by themselves, data.isel(trajectory=...), or leave symmetry out"
             raise InputError("data", expected=f"a wave of number {k} that never vanishes", got=got, fix=fix)
         _check_even(x, first)
         return Wave(**(asdict(wave) | {"amplitude": float(np.nanmean(np.abs(first)))}))

@@ -304,7 +304,7 @@ def _system_for(
         raise InputError("data", expected=expected, got=f"{given[0]} ... {given[-1]}", fix=fix)
     for term in plan.loss:
         if term.needs_field and system.order != 1:
-            fix = "leave it out of the loss; rollouts take mechanical systems as well"
+            fix = "leave it out, in a preset latent_weight=0; rollouts take mechanical systems as well"
             raise InputError("loss", expected="terms for a mechanical system", got=repr(term), fix=fix)
     return system
 
