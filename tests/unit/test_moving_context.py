@@ -102,6 +102,9 @@ class Shifted:
     def double(self):
         return self
 
+    def for_law(self, data):
+        return self, data
+
     def encode(self, x):
         return x - self.context * self.a
 

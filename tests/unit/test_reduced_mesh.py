@@ -107,7 +107,7 @@ def test_weights_hold_those_of_the_metric(model, data):
 def test_states_are_held_at_the_edge_of_the_trust_region_and_reported(model, truth, mesh):
     small = replace(mesh.region, scale=mesh.region.scale / 4)
     held = ReducedMesh(mesh.system, mesh.basis, mesh.rows, mesh.weights, small)
-    with pytest.warns(ExtrapolationWarning, match="the state of 2 trajectories"):
+    with pytest.warns(ExtrapolationWarning, match="the state of 2 of 2 trajectories"):
         run = romkit.follow(model, truth, dynamics=LSPG(dt=0.1, mesh=held))
     later = run.state_distance.isel(time=slice(1, None))
     assert float(later.max()) == pytest.approx(FARTHEST, rel=1e-6)

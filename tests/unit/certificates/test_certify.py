@@ -269,7 +269,7 @@ def test_what_cannot_be_certified(lorenz_data, monkeypatch):
         refused(message, romkit.certify, ncae, F=3.15, **more)
     model, x, c = single("ncae", (2, 2, 1, 3))
     monkeypatch.setitem(sys.modules, "cvxpy", None)
-    message = r'certify: expected cvxpy.*pip install "romkit\[certify\]"'
+    message = r'certify: expected cvxpy.*pip install -e "\.\[certify\]"'
     refused(message, romkit.certify, model, c, center=x, radius=0.1)
 
 

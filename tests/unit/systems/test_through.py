@@ -334,7 +334,7 @@ def test_runs_say_how_far_their_right_hand_side_is_from_the_training_data(rod, d
     near = romkit.follow(pod, rod.dataset(strength=[0.7, 2.2]), system=sampled)
     assert near.state_distance.shape == (2, 200)
     assert 0 < near.state_distance.max() < 1
-    with pytest.warns(romkit.errors.ExtrapolationWarning, match="strength by .*; the state of 1 trajectories"):
+    with pytest.warns(romkit.errors.ExtrapolationWarning, match="strength by .*; the state of 1 of 2 trajectories"):
         far = romkit.follow(pod, rod.dataset(strength=[1.0, 8.0], duration=0.1), system=sampled)
     assert float(far.state_distance[0].max()) < 1 < float(far.state_distance[1, -1])
 
