@@ -304,10 +304,15 @@ class Sliced(Projection):
         sliced.report = inner.report
         return sliced
 
-    def for_law(self, data: xr.Dataset) -> tuple[Projection, xr.Dataset]:
+    @property
+    def shapes(self) -> Projection:
+        """The projection of aligned states, with the seeds of this one."""
         inner = copy.copy(self.inner)
         inner.seeds = self.seeds
-        return inner, self.wave.project(data)
+        return inner
+
+    def for_law(self, data: xr.Dataset) -> tuple[Projection, xr.Dataset]:
+        return self.shapes, self.wave.project(data)
 
     def at(self, c: Tensor) -> SlicedMaps:
         return SlicedMaps(self.wave, self.inner.frame, self.inner.at(c))

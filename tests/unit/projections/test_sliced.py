@@ -153,6 +153,14 @@ def test_a_stack_and_its_law_equal_their_members_and_files(waves, tmp_path):
         np.testing.assert_allclose(each, whole[k], rtol=0, atol=1e-8)
 
 
+def test_training_goes_on_from_the_shapes_of_another_model(waves):
+    settings = {"symmetry": "shift", "latent_dim": 1, "epochs": 1}
+    first = romkit.fit("ncae", waves, **settings)
+    same = romkit.fit("ncae", waves, start=first, learning_rate=1e-12, seed=7, **settings)
+    pairs = zip(same.shapes.parameters(), first.shapes.parameters(), strict=True)
+    assert all(torch.allclose(own, other, rtol=0, atol=1e-6) for own, other in pairs)
+
+
 def test_bootstrap_names_the_ensemble_that_keeps_the_symmetry(waves, sliced):
     words = r"projection: expected one without symmetry.*stack = fit\(\.\.\., seeds=range\(5\), symmetry=\.\.\.\), then"
     refused(words, romkit.bootstrap, sliced, Steady(), waves)
