@@ -15,14 +15,14 @@ from torch import Tensor
 
 from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
-from romkit.data import trajectories
+from romkit.data import Contexts, times_of, trajectories
 from romkit.integrators import LatentField
-from romkit.metrics import idempotency_error
-from romkit.projections import Path, Projection
-from romkit.solvers import RK4
+from romkit.projections import Projection
+from romkit.solvers import RK4, Solution
 from romkit.solvers.base import scored
-from romkit.systems import System, problem, system_of
-from romkit.verbs import reduced, runs
+from romkit.systems import System, system_of
+from romkit.verbs import runs
+from romkit.verbs.reduced import ReducedModel, check_match, trained_dynamics
 
 SAMPLES = 200
 """Number of output intervals of a view."""
@@ -148,10 +148,10 @@ class Exploration:
         if not self.system.context:
             fix = "romkit.rollout(system, projection) shows what there is"
             raise InputError("system", expected="one with a context to explore", got=self.system.name, fix=fix)
-        reduced.check_match(self.system, self.projection)
+        check_match(self.system, self.projection)
         self.duration = self.system.horizon / 5 if self.duration is None else self.duration
         self.double = copy.deepcopy(self.projection).double()
-        self.dynamics = reduced.trained_dynamics(self.projection)
+        self.dynamics = trained_dynamics(self.projection)
         self._run = functools.lru_cache(maxsize=REMEMBERED)(self._simulate)
         try:  # compiling pays from the second view on
             self.engine = "compiled"
@@ -164,7 +164,9 @@ class Exploration:
         self._any_context = None
         if isinstance(self.dynamics, LatentField):
             with contextlib.suppress(InputError):  # a field that cannot be compiled
-                self._any_context = AnyContext(self.double, self.dynamics, self.system, first, self.at(self.middle))
+                c = self.at(self.middle)
+                model = ReducedModel(self.projection, self.dynamics, Contexts(c, c), self.system)
+                self._any_context = AnyContext(model, first, c)
 
     @property
     def middle(self) -> dict[str, float]:
@@ -183,14 +185,8 @@ class Exploration:
         """Both models at a context."""
         run = self.run(context)
         follower = self._reduced(context, run)
-        errors = runs.score(run, follower)
-        x = torch.from_numpy(run["state"].values.copy())
-        P = self.double(self.at(context))
-        with torch.no_grad():
-            projected = P(x)
-            idempotency = idempotency_error(P, x).max()
-        scale = follower["state_std"].values
-        full = run["state"].values[0] / scale
+        both = runs.assembled(run, follower, self.projection).isel(trajectory=0)
+        full, reduced = ((both[name] / both["state_std"]).values for name in ("truth", "rom"))
         directions = _leading(full)
         return View(
             run=run,
@@ -198,11 +194,11 @@ class Exploration:
             truth=full,
             directions=directions,
             portrait=full @ directions,
-            error=errors["nrmse"].values[0],
-            projected=np.sqrt(np.square(projected[0].numpy() / scale - full).mean(-1)),
-            lag=_lag(full, follower["state"].values[0] / scale, run["time"].values),
-            idempotency=float(idempotency),
-            valid_time=float(errors["valid_time"][0]),
+            error=both["nrmse"].values,
+            projected=both["nrmse_projected"].values,
+            lag=_lag(full, reduced, run["time"].values),
+            idempotency=both.attrs["idempotency_error"],
+            valid_time=float(both["valid_time"]),
         )
 
     def orbit(self, context: Mapping[str, float], view: View) -> Orbit:
@@ -259,9 +255,7 @@ class AnyContext:
     The context is among the coordinates of the latent equation, where it stays: (ẇ, ċ) = (g(w; c), 0).
 
     Args:
-        projection: in float64.
-        dynamics: a latent field.
-        system: the full model.
+        model: whose dynamics have a latent field.
         truth: one trajectory, whose times are the output times.
         c: (1, p) context of the trajectory.
 
@@ -269,44 +263,27 @@ class AnyContext:
         InputError: the field cannot be compiled.
     """
 
-    def __init__(self, projection: Projection, dynamics: LatentField, system: System, truth: xr.Dataset, c: Tensor):
-        self.full, self.dynamics = projection, dynamics
-        self.system = reduced.in_coordinates(projection.basis, system) if dynamics.needs != "full" else system
-        self.basis = projection.basis if self.system.basis is not None else None
-        self.projection = projection if self.basis is None else projection.of_coordinates()
-        self.solver, self.times = RK4(system.dt), torch.from_numpy(truth["time"].values.copy())
-        start = self._start(truth, c)
+    def __init__(self, model: ReducedModel, truth: xr.Dataset, c: Tensor):
+        self.model, self.solver, self.times = model, RK4(model.system.dt), times_of(truth)
+        self.p = c.shape[-1]
         with torch.no_grad():
-            self.run, _ = self.solver.prepare(self._field, start, self.times, "compiled", "reduced model")
+            self.run, _ = self.solver.prepare(self._field, self._start(truth, c), self.times, "compiled", "")
 
-    def follow(self, truth: xr.Dataset, context: Tensor) -> xr.Dataset:
+    def follow(self, truth: xr.Dataset, c: Tensor) -> xr.Dataset:
         """Run from the initial state of `truth`, as by `romkit.follow`; NaN from a divergence on."""
         with torch.no_grad():
-            states, _ = scored(self.run(self._start(truth, context), self.times), self.solver.divergence_threshold)
-            latent = states[..., : self.projection.latent_dim]
-            decoded = self.full.operator(context).decode(latent)
-        variables = {
-            "state": (("trajectory", "time", "component"), decoded.numpy()),
-            "latent": (("trajectory", "time", "latent_component"), latent.numpy()),
-        }
-        scale = ("component", self.full.frame.state_std.numpy())
-        return xr.Dataset(variables, {"time": truth["time"], "state_std": scale})
+            states, status = scored(self.run(self._start(truth, c), self.times), self.solver.divergence_threshold)
+            return self.model.at(Contexts(c, c)).dataset(Solution(self.times, states[..., : -self.p], status, {}))
 
-    def _problem(self, context: Tensor) -> problem.Problem:
-        return self.system.problem(Path.constant(self.projection.operator(context)), context)
-
-    def _start(self, truth: xr.Dataset, context: Tensor) -> Tensor:
-        equation, first = self._problem(context), truth.isel(time=slice(0, 1))
-        parts = tuple(trajectories(first, name)[:, 0] for name in ("state", "velocity")[: equation.order])
-        if self.basis is not None:
-            parts = (self.basis.encode(parts[0]), *map(self.basis.encode_tangent, parts[1:]))
-        with torch.no_grad():
-            return torch.cat([self.dynamics.start(equation, self.times[0], parts), context], dim=-1)
+    def _start(self, truth: xr.Dataset, c: Tensor) -> Tensor:
+        model, first = self.model.at(Contexts(c, c)), truth.isel(time=slice(1))
+        parts = tuple(trajectories(first, name)[:, 0] for name in ("state", "velocity")[: model.problem.order])
+        return torch.cat([model.start(self.times[0], parts), c], dim=-1)
 
     def _field(self, t: Tensor, y: Tensor) -> Tensor:
-        p = len(self.system.context)
-        w, context = y[..., : y.shape[-1] - p], y[..., y.shape[-1] - p :]
-        return torch.cat([self.dynamics.field(self._problem(context))(t, w), torch.zeros_like(context)], dim=-1)
+        w, c = y[..., : -self.p], y[..., -self.p :]
+        rate = self.model.dynamics.field(self.model.at(Contexts(c, c)).problem)(t, w)
+        return torch.cat([rate, torch.zeros_like(c)], dim=-1)
 
 
 def stride(size: int) -> int:

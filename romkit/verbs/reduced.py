@@ -203,19 +203,7 @@ class ReducedModel:
         With `chunks` of trajectories and times, decoded states are in such of dask, made when they are computed.
         """
         with torch.no_grad(), one_thread():
-            solution = self.solve(start, times, solver=solver, engine=engine)
-            contexts, lead = self.contexts.over_time, self.lead[:-1]
-            if chunks is None:
-                P = self.operator(self.placed, contexts.to(self.device))
-                decoded = [part.numpy(force=True) for part in self.problem.decode(P, solution.states)]
-            solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
-            if chunks is not None:
-                P, kind = self.operator(self.projection, contexts), type(self.problem)
-                w = da.from_array(solution.states.numpy(), chunks=(*lead, *chunks, -1))
-                parts = [functools.partial(_decoded, problem=kind(None), part=k) for k in range(kind.order)]
-                decoded = [P.in_chunks(part, w, P.state_size) for part in parts]
-        run = self._dataset(solution, decoded)
-        return with_extrapolation(run, self.projection, self._distance(times), self.contexts.over_time)
+            return self.dataset(self.solve(start, times, solver=solver, engine=engine), chunks)
 
     def solve(self, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto") -> Solution:
         """Latent states at `times` (T,), on the device."""
@@ -229,6 +217,21 @@ class ReducedModel:
     def operator(self, projection: Projection, contexts: Tensor) -> Operator:
         """A projection at contexts (C, p) or (C, T, p)."""
         return projection.operator(contexts if projection.seeds is None else contexts.unsqueeze(0))
+
+    def dataset(self, solution: Solution, chunks: Sequence[tuple[int, ...]] | None = None) -> xr.Dataset:
+        """Latent and decoded states of a solution, with the distance from what the model was trained on."""
+        contexts, lead = self.contexts.over_time, self.lead[:-1]
+        if chunks is None:
+            P = self.operator(self.placed, contexts.to(self.device))
+            decoded = [part.numpy(force=True) for part in self.problem.decode(P, solution.states)]
+        solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
+        if chunks is not None:
+            P, kind = self.operator(self.projection, contexts), type(self.problem)
+            w = da.from_array(solution.states.numpy(), chunks=(*lead, *chunks, -1))
+            parts = [functools.partial(_decoded, problem=kind(None), part=k) for k in range(kind.order)]
+            decoded = [P.in_chunks(part, w, P.state_size) for part in parts]
+        run = self._labelled(solution, decoded)
+        return with_extrapolation(run, self.projection, self._distance(solution.times), contexts)
 
     def _distance(self, times: Tensor) -> Callable[[Tensor], Tensor] | None:
         """Distance (..., T) of latent states (..., T, m) from the samples of their field, 1 where these end."""
@@ -263,7 +266,7 @@ class ReducedModel:
             return replace(system.problem(path, c), control=self.control)
         return PROBLEMS[self.dynamics.order](path, control=self.control)
 
-    def _dataset(self, solution: Solution, decoded: Sequence[np.ndarray | da.Array]) -> xr.Dataset:
+    def _labelled(self, solution: Solution, decoded: Sequence[np.ndarray | da.Array]) -> xr.Dataset:
         frame = self.projection.frame
         lead = ("trajectory",) if self.projection.seeds is None else ("seed", "trajectory")
         full, coded = (*lead, "time", "component"), (*lead, "time", "latent_component")
