@@ -73,37 +73,25 @@ __all__ = [
     "verify",
 ]
 
-VERBS = {
-    "Ensemble": "verbs.ensemble",
-    "ProjectionTransformer": "verbs.transformer",
-    "Sample": "verbs.sample",
-    "Tracker": "inference",
-    "assimilate": "inference",
-    "basis": "bases",
-    "bootstrap": "verbs.ensemble",
-    "calibrate": "inference",
-    "certify": "certificates",
-    "compare": "verbs.compare",
-    "continuation": "inference",
-    "verify": "inference",
-    "error_estimate": "verbs.estimate",
-    "export": "verbs.export",
-    "fit": "verbs.fit",
-    "follow": "verbs.runs",
-    "forecast": "verbs.runs",
-    "infer": "inference",
-    "law": "verbs.law",
-    "load": "verbs.storage",
-    "open": "verbs.storage",
-    "reduced_mesh": "integrators",
-    "rollout": "verbs.runs",
-    "sample": "verbs.sample",
-    "save": "verbs.storage",
-    "score": "verbs.runs",
-    "sensors": "inference",
-    "simulate": "verbs.runs",
+FACE = {
+    "bases": ["basis"],
+    "certificates": ["certify"],
+    "inference": ["Tracker", "assimilate", "calibrate", "continuation", "infer", "sensors", "verify"],
+    "integrators": ["reduced_mesh"],
+    "verbs.compare": ["compare"],
+    "verbs.ensemble": ["Ensemble", "bootstrap"],
+    "verbs.estimate": ["error_estimate"],
+    "verbs.export": ["export"],
+    "verbs.fit": ["fit"],
+    "verbs.law": ["law"],
+    "verbs.runs": ["follow", "forecast", "rollout", "score", "simulate"],
+    "verbs.sample": ["Sample", "sample"],
+    "verbs.storage": ["load", "open", "save"],
+    "verbs.transformer": ["ProjectionTransformer"],
 }
-"""Module of each function of the face."""
+"""Functions and classes of the face, by module: the imports above, at their first use."""
+
+HOMES = {name: module for module, names in FACE.items() for name in names}
 
 SHORT_NAMES = {
     "broadcast": "core.tensors",
@@ -127,8 +115,8 @@ class _Package(ModuleType):
     """Loads rooms and functions at their first use, since torch takes seconds."""
 
     def __getattr__(self, name: str) -> object:
-        if name in VERBS:
-            return getattr(importlib.import_module(f"romkit.{VERBS[name]}"), name)
+        if name in HOMES:
+            return getattr(importlib.import_module(f"romkit.{HOMES[name]}"), name)
         if name.startswith("_"):
             raise AttributeError(f"module 'romkit' has no attribute {name!r}")
         try:
