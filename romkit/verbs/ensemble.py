@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import xarray as xr
 from annotated_types import Ge
+from scipy.ndimage import uniform_filter1d
 from torch import Tensor
 
 from romkit.core import checks
@@ -22,7 +23,7 @@ from romkit.data import DIMS, check_states, open_dataset, save_dataset, trajecto
 from romkit.integrators import Estimator, LatentSamples, LearnedField
 from romkit.integrators.laws.base import HELD_OUT, ranked
 from romkit.integrators.laws.samples import SAMPLED
-from romkit.projections import Projection, Sliced, stack
+from romkit.projections import Projection, stack
 from romkit.verbs.runs import follow, stacked_forecast
 from romkit.verbs.storage import load, save
 
@@ -86,7 +87,10 @@ class Calibration:
         for k in np.flatnonzero(usable):  # the scale that a trajectory is measured by comes from the others
             scores[k] /= _scale(spread[k], *_shape(np.delete(error, k, axis=0), std))
         number = int((~np.isnan(error)).any(axis=(1, 2)).sum())
-        return cls(times - times[0], *_shape(error, std), _quantiles(scores[~np.isnan(scores)]), number)
+        scores = scores[~np.isnan(scores)]
+        infinite = np.isinf(np.quantile(scores, LEVELS, method="higher"))
+        finite = np.quantile(np.where(np.isinf(scores), np.finfo(float).max, scores), LEVELS)
+        return cls(times - times[0], *_shape(error, std), np.where(infinite, np.inf, finite), number)
 
     def scale(self, lead: np.ndarray, spread: np.ndarray) -> np.ndarray:
         """s (..., T, n) at times (T,) since the start; behind the last one of validation, the growth stays."""
@@ -120,34 +124,16 @@ class Calibration:
         return cls(*parts, int(data.attrs["trajectories"]))
 
 
-def _quantiles(scores: np.ndarray) -> np.ndarray:
-    """At `LEVELS`, of scores that may be infinite."""
-    infinite = np.isinf(np.quantile(scores, LEVELS, method="higher"))
-    finite = np.where(np.isinf(scores), np.finfo(float).max, scores)
-    return np.where(infinite, np.inf, np.quantile(finite, LEVELS))
-
-
 def _shape(error: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean square at (t, k)."""
-    relative = np.square(error / std)
-    counted = np.isfinite(relative)
-    mean = lambda axis: np.where(counted, relative, 0.0).sum(axis) / np.maximum(counted.sum(axis), 1)  # noqa: E731
-    growth = _smooth(np.sqrt(_filled(mean((0, 2)), counted.any((0, 2)))))
-    floor = max(float(growth.max()) * 1e-6, np.finfo(float).tiny)
-    growth = np.maximum(growth, floor)
-    relative = np.where(counted, relative, 0.0) / np.square(growth)[:, None]
-    profile = np.sqrt(relative.sum((0, 1)) / np.maximum(counted.sum((0, 1)), 1))
+    relative = np.ma.masked_invalid(np.square(error / std))
+    square = relative.mean((0, 2))
+    known = np.flatnonzero(~np.ma.getmaskarray(square))
+    growth = np.interp(np.arange(len(square)), known, np.sqrt(square.compressed()))
+    growth = uniform_filter1d(growth, 2 * (len(growth) // (2 * SMOOTHED)) + 1, mode="nearest")
+    growth = np.maximum(growth, max(growth.max() * 1e-6, np.finfo(float).tiny))
+    profile = np.ma.sqrt((relative / np.square(growth)[:, None]).mean((0, 1))).filled(0.0)
     return growth, std * np.maximum(profile, 1e-6)
-
-
-def _filled(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    return np.interp(np.arange(len(values)), np.flatnonzero(known), values[known])
-
-
-def _smooth(values: np.ndarray) -> np.ndarray:
-    half = max(0, len(values) // (2 * SMOOTHED))
-    padded = np.pad(values, half, mode="edge")
-    return np.convolve(padded, np.ones(2 * half + 1) / (2 * half + 1), mode="valid")
 
 
 def _scale(spread: np.ndarray, growth: np.ndarray, profile: np.ndarray) -> np.ndarray:
@@ -266,11 +252,11 @@ class Ensemble:
         """
         run = self._reduced(data, None)
         truth = trajectories(data, "state").numpy()
-        error, known = np.abs(truth - run["state"].values), np.isfinite(truth)
+        error, unknown = np.abs(truth - run["state"].values), ~np.isfinite(truth)
         scale = self._scale(run)
-        within = [(error <= self._factor(level) * scale) & known for level in levels]
-        rows = np.stack([each.sum((1, 2)) / np.maximum(known.sum((1, 2)), 1) for each in within])
-        means = [each.sum() / known.sum() for each in within]
+        within = [np.ma.array(error <= self._factor(level) * scale, mask=unknown) for level in levels]
+        rows = np.stack([each.mean((1, 2)).filled(0.0) for each in within])
+        means = [each.mean() for each in within]
         coords = {"level": list(levels)} | {n: c for n, c in run.coords.items() if c.dims == ("trajectory",)}
         return xr.Dataset({"coverage": ("level", means), "coverage_of": (("level", "trajectory"), rows)}, coords)
 
@@ -345,12 +331,10 @@ def _warn_of_lost(lost: np.ndarray, known: np.ndarray) -> None:
 def _summary(run: xr.Dataset, members: np.ndarray | None) -> xr.Dataset:
     """Mean and spread over the finite ones of some members (B, C), all by default."""
     state = run["state"].transpose("seed", *DIMS)
-    values = state.values if members is None else np.where(members[:, :, None, None], state.values, np.nan)
-    counted = np.isfinite(values)
-    number = counted.sum(0)
-    mean = np.where(counted, values, 0.0).sum(0) / np.where(number, number, np.nan)
-    square = np.where(counted, np.square(values - mean), 0.0).sum(0)
-    spread = np.sqrt(square / np.where(number > 1, number - 1, np.nan))
+    values = np.ma.masked_invalid(state.values)
+    if members is not None:
+        values = np.ma.masked_where(np.broadcast_to(~members[:, :, None, None], values.shape), values)
+    mean, spread = values.mean(0).filled(np.nan), values.std(0, ddof=1).filled(np.nan)
     units = state.attrs.get("units", "1")
     found = run.drop_vars([name for name, x in run.data_vars.items() if "seed" in x.dims])
     if "state_distance" in run:
@@ -406,10 +390,10 @@ def bootstrap(
     if projection.seeds is not None:
         fix = "use it as it is: romkit.Ensemble(projection, law.fit(projection, data))"
         raise InputError("projection", expected="a single one", got=f"a stack of {projection.seeds}", fix=fix)
-    if isinstance(projection, Sliced):
-        fix = "stack = fit(..., seeds=range(5), symmetry=...), then romkit.Ensemble(stack, law.fit(stack, data))"
-        raise InputError("projection", expected="one without symmetry", got="a Sliced", fix=fix)
     number = check_states(data).sizes["trajectory"]
+    if projection.for_law(data)[0] is not projection:
+        fix = "stack = fit(..., seeds=range(5), symmetry=...), then romkit.Ensemble(stack, law.fit(stack, data))"
+        raise InputError("projection", expected="one without symmetry", got=projection.name, fix=fix)
     if number < 3:
         fix = "give more trajectories, or an ensemble of seeds"
         raise InputError("data", expected="three trajectories or more", got=f"{number}", fix=fix)
