@@ -34,6 +34,16 @@ class Column(NamedTuple):
     title: str
 
 
+class Field(NamedTuple):
+    """One variable as a field: name, unit and components of the state, and where these stand, along what."""
+
+    name: str
+    unit: str
+    components: slice
+    along: str
+    places: np.ndarray
+
+
 @validated
 def plot_rollout(run: xr.Dataset) -> Figure:
     """Full model, reduced model and their difference, with the error over time below.
@@ -43,10 +53,10 @@ def plot_rollout(run: xr.Dataset) -> Figure:
 
     Returns:
         A figure with, from top to bottom:
-        a field (many components of one unit): component against time for the full model, or data, and the reduced
-        model on one colour scale, and their difference, for each of up to four variables; or, for small states, the
-        components with the largest error as curves; then NRMSE over the whole run, of the reduced model and of the
-        projection of the full model, with the valid prediction time. Grey means diverged, and missing in data.
+        a field (many components of one unit): space, or the component, against time for the full model, or data, and
+        the reduced model on one colour scale, and their difference, for each of up to four variables; or, for small
+        states, the components with the largest error as curves; then NRMSE over the whole run, of the reduced model and
+        of the projection of the full model, with the valid prediction time. Grey means diverged, and missing in data.
 
         Long runs show the first and last few periods, shaded in the error panel. Several contexts stand side by
         side, at most four. Of several seeds, the one with the median valid prediction time is shown; the others
@@ -70,13 +80,13 @@ def plot_rollout(run: xr.Dataset) -> Figure:
     seed = median_seed(run)
     shown = run.isel(trajectory=slice(style.MAX_COLUMNS))
     columns = _columns(shown)
-    rows = 3 * len(_variables(shown)) if _is_field(shown) else min(style.MAX_CURVES, shown.sizes["component"])
+    rows = 3 * len(_fields(shown)) if _is_field(shown) else min(style.MAX_CURVES, shown.sizes["component"])
     with style.style():
         figure = Figure(figsize=(max(7.2, 2.3 * len(columns)), 1.15 * rows + 2.7), layout="constrained", dpi=200)
         figure.get_layout_engine().set(wspace=0.03)
         grid = figure.add_gridspec(rows + 1, len(columns), height_ratios=[*[1] * rows, 1.5])
         panels = np.array([[figure.add_subplot(grid[r, c]) for c in range(len(columns))] for r in range(rows)])
-        draw = _draw_field if _is_field(shown) else _draw_curves
+        draw = _draw_fields if _is_field(shown) else _draw_curves
         draw(figure, panels, shown.isel(seed=seed), columns)
         for (row, k), panel in np.ndenumerate(panels):
             panel.set_title(columns[k].title if row == 0 else "")
@@ -157,24 +167,31 @@ def _window(time: np.ndarray, truth: np.ndarray) -> int:
     return int(np.searchsorted(time - time[0], readable)) + 1 if span > 2.5 * readable else len(time)
 
 
-def _variables(run: xr.Dataset) -> list[tuple[str, str, slice]]:
-    """Name, unit and components of each variable, where every one is a field; of the state as a whole elsewhere."""
-    variables = layout_of(run).variables
-    if not 1 < len(variables) <= style.MAX_CURVES or min(each.size for each in variables) < FIELD_SIZE:
-        return [("state", style.unit(run["truth"]), slice(None))]
-    ends = np.cumsum([each.size for each in variables]).tolist()
-    units = [display.with_unit(each.units, " ({})") for each in variables]
-    return [(v.name, unit, slice(end - v.size, end)) for v, unit, end in zip(variables, units, ends, strict=True)]
+def _fields(run: xr.Dataset) -> list[Field]:
+    """Each variable, where every one is a field; the state as a whole elsewhere."""
+    layout = layout_of(run)
+    variables = layout.variables
+    if len(variables) > style.MAX_CURVES or min(each.size for each in variables) < FIELD_SIZE:
+        return [Field("state", style.unit(run["truth"]), slice(None), "component", np.arange(layout.size))]
+    fields, start = [], 0
+    for variable in variables:
+        name, dim, part = variable.name, "".join(variable.dims), slice(start, start + variable.size)
+        along, places = f"component{'' if name == 'state' else f' of {name}'}", np.arange(variable.size)
+        own = layout.coords.get(dim, {"values": []})
+        if (values := np.asarray(own["values"])).dtype.kind in "iuf" and values.size:
+            along, places = f"{dim}{display.with_unit(own['attrs'].get('units', ''), ' ({})')}", values[variable.cells]
+        unit = style.unit(run["truth"]) if name == "state" else display.with_unit(variable.units, " ({})")
+        fields.append(Field(name, unit, part, along, places))
+        start = part.stop
+    return fields
 
 
-def _draw_field(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:
-    for k, (name, unit, part) in enumerate(_variables(run)):
-        _draw_variable(figure, panels[3 * k : 3 * k + 3], run.isel(component=part), columns, name, unit)
+def _draw_fields(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:
+    for k, field in enumerate(_fields(run)):
+        _draw_field(figure, panels[3 * k : 3 * k + 3], run.isel(component=field.components), columns, field)
 
 
-def _draw_variable(
-    figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column], name: str, unit: str
-) -> None:
+def _draw_field(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column], field: Field) -> None:
     truth, rom, difference = (
         [variable.values[column.trajectory, column.times] for column in columns]
         for variable in (run["truth"], run["rom"], run["rom"] - run["truth"])
@@ -188,16 +205,17 @@ def _draw_variable(
     )
     for axes, (label, parts, colours, limits, absent) in zip(panels, rows, strict=True):
         for panel, part, column in zip(axes, parts, columns, strict=True):
-            _draw_image(panel, part, run["time"].values[column.times], colours, limits, absent)
-        axes[0].set_ylabel(f"{label}\n{'component' if name == 'state' else name}")
-    for label, parts, beside in ((f"{name}{unit}", rom, panels[:2]), (f"error{unit}", difference, panels[2:])):
-        image = beside[-1, 0].images[0]
-        (low, high), (lowest, highest) = image.get_clim(), _range(parts)
+            _draw_mesh(panel, part, run["time"].values[column.times], field.places, colours, limits, absent)
+        axes[0].set_ylabel(f"{label}\n{field.along}")
+    shown = ((f"{field.name}{field.unit}", rom, panels[:2]), (f"error{field.unit}", difference, panels[2:]))
+    for label, parts, beside in shown:
+        mesh = beside[-1, 0].collections[0]
+        (low, high), (lowest, highest) = mesh.get_clim(), _range(parts)
         room = 0.02 * (high - low)
         pointed = {(True, True): "both", (True, False): "min", (False, True): "max", (False, False): "neither"}
         extend = pointed[bool(lowest < low - room), bool(highest > high + room)]
         axes = beside.ravel().tolist()
-        figure.colorbar(image, ax=axes, label=label, extend=extend, pad=0.01, aspect=15 * len(beside))
+        figure.colorbar(mesh, ax=axes, label=label, extend=extend, pad=0.01, aspect=15 * len(beside))
 
 
 def _range(parts: list[np.ndarray]) -> tuple[float, float]:
@@ -205,19 +223,18 @@ def _range(parts: list[np.ndarray]) -> tuple[float, float]:
     return (values.min(), values.max()) if len(values) else (0.0, 0.0)
 
 
-def _draw_image(
-    panel: Axes, values: np.ndarray, time: np.ndarray, colours: str, limits: tuple[float, float], absent: str
+def _draw_mesh(
+    panel: Axes, values: np.ndarray, time: np.ndarray, places: np.ndarray, colours: str, limits: tuple, absent: str
 ) -> None:
-    """Draw values (T, n) against time, with the component upwards; `absent` is written where many are NaN."""
-    even = np.linspace(time[0], time[-1], min(len(time), 1000))  # more columns cannot be seen
-    nearest = np.interp(even, time, np.arange(len(time))).round().astype(int)
+    """Draw values (T, n) against time, with the places upwards; `absent` is written where many are NaN."""
+    some = np.unique(np.linspace(0, len(time) - 1, 1000).astype(int))  # more columns cannot be seen
     scale = {"cmap": matplotlib.colormaps[colours].with_extremes(bad="0.85"), "vmin": limits[0], "vmax": limits[1]}
-    place = {"extent": (time[0], time[-1], -0.5, values.shape[1] - 0.5), "origin": "lower", "aspect": "auto"}
-    panel.imshow(values[nearest].T, **scale, **place, interpolation="nearest")
-    panel.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+    panel.pcolormesh(time[some], places, values[some].T, **scale, rasterized=True)
+    panel.set_xlim(time[0], time[-1])
+    panel.yaxis.set_major_locator(MaxNLocator(4, integer=places.dtype.kind == "i"))
     missing = time[np.isnan(values).any(-1)]
     if len(missing) > 0.2 * len(time):
-        panel.text((missing[0] + missing[-1]) / 2, values.shape[1] / 2, absent, ha="center", va="center")
+        panel.text((missing[0] + missing[-1]) / 2, (places[0] + places[-1]) / 2, absent, ha="center", va="center")
 
 
 def _draw_curves(figure: Figure, panels: np.ndarray, run: xr.Dataset, columns: list[Column]) -> None:
