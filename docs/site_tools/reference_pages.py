@@ -121,8 +121,8 @@ def unchecked(value: object) -> None:
 
 
 def _unchecked(function: object) -> None:
-    """Replace the annotations of a function that `@validated` wraps by the plain types of the inner function."""
-    if inspect.isfunction(function) and hasattr(function, "__wrapped__"):
+    """Replace the annotations of a function by plain types: validators have no text that a reader could use."""
+    if inspect.isfunction(function):
         plain, signature = _plain(function), inspect.signature(function)
         each = [p.replace(annotation=plain.get(p.name, p.annotation)) for p in signature.parameters.values()]
         returned = plain.get("return", signature.return_annotation)
