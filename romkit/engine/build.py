@@ -79,7 +79,7 @@ def kept(parts: Sequence[str], make: Callable[[Path], Path], load: Callable[[Pat
         Unavailable: `make` says so, or the file cannot be kept and loaded anywhere.
     """
     trouble, name = [], f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}.so"
-    for folder in (_kept, _temporary):
+    for folder in (_kept, lambda: Path(_folder_of(os.getpid()).name)):
         try:
             found = _loaded(folder() / name, make, load)
         except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
@@ -116,12 +116,9 @@ def _kept() -> Path:
     return folder
 
 
-def _temporary() -> Path:
-    return Path(_folder_of(os.getpid()).name)
-
-
 @functools.cache
 def _folder_of(process: int) -> tempfile.TemporaryDirectory:
+    """A folder of this process alone: one that was forked off makes its own."""
     return tempfile.TemporaryDirectory(prefix="romkit-", ignore_cleanup_errors=True)
 
 
@@ -141,7 +138,8 @@ def _loaded(file: Path, make: Callable[[Path], Path], load: Callable[[Path], X])
     if not _intact(file):
         with tempfile.TemporaryDirectory(dir=file.parent, ignore_cleanup_errors=True) as folder:
             made = make(Path(folder))
-            made.write_bytes(made.read_bytes() + _digest(made.read_bytes()))
+            content = made.read_bytes()
+            made.write_bytes(content + hashlib.sha256(content).digest())
             made.chmod(0o600)
             os.replace(made, file)
     try:
@@ -158,11 +156,7 @@ def _intact(file: Path) -> bool:
         content = file.read_bytes() if stat.S_ISREG(status.st_mode) and _ours(status) else b""
     except OSError:
         return False
-    return content[-32:] == _digest(content[:-32])
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.sha256(content).digest()
+    return content[-32:] == hashlib.sha256(content[:-32]).digest()
 
 
 def _run(command: list[str], folder: str | None = None) -> str:

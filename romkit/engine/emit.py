@@ -42,6 +42,11 @@ def fresh(buffer: str, shape: Sequence[int], members: int | None = None) -> Loca
     return Located(buffer, ((owner.unsqueeze(1) << _BITS) + place).reshape(shape))
 
 
+def numbered(tensor: Tensor) -> Tensor:
+    """Numbers of the elements of a tensor in row-major order."""
+    return torch.arange(tensor.numel()).reshape(tensor.shape)
+
+
 def is_shared(value: Located) -> bool:
     """Whether the value is the same for every member."""
     return bool((value.ids >> _BITS == _EVERY_MEMBER).all())
@@ -332,7 +337,7 @@ class Emitter:
 
     def give(self, target: str, result: Tensor, shape: Sequence[int]) -> None:
         """Write a result, expanded to `shape`, to the array `target`."""
-        elements = torch.arange(result.numel()).reshape(result.shape).expand(shape)
+        elements = numbered(result).expand(shape)
         array, places = self.place(result, elements, self.members)
         self.copy(target, [(array, place) for place in places.tolist()])
 
@@ -364,8 +369,7 @@ class Emitter:
         here = contiguous(dims)
 
         def find(arg: Tensor) -> tuple[str, AffineIndex]:
-            elements = torch.arange(arg.numel()).reshape(arg.shape).expand(out.shape).permute(order)
-            return self.strided(arg, elements, dims, count)
+            return self.strided(arg, numbered(arg).expand(out.shape).permute(order), dims, count)
 
         found = [find(arg) if isinstance(arg, Tensor) else arg for arg in call.args]
         places = [operand for operand in found if isinstance(operand, tuple)]
@@ -373,12 +377,13 @@ class Emitter:
             self._flush()
         self._loop = self._loop or _Loop(dims)
         operands = [self._element(*operand) if isinstance(operand, tuple) else operand for operand in found]
+        try:
+            written = formula(*operands, **call.kwargs)
+        except TypeError as error:
+            raise Unsupported(f"{call.op} with {sorted(call.kwargs)} has no compiled form") from error
         target = self.new(out, shape, count)
         self.move(out, lambda ids: ids.permute(inverse(order)))
-        self._loop.lines += [
-            f"const V x_{target} = {vector(_written(call, formula, operands))};",
-            f"{target}[{here}] = x_{target};",
-        ]
+        self._loop.lines += [f"const V x_{target} = {vector(written)};", f"{target}[{here}] = x_{target};"]
         self._loop.held.add(target)
 
     def _element(self, array: str, index: AffineIndex) -> str:
@@ -388,13 +393,6 @@ class Emitter:
         if self._loop is not None:
             self._lines.append(nest(self._loop.dims, self._loop.lines))
             self._loop = None
-
-
-def _written(call: Call, formula: Callable[..., str], operands: list) -> str:
-    try:
-        return formula(*operands, **call.kwargs)
-    except TypeError as error:
-        raise Unsupported(f"{call.op} with {sorted(call.kwargs)} has no compiled form") from error
 
 
 def inverse(order: Sequence[int]) -> list[int]:

@@ -6,15 +6,16 @@ from collections.abc import Callable
 Operand = str | int | float | bool | None
 
 
+def number(x: float) -> str:
+    """A number with all its digits."""
+    if math.isfinite(x):
+        return repr(float(x))
+    return "NAN" if math.isnan(x) else "INFINITY" if x > 0 else "-INFINITY"
+
+
 def literal(x: Operand) -> str:
-    """An expression for an operand; numbers keep all their digits."""
-    if isinstance(x, str):
-        return x
-    if math.isnan(x):
-        return "T(NAN)"
-    if math.isinf(x):
-        return "T(INFINITY)" if x > 0 else "T(-INFINITY)"
-    return f"T({float(x)!r})"
+    """An expression for an operand."""
+    return x if isinstance(x, str) else f"T({number(x)})"
 
 
 def vector(x: Operand) -> str:

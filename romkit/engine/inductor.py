@@ -62,7 +62,8 @@ class Traced:
         _hush()
         try:
             graph = make_fx(flat)(*leaves)
-            if not any(_writes(node) for node in graph.graph.nodes):
+            ops = [node.target for node in graph.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
+            if not any(op._schema.is_mutable for op in ops):
                 graph = CSEPass()(graph).graph_module
             for node in graph.graph.nodes:
                 node.meta.clear()  # the compiler works out shapes itself, and refuses those of another tracer
@@ -109,10 +110,6 @@ def _options(device: torch.device) -> dict[str, object]:
         return {}
     # torch's cache would hand on code for wider vectors than this processor has, were the width no part of its key
     return QUICK_START | {"cpp.simdlen": VECTORS.get(torch.backends.cpu.get_cpu_capability())}
-
-
-def _writes(node: torch.fx.Node) -> bool:
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
 def _hush() -> None:

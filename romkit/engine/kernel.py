@@ -9,7 +9,7 @@ import ctypes
 import functools
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import resources
 from typing import ClassVar
 
@@ -65,9 +65,10 @@ class Kernel:
         self._library, constants, lanes = self._build(trace, y)
         self._shared, self._own = (numbers.to(y.device) for numbers in constants.pack(lanes))
         self._renewed = functools.partial(constants.pack, lanes) if isinstance(field, Parametrised) else None
+        noise = torch.arange(y.numel(), dtype=y.dtype, device=y.device).mul(2.4).cos().reshape(y.shape) * _largest(y)
         with torch.no_grad():
-            for t, state in _trials(times, y):
-                self._check(field, trace, t, state)
+            for k, distance in enumerate(TRIALS):
+                self._check(field, trace, times[k * (len(times) - 1) // (len(TRIALS) - 1)], y + distance * noise)
 
     def evaluate(self, t: float, y: Tensor) -> Tensor:
         """f(t, y) for y (..., d), by the compiled code."""
@@ -109,13 +110,6 @@ class Kernel:
             change = _largest(field(t, y * (1 + 4 * unit)) - expected)
             if not _equal(found, expected, allowed + SENSITIVITY * change):
                 raise Unsupported("its compiled form disagrees with torch")
-
-
-def _trials(times: Tensor, y: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Times, and states (..., d) around the given one, the same in every run."""
-    noise = torch.arange(y.numel(), dtype=y.dtype, device=y.device).mul(2.4).cos().reshape(y.shape) * _largest(y)
-    for k, distance in enumerate(TRIALS):
-        yield times[k * (len(times) - 1) // (len(TRIALS) - 1)], y + distance * noise
 
 
 def _largest(x: Tensor) -> Tensor:

@@ -9,7 +9,18 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_leaves
 
 from romkit.engine.build import Unsupported
-from romkit.engine.emit import UNOWNED, Constants, Emitter, Located, by_owner, fresh, inverse, members_first, nest
+from romkit.engine.emit import (
+    UNOWNED,
+    Constants,
+    Emitter,
+    Located,
+    by_owner,
+    fresh,
+    inverse,
+    members_first,
+    nest,
+    numbered,
+)
 from romkit.engine.formulas import FORMULAS
 from romkit.engine.trace import Call, Trace, axes_of, is_symbol
 
@@ -80,13 +91,9 @@ def _view(emitter: Emitter, call: Call) -> None:
         emitter.assign(output, Located(buffer, outcome))
 
 
-def _convert(emitter: Emitter, call: Call) -> None:
-    emitter.assign(call.outputs[0], emitter.value(call.args[0]))
-
-
 def _matmul(emitter: Emitter, call: Call) -> None:
     a, b = call.args
-    left, right = _numbered(a), _numbered(b)
+    left, right = numbered(a), numbered(b)
     order = _rows_by_member(emitter, (a, left), (b, right))
     right = right[order] if right.ndim == 3 else right
     _multiply(emitter, call, left[order], right, (*left.shape[:-1], right.shape[-1]))
@@ -95,9 +102,9 @@ def _matmul(emitter: Emitter, call: Call) -> None:
 
 def _rows_by_member(emitter: Emitter, *factors: tuple[Tensor, Tensor]) -> Tensor:
     """The order of rows, or of batches, in which the members come one after the other."""
-    for tensor, numbered in factors:
-        if is_symbol(tensor) and (numbered.ndim == 3 or tensor is factors[0][0]):
-            return by_owner(emitter.value(tensor).ids.reshape(-1)[numbered])
+    for tensor, numbers in factors:
+        if is_symbol(tensor) and (numbers.ndim == 3 or tensor is factors[0][0]):
+            return by_owner(emitter.value(tensor).ids.reshape(-1)[numbers])
     return torch.arange(len(factors[0][1]))
 
 
@@ -127,7 +134,7 @@ def _reduction(function: str) -> Callable[[Emitter, Call], None]:
         source, out = call.args[0], call.outputs[0]
         axes = [axis % source.ndim for axis in axes_of(source, *call.args[1:2])]
         kept = [axis for axis in emitter.order(call, source.shape) if axis not in axes]
-        elements = _numbered(source).permute(*kept, *axes)
+        elements = numbered(source).permute(*kept, *axes)
         shape, length = [source.shape[axis] for axis in kept], math.prod(source.shape[axis] for axis in axes)
         count = emitter.count(call, shape)
         if math.prod(shape) % count:
@@ -145,7 +152,7 @@ def _reduction(function: str) -> Callable[[Emitter, Call], None]:
 def _cumsum(emitter: Emitter, call: Call) -> None:
     source, along = call.args[0], call.args[1] % call.args[0].ndim
     order = [axis for axis in emitter.order(call, source.shape) if axis != along] + [along]
-    elements = _numbered(source).permute(order)
+    elements = numbered(source).permute(order)
     length, count = elements.shape[-1], emitter.count(call, elements.shape)
     pointer = emitter.pointer(source, elements, count)
     target = emitter.new(call.outputs[0], elements.shape, count)
@@ -174,7 +181,7 @@ def _eliminate(emitter: Emitter, call: Call, matrix: Tensor, right: Tensor) -> N
         raise Unsupported("a linear solve from the right has no compiled form")
     n, columns = matrix.shape[-1], out.numel() * matrix.shape[-1] // matrix.numel()
     count = emitter.count(call, out.shape)
-    a, b = (emitter.pointer(x, _numbered(x), count) for x in (matrix, right))
+    a, b = (emitter.pointer(x, numbered(x), count) for x in (matrix, right))
     target = emitter.new(out, out.shape, count)
     pointers = f"{target} + {n * columns} * i0, {a} + {n * n} * i0, {b} + {n * columns} * i0"
     statement = f"solve({n}, {columns}, {emitter.array(n * (n + columns))}, {pointers});"
@@ -182,29 +189,27 @@ def _eliminate(emitter: Emitter, call: Call, matrix: Tensor, right: Tensor) -> N
 
 
 def _join(emitter: Emitter, call: Call) -> None:
-    parts, rest = list(call.args[0]), call.args[1:]
-    numbers = call.op([torch.full(part.shape, number) for number, part in enumerate(parts)], *rest, **call.kwargs)
-    _gather(emitter, call, parts, numbers, call.op([_numbered(part) for part in parts], *rest, **call.kwargs))
+    parts, *rest = call.args
+    _gather(emitter, call, parts, lambda each: call.op(each, *rest, **call.kwargs))
 
 
 def _pad(emitter: Emitter, call: Call) -> None:
     source, widths, fill = (*call.args, 0)[:3]
     constant = emitter.keep(torch.tensor([float(fill)], dtype=emitter.dtype))
-    numbers = torch.constant_pad_nd(torch.zeros(source.shape, dtype=torch.int64), widths, 1)
-    _gather(emitter, call, [source, constant], numbers, torch.constant_pad_nd(_numbered(source), widths, 0))
+    _gather(emitter, call, [source, constant], lambda each: torch.constant_pad_nd(each[0], widths, each[1].item()))
 
 
 def _scatter(emitter: Emitter, call: Call) -> None:
     """A tensor with a part replaced: the form of `result[..., 0] = part` once nothing works in place."""
     source, part, *rest = call.args
-    numbers = call.op(torch.zeros_like(_numbered(source)), torch.ones_like(_numbered(part)), *rest, **call.kwargs)
-    elements = call.op(_numbered(source), _numbered(part), *rest, **call.kwargs)
-    _gather(emitter, call, [source, part], numbers, elements)
+    _gather(emitter, call, [source, part], lambda each: call.op(*each, *rest, **call.kwargs))
 
 
-def _gather(emitter: Emitter, call: Call, parts: Sequence[Tensor], numbers: Tensor, elements: Tensor) -> None:
-    """Put a result together from several tensors, by (part, element) of each of its entries."""
+def _gather(emitter: Emitter, call: Call, parts: Sequence[Tensor], assemble: Callable[[list[Tensor]], Tensor]) -> None:
+    """Put a result together from the entries of several tensors, whose numbers `assemble` puts together likewise."""
     out = call.outputs[0]
+    numbers = assemble([torch.full(part.shape, number) for number, part in enumerate(parts)])
+    elements = assemble([numbered(part) for part in parts])
     order = _order_of_parts(emitter, parts, numbers, elements)
     shape = [out.shape[axis] for axis in order]
     count = emitter.count(call, shape)
@@ -231,10 +236,6 @@ def _order_of_parts(emitter: Emitter, parts: Sequence[Tensor], numbers: Tensor, 
     return members_first(ids, emitter.lead)
 
 
-def _numbered(tensor: Tensor) -> Tensor:
-    return torch.arange(tensor.numel()).reshape(tensor.shape)
-
-
 OTHERS: dict[str, Callable[[Emitter, Call], None]] = {
     **dict.fromkeys(("mm", "bmm"), _matmul),
     **dict.fromkeys(("cat", "stack"), _join),
@@ -248,5 +249,5 @@ OTHERS: dict[str, Callable[[Emitter, Call], None]] = {
     "_linalg_solve_ex": _solve,
     "linalg_lu_solve": _solve_again,
     "constant_pad_nd": _pad,
-    "_to_copy": _convert,
+    "_to_copy": lambda emitter, call: emitter.assign(call.outputs[0], emitter.value(call.args[0])),
 }

@@ -4,7 +4,6 @@ The statements are those of the kernels, for one member. Calls that depend on th
 set, and write what the others need into the struct of the model.
 """
 
-import math
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from romkit.engine.emit import Constants, Emitter, Located, fresh
+from romkit.engine.formulas import number
 from romkit.engine.kernel import read
 from romkit.engine.lower import translated
 from romkit.engine.trace import Trace, is_symbol, needed
@@ -100,11 +100,7 @@ def source(name: str, about: Sequence[str], trace: Trace) -> Source:
     constants, given = Constants(1, latent.dtype), context.shape[-1] + control.shape[-1]
     inputs = fresh("M", (1, given), 1).ids.split([context.shape[-1], control.shape[-1]], dim=-1)
     context_in, control_in = (Located("M", ids) for ids in inputs)
-    known, early, late = {id(context)}, [], []
-    for call in trace.calls:
-        of_context = known.issuperset(map(id, call.symbols))
-        (early if of_context else late).append(call)
-        known.update(map(id, call.outputs if of_context else ()))
+    early, late = trace.parted(t, latent, state, control)
     setting = translated(early, [(context, context_in)], (1,), constants)
     shared, places = _shared(setting, [x for call in late for x in call.symbols] + tree_leaves(trace.result), given)
     taken = given + sum(setting.sizes[array] for array in places)
@@ -158,7 +154,7 @@ void {name}_step(const struct {name} *model, double t, double h, double latent[]
 }}
 """
     numbers = constants.pack(1)[0].tolist()
-    table = f"static const T NUMBERS[{len(numbers)}] = {{\n{', '.join(map(_number, numbers))}}};\n"
+    table = f"static const T NUMBERS[{len(numbers)}] = {{\n{', '.join(map(number, numbers))}}};\n"
     sizes = {"latent": d, "state": n, "context": context.shape[-1], "control": control.shape[-1]}
     lines = "\n".join(f"// {line}" for line in about)
     header = HEADER.format(name=name, about=lines, numbers=max(1, taken), **sizes)
@@ -187,9 +183,3 @@ def _used(statements: str) -> str:
         if not name or re.search(rf"\b{name[1]}\(", kept + statements):
             kept = part.rstrip() + "\n" + kept
     return kept
-
-
-def _number(x: float) -> str:
-    if math.isfinite(x):
-        return repr(x)
-    return "NAN" if math.isnan(x) else "INFINITY" if x > 0 else "-INFINITY"

@@ -77,6 +77,11 @@ class Trace(NamedTuple):
         graph.output(tree_map(given, self.result))
         return torch.fx.GraphModule(constants, graph)
 
+    def replaced(self, change: Callable[[object], object]) -> "Trace":
+        """The trace with other leaves in its arguments and its result."""
+        calls = [Call(call.op, *tree_map(change, (call.args, call.kwargs)), call.outputs) for call in self.calls]
+        return Trace(calls, self.inputs, tree_map(change, self.result))
+
     def on_cpu(self) -> "Trace":
         """The calls with all constants on the CPU, where they are read as indices and packed."""
         copies: dict[int, Tensor] = {}
@@ -85,9 +90,16 @@ class Trace(NamedTuple):
             constant = isinstance(leaf, Tensor) and not is_symbol(leaf)
             return copies.setdefault(id(leaf), leaf.cpu()) if constant else leaf
 
-        arguments, result = tree_map(moved, ([(call.args, call.kwargs) for call in self.calls], self.result))
-        calls = [call._replace(args=a, kwargs=k) for call, (a, k) in zip(self.calls, arguments, strict=True)]
-        return Trace(calls, self.inputs, result)
+        return self.replaced(moved)
+
+    def parted(self, *late: Tensor) -> tuple[list[Call], list[Call]]:
+        """Calls that depend on none of these inputs, and those that do."""
+        parts, moving = ([], []), {id(symbol) for symbol in late}
+        for call in self.calls:
+            moves = not moving.isdisjoint(map(id, call.symbols))
+            parts[moves].append(call)
+            moving.update(map(id, call.outputs) if moves else ())
+        return parts
 
 
 def trace(function: Callable[..., Tensor | tuple[Tensor, ...]], *examples: Tensor, keep: Collection[str] = ()) -> Trace:
@@ -178,21 +190,14 @@ class Parametrised:
     def recorded(self, t: Tensor, y: Tensor) -> Trace:
         """Calls that depend on t or y."""
         whole = trace(lambda t, y, values: self._family(values)(t, y), t, y, self._values)
-        early, late, moving = [], [], set(map(id, whole.inputs[:2]))
-        for call in whole.calls:
-            (early if moving.isdisjoint(map(id, call.symbols)) else late).append(call)
-            moving.update(map(id, call.outputs) if late and late[-1] is call else ())
-        used = [leaf for call in late for leaf in call.symbols] + [x for x in tree_leaves(whole.result) if is_symbol(x)]
-        between = {id(leaf): leaf for leaf in used if id(leaf) not in moving}
+        early, late = whole.parted(*whole.inputs[:2])
+        used = {id(leaf) for call in late for leaf in call.symbols} | set(map(id, tree_leaves(whole.result)))
+        known = [*whole.inputs[2:], *(output for call in early for output in call.outputs)]
+        between = {id(leaf): leaf for leaf in known if id(leaf) in used}
         self._early = Trace(early, whole.inputs[2:], tuple(between.values())).module()
         self._constants = [value.clone(memory_format=torch.contiguous_format) for value in self._early(self._values)]
-        known = dict(zip(between, self._constants, strict=True))
-
-        def given(leaf: object) -> object:
-            return known.get(id(leaf), leaf)
-
-        late = [call._replace(args=tree_map(given, call.args), kwargs=tree_map(given, call.kwargs)) for call in late]
-        return Trace(late, whole.inputs[:2], tree_map(given, whole.result))
+        constants = dict(zip(between, self._constants, strict=True))
+        return Trace(late, whole.inputs[:2], whole.result).replaced(lambda leaf: constants.get(id(leaf), leaf))
 
 
 def is_symbol(leaf: object) -> bool:
