@@ -1,6 +1,6 @@
 """A basis: mean and modes, the coordinates that they give, and the inner product in which the modes are orthonormal."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import dask.array as da
 import numpy as np
@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.sparse import linalg as splinalg
 from torch import Tensor
 
-from romkit.core import checks
+from romkit.core import checks, tensors
 from romkit.core.boundary import Count, validated
 from romkit.core.display import Display
 from romkit.core.errors import InputError
@@ -185,11 +185,9 @@ class Basis(Display):
         names = [name for name in ("state", "velocity", "acceleration") if name in data]
         values = {}
         for name in names:
-            offset, own = self.mean.numpy() if name == "state" else 0.0, data[name]
-            if own.chunks:
-                values[name] = self.of_chunks(own.transpose(*DIMS).data, offset)
-            else:
-                values[name] = np.stack([(block - offset) @ self.dual.numpy() for block in _trajectories(own)])
+            offset, own = self.mean.numpy() if name == "state" else 0.0, data[name].transpose(*DIMS)
+            found = self.of_chunks((own if own.chunks else own.chunk(trajectory=1)).data, offset)
+            values[name] = found if own.chunks else found.compute()
         units = [str(data["state"].attrs.get("units", "1"))] * self.rank
         return of_other_coordinates(data, values, [f"y{k}" for k in range(self.rank)], units)
 
@@ -204,9 +202,8 @@ class Basis(Display):
             fix = "compute a larger basis"
             raise InputError("rank", expected=f"at most the {self.rank} of the basis", got=str(rank), fix=fix)
         modes, dual = self.modes[:, :rank], None if self.dual is self.modes else self.dual[:, :rank]
-        more = {
-            name: None if (v := getattr(self, name)) is None else v[:rank] for name in ("singular_values", "energy")
-        }
+        found = {name: getattr(self, name) for name in ("singular_values", "energy")}
+        more = {name: value[:rank] for name, value in found.items() if value is not None}
         return Basis.with_dual(modes, dual, self.mean, **more)
 
     def facts(self) -> dict[str, str]:
@@ -252,13 +249,6 @@ def check_size(basis: Basis, data: xr.Dataset) -> None:
         raise InputError("data", expected=f"the {basis.size} components of the basis", got=got, fix=fix)
 
 
-def _trajectories(variable: xr.DataArray) -> Iterator[np.ndarray]:
-    """(T, n) values of each trajectory."""
-    variable = variable.transpose(*DIMS)
-    for k in range(variable.sizes["trajectory"]):
-        yield np.asarray(variable.isel(trajectory=k).values, dtype=np.float64)
-
-
 def _orthonormal(modes: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
     """Modes and dual with Vᵀ W V = I to rounding, from ones that nearly are."""
     gram, unit = dual.mT @ modes, torch.eye(modes.shape[1], dtype=modes.dtype)
@@ -273,10 +263,8 @@ def _orthonormal(modes: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _float64(name: str, values: np.ndarray | Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
-    tensor = torch.as_tensor(values).detach().to("cpu", torch.float64)
-    if shape is not None and tensor.shape != shape:
+    found = tensors.finite(name, values).detach().to("cpu", torch.float64)
+    if shape is not None and found.shape != shape:
         fix = "check the order of the axes"
-        raise InputError(name, expected=f"shape {shape}", got=f"shape {tuple(tensor.shape)}", fix=fix)
-    if not bool(tensor.isfinite().all()):
-        raise InputError(name, expected="finite numbers", got="NaN or infinity", fix="check where they come from")
-    return tensor
+        raise InputError(name, expected=f"shape {shape}", got=f"shape {tuple(found.shape)}", fix=fix)
+    return found

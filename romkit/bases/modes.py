@@ -231,9 +231,8 @@ def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weig
             fix = "make it by romkit.basis"
             raise InputError(f"parts[{k}]", expected="a basis with singular values and energy", got="none", fix=fix)
         if not torch.allclose(weigh(part.modes), part.dual, rtol=1e-8, atol=1e-12 * part.dual.abs().max().item()):
-            raise InputError(
-                "weight", expected=f"that of parts[{k}]", got="another", fix="give the weight of the parts"
-            )
+            fix = "give the weight of the parts"
+            raise InputError("weight", expected=f"that of parts[{k}]", got="another", fix=fix)
         found = Decomposition(part.modes, sigma, sigma.square().sum() / share[-1])
         summaries.append(Summary(count, part.mean, found))
     whole = functools.reduce(lambda a, b: a.merged(b, columns, weigh), summaries)
@@ -253,11 +252,6 @@ VISIBLE = 1e-7
 """Singular values, relative to the first, below which modes may be rounding."""
 
 Tensors = dict[str, Tensor]
-
-
-def native(values: np.ndarray) -> np.ndarray:
-    """Values in the byte order of this machine, which torch needs."""
-    return values.astype(values.dtype.newbyteorder("="), copy=False)
 
 
 def stream(
@@ -362,7 +356,8 @@ def _summed(blocks: _Blocks, mean: Tensor, subspace: Tensor) -> Tensors:
     totals = []
     for x, own, weigh in zip(blocks.parts, shared, blocks.weighers, strict=True):
         sums = x.map_blocks(_sums_of_chunk, *coordinates, **own, weigh=dask.delayed(weigh), **made)
-        totals.append(_in_pairs(sums.to_delayed().ravel().tolist(), dask.delayed(_added)))
+        add = dask.delayed(lambda one, other: tuple(map(operator.add, one, other)))
+        totals.append(_in_pairs(sums.to_delayed().ravel().tolist(), add))
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
         found = dask.compute(*totals)
     image, apart = (torch.from_numpy(np.concatenate([part[k] for part in found])).to(mean) for k in (0, 1))
@@ -409,10 +404,6 @@ def _deviations(chunk: np.ndarray, mean: Tensor) -> Tensor:
     """Snapshots (c t, n) of a chunk (c, t, n) minus a mean, in float64."""
     own = np.subtract(chunk.reshape(-1, len(mean)), mean.numpy(force=True), dtype=np.float64)
     return torch.from_numpy(own).to(mean.device)
-
-
-def _added(one: tuple[np.ndarray, ...], other: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
-    return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
 def _leading_of_sums(sums: Tensors, weigh: Weigher) -> tuple[Tensor, Tensor]:
@@ -482,27 +473,15 @@ def basis(
         (torch.Size([3, 2]), 1.0)
     """
     chunks = _in_chunks(data, chunk)
-    x = _snapshots(data, device) if chunks is None else None
-    count, n = x.shape if chunks is None else (chunks[..., 0].size, chunks.shape[-1])
-    if rank > min(count, n) and tolerance is None:
-        expected, fix = (
-            f"at most {min(count, n)}, the number of snapshots or of their components",
-            "give a smaller rank",
-        )
-        raise InputError("rank", expected=expected, got=str(rank), fix=fix)
-    weigh = weigher(weight, n)
-    whole = Summary.of(x, rank, weigh) if chunks is None else stream(chunks, rank, weight, checkpoint, device)
+    if chunks is None:
+        x = _snapshots(data, device)
+        whole = Summary.of(x, rank, weigher(weight, x.shape[-1]))
+    else:
+        whole = stream(chunks, rank, weight, checkpoint, device)
     found = len(whole.share)
-    if not found:
-        raise InputError(
-            "data",
-            expected="snapshots that differ",
-            got="the same in all of them",
-            fix="give snapshots of different states",
-        )
-    if tolerance is None and found < rank:
-        expected, fix = f"at most {found}, the directions of these snapshots", "give a smaller rank, or a tolerance"
-        raise InputError("rank", expected=expected, got=str(rank), fix=fix)
+    if found < (rank if tolerance is None else 1):
+        expected, fix = f"at most {found}, the directions of these snapshots", "lower it, or give snapshots that differ"
+        raise InputError("rank", expected=expected, got=rank, fix=fix)
     return whole.basis(found if tolerance is None else _smallest(whole.share, tolerance, rank), weight)
 
 
@@ -522,16 +501,13 @@ def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
 def _snapshots(data: xr.Dataset | np.ndarray | Tensor, device: torch.device | None) -> Tensor:
     """(N, n), float64."""
     if isinstance(data, xr.Dataset):
-        values = native(check_states(data)["state"].transpose(*DIMS).values)
+        values = check_states(data)["state"].transpose(*DIMS).values
+        values = values.astype(values.dtype.newbyteorder("="), copy=False)  # that of the machine, which torch needs
         rows = torch.as_tensor(values.reshape(-1, values.shape[-1])).to(device, torch.float64)
         there = rows.isfinite().all(-1)  # the others are missing
         return rows if bool(there.all()) else rows[there]
-    x = tensors.tensor("data", data).detach().to(device, torch.float64)
-    if x.ndim != 2 or 0 in x.shape:
-        fix = "give a row for each snapshot"
-        raise InputError("data", expected="snapshots (N, n)", got=f"shape {tuple(x.shape)}", fix=fix)
-    if not bool(x.isfinite().all()):
-        raise InputError("data", expected="finite snapshots", got="NaN or infinity", fix="drop those snapshots")
+    x = tensors.finite("data", data).detach().to(device, torch.float64)
+    tensors.matrix("data", x)
     return x
 
 
@@ -544,7 +520,6 @@ def _smallest(share: Tensor, tolerance: float, rank: int) -> int:
     enough = (1 - share) <= max(tolerance, 1e-15)
     if not bool(enough.any()):
         got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
-        raise InputError(
-            "tolerance", expected=f"a tolerance that {rank} modes reach", got=got, fix="give a larger rank"
-        )
+        expected = f"a tolerance that {rank} modes reach"
+        raise InputError("tolerance", expected=expected, got=got, fix="give a larger rank")
     return int(enough.int().argmax()) + 1

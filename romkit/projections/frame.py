@@ -126,31 +126,22 @@ class Frame(nn.Module):
             fix = "take the frame of their coordinates in the basis"
             raise InputError("inner", expected=f"the {self.size} coordinates in the basis", got=inner.size, fix=fix)
         self._take(inner)
-        state, mean = data["state"].transpose(*DIMS), self.basis.mean.numpy()
-        moments, count = np.zeros((2, self.basis.size)), 0
-        if state.chunks:
-            deviation = state.data - mean
-            there = da.isfinite(deviation).all(-1, keepdims=True)
-            deviation = da.where(there, deviation, 0.0)
-            sums = [each.sum((0, 1)) for each in (deviation, deviation**2)]
-            moments[0], moments[1], count = dask.compute(*sums, there.sum())
-        for k in range(0 if state.chunks else state.sizes["trajectory"]):  # in a file, perhaps larger than memory
-            deviation = state.isel(trajectory=k).values - mean
-            deviation = deviation[np.isfinite(deviation).all(-1)]
-            moments += deviation.sum(0), (deviation**2).sum(0)
-            count += len(deviation)
-        first, second = moments / count
-        self._set(state_std=_nonzero(np.sqrt(np.maximum(second - first**2, 0))))
+        state = data["state"].transpose(*DIMS)
+        state = state if state.chunks else state.chunk(trajectory=1)  # in a file, perhaps larger than memory
+        deviation = state.data - self.basis.mean.numpy()
+        there = da.isfinite(deviation).all(-1, keepdims=True)
+        deviation = da.where(there, deviation, 0.0)
+        first, second, count = dask.compute(deviation.sum((0, 1)), (deviation**2).sum((0, 1)), there.sum())
+        self._set(state_std=_nonzero(np.sqrt(np.maximum(second / count - (first / count) ** 2, 0))))
         return self
 
     def of_coordinates(self) -> "Frame":
         """The frame of coordinates in the basis; the frame itself without one."""
         if self.basis is None:
             return self
-        units = {*self.state_units}
-        names, unit = [f"y{k}" for k in range(self.size)], units.pop() if len(units) == 1 else "mixed"
+        unit = self.state_units[0] if len({*self.state_units}) == 1 else "mixed"
         contexts = {"context_names": self.context_names, "context_units": self.context_units, "fixed": self.fixed}
-        frame = Frame(self.system, names, [unit] * self.size, **contexts)
+        frame = Frame(self.system, [f"y{k}" for k in range(self.size)], [unit] * self.size, **contexts)
         for name in SCALES:
             setattr(frame, name, getattr(self, name).clone())
         frame.state_std = self.coordinate_std.clone()
@@ -238,7 +229,10 @@ def _scaled(data: xr.Dataset) -> Frame:
     frame = _named(data)
     # sums of many numbers in single precision lose all digits of a spread about a large mean
     exactly = {"axis": 0, "dtype": np.float64}
-    _, group = np.unique(_groups(frame.state_units, layout_of(data)), return_inverse=True)
+    owners = [variable.name for variable in layout_of(data).variables for _ in range(variable.size)]
+    # components of one unit share a scale, and components of one variable without units
+    groups = [unit or f"of {owner}" for unit, owner in zip(frame.state_units, owners, strict=True)]
+    _, group = np.unique(groups, return_inverse=True)
     scale = np.sqrt(np.bincount(group, states.var(**exactly)) / np.bincount(group))  # of each group
     low, high = context_ranges(data)
     frame._set(
@@ -265,12 +259,6 @@ def _named(data: xr.Dataset, basis: Basis | None = None) -> Frame:
     each = [data["state"].attrs.get("units", "")] * len(names) if given is None else given.values
     system = str(data.attrs.get("system", ""))
     return Frame(system, names, [*map(str, each)], contexts, units, plain, fixed, basis=basis)
-
-
-def _groups(units: tuple[str, ...], layout: Layout) -> tuple[str, ...]:
-    """Group of each component, which shares a scale: components of one unit, or of one variable without units."""
-    owners = [variable.name for variable in layout.variables for _ in range(variable.size)]
-    return tuple(unit or f"of {owner}" for unit, owner in zip(units, owners, strict=True))
 
 
 def _nonzero(scale: np.ndarray) -> np.ndarray:

@@ -119,7 +119,7 @@ def test_files_give_back_the_same(kind, tmp_path):
 def test_bad_input(lorenz_data):
     x = snapshots(10, 30)
     for data, given, message in (
-        (x, {"rank": 11}, "rank: expected at most 10"),
+        (x, {"rank": 11}, "rank: expected at most 9, the directions"),
         (x, {"rank": 10}, "rank: expected at most 9, the directions"),
         (x, {"rank": 0}, "rank: expected an integer >= 1"),
         (x, {"rank": 3, "tolerance": 1e-9}, "tolerance: expected a tolerance that 3 modes reach"),
@@ -129,8 +129,8 @@ def test_bad_input(lorenz_data):
         (x, {"rank": 3, "weight": -mass(30)}, "weight: expected a positive definite matrix"),
         (x, {"rank": 3, "weight": mass(29)}, "weight: expected a sparse matrix (30, 30)"),
         (x, {"rank": 3, "weight": sparse.triu(mass(30))}, "weight: expected a symmetric matrix"),
-        (x * np.nan, {"rank": 3}, "data: expected finite snapshots"),
-        (x[0], {"rank": 3}, "data: expected snapshots (N, n)"),
+        (x * np.nan, {"rank": 3}, "data: expected finite numbers"),
+        (x[0], {"rank": 3}, "data: expected a matrix"),
         ("x", {"rank": 3}, "data: expected an xarray.Dataset or real numbers"),
         (xr.Dataset(), {"rank": 3}, "data: expected a variable 'state'"),
     ):
