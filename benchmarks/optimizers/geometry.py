@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from romkit.projections.layers import Metric, Retraction, constraint, swap
+from romkit.projections.layers import EuclideanMetric, Fractional, constraint, swap
 
 
 def polish(x: Tensor) -> Tensor:
@@ -17,7 +17,7 @@ def polish(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class InvariantMetric(Metric):
+class InvariantMetric(EuclideanMetric):
     """⟨u, v⟩ = tr (Φᵀ Φ)⁻¹ Xᵀ X' + tr (Ψᵀ Ψ)⁻¹ Yᵀ Y': unchanged under (Φ, Ψ) -> (Φ A, Ψ A⁻ᵀ) for A in GL(r).
 
     Projection: (X - ½ Ψ (Ψᵀ Ψ)⁻¹ C, Y - ½ Φ (Φᵀ Φ)⁻¹ Cᵀ). Gradient: the projection of (G_Φ Φᵀ Φ, G_Ψ Ψᵀ Ψ).
@@ -36,7 +36,7 @@ class InvariantMetric(Metric):
 
 
 @dataclass(frozen=True)
-class Cayley(Retraction):
+class Cayley(Fractional):
     """(g Φ, g⁻ᵀ Ψ) with g = (I - ½ Ω)⁻¹ (I + ½ Ω), Ω Φ = X, -Ωᵀ Ψ = Y, and transport (g X', g⁻ᵀ Y'): exactly tangent.
 
     Ω = X⊥ Ψᵀ - Φ Y⊥ᵀ - Φ K Ψᵀ for the parts X⊥ = X - Φ Ψᵀ X, Y⊥ = Y - Ψ Φᵀ Y and K = Yᵀ Φ of u. It has rank 2r, and

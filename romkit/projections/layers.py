@@ -454,65 +454,43 @@ def restore(x: Tensor) -> Tensor:
     return torch.stack([torch.linalg.solve_ex(psi.mT @ phi, phi, left=False).result, psi], -3)
 
 
-class Metric(abc.ABC):
-    """An inner product on each tangent space, and what follows from it."""
-
-    @abc.abstractmethod
-    def inner(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
-        """⟨u, v⟩ at x, one value per point (...)."""
-
-    @abc.abstractmethod
-    def project(self, x: Tensor, u: Tensor) -> Tensor:
-        """The tangent vector at x nearest to u (..., 2, n, r)."""
-
-    @abc.abstractmethod
-    def gradient(self, x: Tensor, g: Tensor) -> Tensor:
-        """The tangent vector whose inner product with each tangent v is the derivative Σ g v along v."""
-
-
 @dataclass(frozen=True)
-class EuclideanMetric(Metric):
-    """⟨u, v⟩ = tr Xᵀ X' + tr Yᵀ Y'.
+class EuclideanMetric:
+    """⟨u, v⟩ = tr Xᵀ X' + tr Yᵀ Y', and what follows from it on each tangent space.
 
-    Projection: (X - Ψ A, Y - Φ Aᵀ) with (Ψᵀ Ψ) A + A (Φᵀ Φ) = C.
+    Projection: (X - Ψ A, Y - Φ Aᵀ) with (Ψᵀ Ψ) A + A (Φᵀ Φ) = C. Another metric overrides all three methods.
     """
 
     def inner(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+        """⟨u, v⟩ at x, one value per point (...)."""
         return (u * v).sum((-3, -2, -1))
 
     def project(self, x: Tensor, u: Tensor) -> Tensor:
+        """The tangent vector at x nearest to u (..., 2, n, r)."""
         a = sylvester(swap(x.mT @ x), constraint(x, u)[..., 0, :, :])
         u = u - swap(x) @ torch.stack([a, a.mT], -3)
         # At ill-conditioned points the series leaves a normal part; this removes it along (Φ, Ψ), without a solve.
         return u - 0.5 * (x @ constraint(x, u))
 
     def gradient(self, x: Tensor, g: Tensor) -> Tensor:
+        """The tangent vector whose inner product with each tangent v is the derivative Σ g v along v."""
         return self.project(x, g)
 
 
-class Retraction(abc.ABC):
-    """A way to follow a tangent vector u from x and stay on the manifold, and to take other tangent vectors along."""
-
-    @abc.abstractmethod
-    def retract(self, x: Tensor, u: Tensor) -> Tensor:
-        """The point reached from x along u; it agrees with x + u to first order."""
-
-    @abc.abstractmethod
-    def retract_and_carry(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """The point y reached from x along u, and v carried along: its projection at y is the transport of v."""
-
-
 @dataclass(frozen=True)
-class Fractional(Retraction):
+class Fractional:
     """((Φ + X) ((Ψ + Y)ᵀ (Φ + X))⁻¹, Ψ + Y), with transport by projection. Corrects its own rounding errors.
 
-    For tangent u the matrix to invert is I + Yᵀ X, so the retraction exists while ‖Yᵀ X‖ < 1.
+    A retraction: it follows a tangent vector u from x, stays on the manifold, and takes other tangent vectors along.
+    For tangent u the matrix to invert is I + Yᵀ X, so it exists while ‖Yᵀ X‖ < 1.
     """
 
     def retract(self, x: Tensor, u: Tensor) -> Tensor:
+        """The point reached from x along u; it agrees with x + u to first order."""
         return restore(x + u)
 
     def retract_and_carry(self, x: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """The point y reached from x along u, and v carried along: its projection at y is the transport of v."""
         return restore(x + u), v
 
 

@@ -7,7 +7,7 @@ from geoopt.utils import size2shape
 from torch import Tensor
 
 from romkit.projections import layers
-from romkit.projections.layers import EuclideanMetric, Fractional, Metric, Retraction
+from romkit.projections.layers import EuclideanMetric, Fractional
 
 SMALLEST_COSINE = 1e-2
 """`projx` turns Ψ until no principal angle between the ranges of Φ and Ψ has a smaller cosine."""
@@ -24,8 +24,7 @@ class BiorthogonalManifold(Manifold):
     same steps for a stack of seeds, compiled.
 
     Args:
-        metric: `EuclideanMetric()` by default.
-        retraction: `Fractional()` by default.
+        metric, retraction: `EuclideanMetric()` and `Fractional()`, or others with their methods.
 
     Source: Friedl et al. (2025), "A Riemannian framework for learning reduced-order Lagrangian dynamics", for the
     Euclidean metric and the fractional retraction; `romkit.projections.layers` has the formulas.
@@ -35,10 +34,9 @@ class BiorthogonalManifold(Manifold):
     ndim = 2
     reversible = False
 
-    def __init__(self, metric: Metric | None = None, retraction: Retraction | None = None):
+    def __init__(self, metric: EuclideanMetric | None = None, retraction: Fractional | None = None):
         super().__init__()
-        self.metric = EuclideanMetric() if metric is None else metric
-        self.retraction = Fractional() if retraction is None else retraction
+        self.metric, self.retraction = metric or EuclideanMetric(), retraction or Fractional()
 
     def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False) -> Tensor:
         """⟨u, v⟩ at x, one value per point: (...), or (..., 1, 1) with `keepdim`. v = None stands for u."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError
-from romkit.projections.layers import EuclideanMetric, Fractional, Metric, Retraction, restore
+from romkit.projections.layers import EuclideanMetric, Fractional, restore
 from romkit.training.batches import FlatParameters
 
 Loss = Callable[..., Tensor]
@@ -243,8 +243,8 @@ class RiemannianAdam(Adam):
     """
 
     clip: float = math.inf
-    metric: Metric = field(default_factory=EuclideanMetric)
-    retraction: Retraction = field(default_factory=Fractional)
+    metric: EuclideanMetric = field(default_factory=EuclideanMetric)
+    retraction: Fractional = field(default_factory=Fractional)
 
     def start(self, theta: Tensor, flat: FlatParameters) -> State:
         """The state before the first step, from parameters whose pairs need not be on the manifold yet."""
