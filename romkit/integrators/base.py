@@ -21,6 +21,7 @@ from romkit.core.types import Field, Metric
 from romkit.engine import Engine, Unsupported, trace
 from romkit.integrators.region import Region
 from romkit.projections import Operator
+from romkit.projections.layers import joined
 from romkit.solvers import RK4, Restarted, Solution, Solver
 from romkit.systems.problem import Parts, Problem
 
@@ -232,7 +233,7 @@ class LearnedField(LatentField, Display):
         c = P.context if self.context_names else P.context[..., :0]
         names = ", ".join(self.context_names)
         checks.last_axis("projection's context", c.shape, len(self.context_names), f"({names})")
-        return self.right_hand_side(c if control is None else _beside(c, control))
+        return self.right_hand_side(c if control is None else joined(c, control.to(c)))
 
     def latent_rate(self, problem: Problem) -> LatentRate:
         if problem.order != self.order:
@@ -249,13 +250,6 @@ class LearnedField(LatentField, Display):
             "control", problem.control(T0).shape, len(self.control_names), f"({', '.join(self.control_names)})"
         )
         return lambda t, w: problem.path.carried(t, w, self.at(problem.path.at(t), problem.control(t))(w))
-
-
-def _beside(c: Tensor, control: Tensor) -> Tensor:
-    """Parameters (..., p + q): inputs (C, q) behind contexts (..., C, p)."""
-    control = control.to(c)
-    lead = torch.broadcast_shapes(c.shape[:-1], control.shape[:-1])
-    return torch.cat([c.expand(*lead, -1), control.expand(*lead, -1)], dim=-1)
 
 
 def default_solver(times: Tensor) -> Solver:

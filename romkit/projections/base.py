@@ -280,19 +280,18 @@ def arguments(method: type[Projection]) -> list[str]:
 
 
 def _chain(n: int, latent_dim: int | None, layers: Sequence[int] | None) -> tuple[int, ...]:
-    if layers is None and latent_dim is None:
-        fix = "add latent_dim=... (or layers=...)"
-        raise InputError("latent_dim", expected="the number of latent coordinates", got="none", fix=fix)
     if layers is None:
-        m = latent_dim
+        if (m := latent_dim) is None:
+            fix = "add latent_dim=... (or layers=...)"
+            raise InputError("latent_dim", expected="the number of latent coordinates", got="none", fix=fix)
         chain = (m, min(n, max(2 * m, min(WIDEST, (m + n) // 2))), n)
-    else:
-        chain = layers
-    if latent_dim not in (None, chain[0]):
+        check_chain("latent_dim", chain, n)
+        return chain
+    if latent_dim not in (None, layers[0]):
         fix = "drop one of the two"
-        raise InputError("latent_dim", expected=f"{chain[0]}, as layers begin", got=latent_dim, fix=fix)
-    check_chain("latent_dim" if layers is None else "layers", chain, n)
-    return chain
+        raise InputError("latent_dim", expected=f"{layers[0]}, as layers begin", got=latent_dim, fix=fix)
+    check_chain("layers", layers, n)
+    return layers
 
 
 @validated

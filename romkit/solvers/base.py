@@ -130,11 +130,8 @@ def check_field(field: Field, t: Tensor, y: Tensor) -> None:
     rate = field(t, y.clone())  # derivatives along a path need numbers with memory of their own
     if not isinstance(rate, Tensor) or rate.shape != y.shape or not rate.is_floating_point():
         got = f"shape {tuple(rate.shape)}, {rate.dtype}" if isinstance(rate, Tensor) else type(rate).__name__
-        expected, fix = (
-            f"a field that gives real numbers of shape {tuple(y.shape)}, as the state",
-            "return a rate for each component",
-        )
-        raise errors.InputError("field", expected=expected, got=got, fix=fix)
+        expected = f"a field that gives real numbers of shape {tuple(y.shape)}, as the state"
+        raise errors.InputError("field", expected=expected, got=got, fix="return a rate for each component")
 
 
 def inside(y: Tensor, threshold: float) -> Tensor:

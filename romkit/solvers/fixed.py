@@ -43,10 +43,6 @@ class Grid(NamedTuple):
         """Steps in all."""
         return int(self.steps.sum())
 
-    def intervals(self) -> list[tuple[float, int]]:
-        """Length and number of the steps of each interval."""
-        return list(zip(self.h.tolist(), self.steps.tolist(), strict=True))
-
 
 Steps = Callable[[Tensor, Tensor, float, int], Tensor]
 """(t, y, h, number) -> y after this number of steps of length h from time t on."""
@@ -54,7 +50,7 @@ Steps = Callable[[Tensor, Tensor, float, int], Tensor]
 
 def march(solver: Solver, steps: Steps, y: Tensor, times: Tensor, label: str, rest: float = 0.0) -> Tensor:
     """States (T, ..., d) of a solver with a `dt`, from one output time to the next; lost members go on from `rest`."""
-    intervals = Grid.between(times, solver.dt).intervals()
+    intervals = list(zip(*(part.tolist() for part in Grid.between(times, solver.dt)), strict=True))
     states = torch.empty((len(times), *y.shape), dtype=y.dtype, device=y.device)
     states[0] = y
     y = y.clone()  # derivatives along a path need numbers with memory of their own
