@@ -12,13 +12,13 @@ ANY INLINE V average(int N, const A *a) { return total(N, a) / T(N); }
 
 ANY INLINE V largest(int N, const A *a) {
   V s = vec(a[0]);
-  for (int i = 1; i < N; i++) s = larger(s, vec(a[i]));
+  for (int i = 1; i < N; i++) s = each_maximum(s, vec(a[i]));
   return s;
 }
 
 ANY INLINE V smallest(int N, const A *a) {
   V s = vec(a[0]);
-  for (int i = 1; i < N; i++) s = smaller(s, vec(a[i]));
+  for (int i = 1; i < N; i++) s = each_minimum(s, vec(a[i]));
   return s;
 }
 
@@ -62,10 +62,10 @@ ANY INLINE void solve(int N, int R, V *m, V *out, const A *a, const B *b) {
   }
   for (int k = 0; k < N; k++)
     for (int i = k + 1; i < N; i++) {
-      const V swap = less(magnitude(m[k * S + k]), magnitude(m[i * S + k]));
+      const V swap = each_lt(each_abs(m[k * S + k]), each_abs(m[i * S + k]));
       for (int j = k; j < S; j++) {
-        const V upper = choose(swap, m[i * S + j], m[k * S + j]);
-        m[i * S + j] = choose(swap, m[k * S + j], m[i * S + j]);
+        const V upper = each_where(swap, m[i * S + j], m[k * S + j]);
+        m[i * S + j] = each_where(swap, m[k * S + j], m[i * S + j]);
         m[k * S + j] = upper;
       }
       const V factor = m[i * S + k] / m[k * S + k];

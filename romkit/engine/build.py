@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
@@ -33,6 +34,11 @@ class Unsupported(Exception):
 
 class Unavailable(Unsupported):
     """Verdict that nothing can be compiled or loaded on this machine; the message says why."""
+
+
+def read(name: str) -> str:
+    """The text of a file in C, C++ or CUDA of this room."""
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def library(source: str) -> ctypes.CDLL:
@@ -65,12 +71,12 @@ def _library(source: str, *environment: str | None) -> ctypes.CDLL | str:
         # The processor is part of the name, since home folders are shared between machines.
         machine = (runtime.device_name("cpu"), torch.backends.cpu.get_cpu_capability(), sys.platform)
         parts = (source, *command, *FLAGS, *machine, _run([*command, "--version"]))
-        return kept(parts, lambda folder: _compiled(folder, command, source), lambda file: ctypes.CDLL(str(file)))
+        return cached(parts, lambda folder: _compiled(folder, command, source), lambda file: ctypes.CDLL(str(file)))
     except Unavailable as verdict:
         return str(verdict)
 
 
-def kept(parts: Sequence[str], make: Callable[[Path], Path], load: Callable[[Path], X]) -> X:
+def cached(parts: Sequence[str], make: Callable[[Path], Path], load: Callable[[Path], X]) -> X:
     """The result of `load` for the file that `make` writes into a folder, or that it wrote before for these parts.
 
     The SHA-256 of its content is appended to the file.
@@ -78,17 +84,17 @@ def kept(parts: Sequence[str], make: Callable[[Path], Path], load: Callable[[Pat
     Raises:
         Unavailable: `make` says so, or the file cannot be kept and loaded anywhere.
     """
-    trouble, name = [], f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}.so"
-    for folder in (_kept, lambda: Path(_folder_of(os.getpid()).name)):
+    failures, name = [], f"{hashlib.sha256(chr(0).join(parts).encode()).hexdigest()}.so"
+    for folder in (_cache_folder, lambda: Path(_temporary_folder(os.getpid()).name)):
         try:
             found = _loaded(folder() / name, make, load)
         except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
-            trouble.append(files.reason(error))
+            failures.append(files.reason(error))
             continue
-        if trouble:
-            warn_once(f"compiled code is not kept, so each process compiles it anew: {trouble[0]}")
+        if failures:
+            warn_once(f"compiled code is not kept, so each process compiles it anew: {failures[0]}")
         return found
-    raise Unavailable(f"compiled code cannot be kept or loaded: {'; '.join(trouble)}")
+    raise Unavailable(f"compiled code cannot be kept or loaded: {'; '.join(failures)}")
 
 
 def compile_c(folder: Path, sources: Sequence[str]) -> Path:
@@ -108,21 +114,21 @@ def _compiler(variable: str, usual: str) -> list[str]:
         raise Unavailable(f"{variable} is not a command ({error})") from error
 
 
-def _kept() -> Path:
+def _cache_folder() -> Path:
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "romkit"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not _ours(folder.stat()):
+    if not _owned_by_user(folder.stat()):
         raise PermissionError(f"{folder} belongs to another user, or others may write to it (chmod go-w)")
     return folder
 
 
 @functools.cache
-def _folder_of(process: int) -> tempfile.TemporaryDirectory:
+def _temporary_folder(process: int) -> tempfile.TemporaryDirectory:
     """A folder of this process alone: one that was forked off makes its own."""
     return tempfile.TemporaryDirectory(prefix="romkit-", ignore_cleanup_errors=True)
 
 
-def _ours(status: os.stat_result) -> bool:
+def _owned_by_user(status: os.stat_result) -> bool:
     """Whether a file or folder is the user's own, and nobody else may write to it."""
     own = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()  # Windows keeps profiles apart by itself
     return own and (os.name == "nt" or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
@@ -153,7 +159,7 @@ def _intact(file: Path) -> bool:
     """Whether the file is the user's own and undamaged: the system's loader crashes on a library that is cut short."""
     try:
         status = file.lstat()
-        content = file.read_bytes() if stat.S_ISREG(status.st_mode) and _ours(status) else b""
+        content = file.read_bytes() if stat.S_ISREG(status.st_mode) and _owned_by_user(status) else b""
     except OSError:
         return False
     return content[-32:] == hashlib.sha256(content[:-32]).digest()

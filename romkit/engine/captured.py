@@ -1,5 +1,6 @@
 """CUDA graphs: a step of training or of integration as one launch, instead of one per kernel."""
 
+import functools
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -73,10 +74,7 @@ class CapturedSteps:
     def __init__(self, step: Step, field: Field, t: Tensor, y: Tensor, h: Tensor, *, fused: bool):
         self.t, self.y, self.h = t.clone(), y.clone(), h.to(y)
         expected = step(field, t, y, self.h)
-
-        def forward(t: Tensor, y: Tensor, h: Tensor) -> Tensor:
-            return step(field, t, y, h)
-
+        forward = functools.partial(step, field)
         forward = Traced(forward) if fused else forward
 
         def advance(t: Tensor, y: Tensor, h: Tensor) -> None:

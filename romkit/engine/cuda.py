@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from romkit.core import files
-from romkit.engine.build import Unavailable, Unsupported, kept
+from romkit.engine.build import Unavailable, Unsupported, cached
 from romkit.engine.emit import Constants
 from romkit.engine.kernel import TYPES, RungeKutta, source
 from romkit.engine.lower import lower
@@ -59,17 +59,17 @@ def compiled(text: str, architecture: str) -> tuple[bytes, str]:
         Unavailable: there is no NVRTC, or it fails.
     """
     _, nvrtc, _ = _bindings()
-    program = _done(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
+    program = _result(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
     options = [option.encode() for option in (f"-arch={architecture}", *OPTIONS)]
     failed = nvrtc.nvrtcCompileProgram(program, len(options), options)[0]
-    log = b" " * _done(nvrtc.nvrtcGetProgramLogSize(program))
-    _done(nvrtc.nvrtcGetProgramLog(program, log))
-    said = log.decode(errors="replace").strip("\0")
+    log = b" " * _result(nvrtc.nvrtcGetProgramLogSize(program))
+    _result(nvrtc.nvrtcGetProgramLog(program, log))
+    messages = log.decode(errors="replace").strip("\0")
     if failed:
-        raise Unavailable(f"NVRTC failed: {(said.splitlines() or ['no message'])[0]}")
-    binary = b" " * _done(nvrtc.nvrtcGetCUBINSize(program))
-    _done(nvrtc.nvrtcGetCUBIN(program, binary))
-    return binary, said
+        raise Unavailable(f"NVRTC failed: {(messages.splitlines() or ['no message'])[0]}")
+    binary = b" " * _result(nvrtc.nvrtcGetCUBINSize(program))
+    _result(nvrtc.nvrtcGetCUBIN(program, binary))
+    return binary, messages
 
 
 @functools.cache
@@ -93,12 +93,12 @@ def module(text: str, device: torch.device) -> SimpleNamespace:
         blocks = math.ceil(arguments[-1].value / THREADS)
         with torch.cuda.device(device):
             stream, given = torch.cuda.current_stream().cuda_stream, ctypes.addressof(pointers)
-            _done(driver.cuLaunchKernel(function, blocks, 1, 1, THREADS, 1, 1, 0, stream, given, 0))
+            _result(driver.cuLaunchKernel(function, blocks, 1, 1, THREADS, 1, 1, 0, stream, given, 0))
 
-    binary = kept((text, architecture, *OPTIONS, version), make, lambda file: file.read_bytes()[:-32])
+    binary = cached((text, architecture, *OPTIONS, version), make, lambda file: file.read_bytes()[:-32])
     with torch.cuda.device(device):
-        loaded = _done(driver.cuModuleLoadData(binary))
-        found = {name: _done(driver.cuModuleGetFunction(loaded, name.encode())) for name in ("evaluate", "integrate")}
+        loaded = _result(driver.cuModuleLoadData(binary))
+        found = {name: _result(driver.cuModuleGetFunction(loaded, name.encode())) for name in ("evaluate", "integrate")}
     return SimpleNamespace(**{name: functools.partial(launch, function) for name, function in found.items()})
 
 
@@ -112,7 +112,7 @@ def _bindings() -> tuple[ModuleType, ModuleType, str]:
         raise Unavailable(f"no NVRTC ({files.reason(error)}); torch for CUDA brings it on Linux") from error
 
 
-def _done(answer: tuple) -> object:
+def _result(answer: tuple) -> object:
     code, *found = answer
     if code:
         raise Unavailable(f"CUDA says {code.name}")

@@ -1,7 +1,10 @@
 """Elementwise ATen operations as expressions in C and C++. Operands are expressions (str) or Python numbers."""
 
 import math
+import re
 from collections.abc import Callable
+
+from romkit.engine.build import read
 
 Operand = str | int | float | bool | None
 
@@ -42,7 +45,7 @@ _POWERS: dict[float, Callable[[str], str]] = {
     1: lambda a: a,
     2: lambda a: f"({a} * {a})",
     3: lambda a: f"({a} * {a} * {a})",
-    0.5: lambda a: f"root({a})",
+    0.5: lambda a: f"each_sqrt({a})",
     -1: lambda a: f"(T(1) / {a})",
 }
 
@@ -50,29 +53,21 @@ _POWERS: dict[float, Callable[[str], str]] = {
 def _pow(a: Operand, b: Operand) -> str:
     if not isinstance(b, str) and b in _POWERS:
         return _POWERS[b](literal(a))
-    return _call("power")(a, b)
+    return _call("each_pow")(a, b)
 
 
 def _clamp(a: Operand, low: Operand = None, high: Operand = None) -> str:
-    lower = a if low is None else _call("larger")(a, low)
-    return literal(lower) if high is None else _call("smaller")(lower, high)
+    lower = a if low is None else _call("each_maximum")(a, low)
+    return literal(lower) if high is None else _call("each_minimum")(lower, high)
 
 
-_FUNCTIONS = {
-    "maximum": "larger", "minimum": "smaller", "where": "choose", "sqrt": "root", "exp": "exponential",
-    "expm1": "exponential_minus_one", "exp2": "exponential_two", "log": "logarithm", "log1p": "logarithm_one_plus",
-    "log2": "logarithm_two", "log10": "logarithm_ten", "sin": "sine", "cos": "cosine", "tan": "tangent",
-    "sinh": "hyperbolic_sine", "cosh": "hyperbolic_cosine", "tanh": "hyperbolic_tangent", "asin": "arcsine",
-    "acos": "arccosine", "atan": "arctangent", "atan2": "angle", "erf": "error_function", "abs": "magnitude",
-    "sign": "sign", "sgn": "sign", "floor": "down", "ceil": "up", "trunc": "towards_zero", "round": "nearest",
-    "fmod": "rest", "lt": "less", "le": "less_equal", "eq": "equal", "ne": "unequal", "logical_and": "both",
-    "bitwise_and": "both", "logical_or": "either", "bitwise_or": "either", "logical_not": "negation",
-    "bitwise_not": "negation",
-}  # fmt: skip
-"""Function of `elementwise.h` that computes an ATen operation."""
+FUNCTIONS = re.findall(r"each_(\w+)\(V", read("elementwise.h"))
+"""ATen operations that functions of the header compute, of the same name behind `each_`."""
 
 FORMULAS: dict[str, Callable[..., str]] = {
-    **{name: _call(function) for name, function in _FUNCTIONS.items()},
+    **{name: _call(f"each_{name}") for name in FUNCTIONS},
+    **{f"bitwise_{name}": _call(f"each_logical_{name}") for name in ("and", "or", "not")},
+    "sgn": _call("each_sign"),
     "add": _add,
     "sub": lambda a, b, alpha=1: _add(a, b, -alpha),
     "rsub": lambda a, b, alpha=1: _add(b, a, -alpha),
@@ -87,14 +82,14 @@ FORMULAS: dict[str, Callable[..., str]] = {
     "relu": lambda a: _clamp(a, 0),
     "neg": lambda a: f"(-{a})",
     "reciprocal": lambda a: f"(T(1) / {a})",
-    "rsqrt": lambda a: f"(T(1) / root({a}))",
-    "sigmoid": lambda a: f"(T(1) / (T(1) + exponential(-{a})))",
-    "silu": lambda a: f"({a} / (T(1) + exponential(-{a})))",
-    "threshold_backward": lambda v, a, threshold: _call("choose")(_call("less_equal")(a, threshold), 0, v),
+    "rsqrt": lambda a: f"(T(1) / each_sqrt({a}))",
+    "sigmoid": lambda a: f"(T(1) / (T(1) + each_exp(-{a})))",
+    "silu": lambda a: f"({a} / (T(1) + each_exp(-{a})))",
+    "threshold_backward": lambda v, a, threshold: _call("each_where")(_call("each_le")(a, threshold), 0, v),
     "sigmoid_backward": lambda v, y: f"({v} * {y} * (T(1) - {y}))",
     "tanh_backward": lambda v, y: f"({v} * (T(1) - {y} * {y}))",
-    "gt": lambda a, b: _call("less")(b, a),
-    "ge": lambda a, b: _call("less_equal")(b, a),
-    "isnan": lambda a: _call("unequal")(a, a),
+    "gt": lambda a, b: _call("each_lt")(b, a),
+    "ge": lambda a, b: _call("each_le")(b, a),
+    "isnan": lambda a: _call("each_ne")(a, a),
 }
 """Formula of each ATen operation, by its name. Truth is 1, falsehood 0."""

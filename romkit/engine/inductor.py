@@ -59,7 +59,7 @@ class Traced:
             results, self.results = pytree.tree_flatten(self.function(*pytree.tree_unflatten(leaves, structure)))
             return results
 
-        _hush()
+        _silence_fallbacks()
         try:
             graph = make_fx(flat)(*leaves)
             ops = [node.target for node in graph.graph.nodes if isinstance(node.target, torch._ops.OpOverload)]
@@ -86,7 +86,7 @@ def compile_anew(function: F, device: torch.device) -> F:
         return function(*arguments)
 
     own.__code__ = own.__code__.replace()
-    _hush()
+    _silence_fallbacks()
     return torch.compile(own, dynamic=False, options=_options(device))
 
 
@@ -112,12 +112,12 @@ def _options(device: torch.device) -> dict[str, object]:
     return QUICK_START | {"cpp.simdlen": VECTORS.get(torch.backends.cpu.get_cpu_capability())}
 
 
-def _hush() -> None:
+def _silence_fallbacks() -> None:
     """Silence Inductor's warning for each operation that its library calls through Python, as is intended here."""
     logger = logging.getLogger("torch._inductor.ir")
-    if _worth_reading not in logger.filters:
-        logger.addFilter(_worth_reading)
+    if _no_fallback not in logger.filters:
+        logger.addFilter(_no_fallback)
 
 
-def _worth_reading(record: logging.LogRecord) -> bool:
+def _no_fallback(record: logging.LogRecord) -> bool:
     return "using proxy executor as fallback" not in str(record.msg)

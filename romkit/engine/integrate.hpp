@@ -3,8 +3,8 @@
 // Members that left the bound, or the finite range, start again from zero, so that their arithmetic stays cheap.
 static void reset_outside(V *y, T bound) {
   V inside = vec(T(1));
-  for (int i = 0; i < D; i++) inside *= less_equal(magnitude(y[i]), vec(bound));
-  for (int i = 0; i < D; i++) y[i] = choose(inside, y[i], vec(T(0)));
+  for (int i = 0; i < D; i++) inside *= each_le(each_abs(y[i]), vec(bound));
+  for (int i = 0; i < D; i++) y[i] = each_where(inside, y[i], vec(T(0)));
 }
 
 // states (intervals, members, D) from y (members, D), which is left at the last state.

@@ -10,14 +10,13 @@ import functools
 import math
 import threading
 from collections.abc import Sequence
-from importlib import resources
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from romkit.core.types import Field
-from romkit.engine.build import Unsupported, library
+from romkit.engine.build import Unsupported, library, read
 from romkit.engine.emit import Constants
 from romkit.engine.lower import Body, lower
 from romkit.engine.trace import Parametrised, Trace, trace_field
@@ -139,11 +138,6 @@ def source(body: Body, real: str, lanes: int, size: int, loop: Sequence[str]) ->
     field = "static APART void field(T time, const V *y, V *out, const T *C, const V *M)"
     opening = f"{field} {{\nconst V t[1] = {{vec(time)}};"
     return "\n".join([head, *before, f"{field};", *after, opening, body.source, "}\n"])
-
-
-def read(name: str) -> str:
-    """The text of a header of this room."""
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def at(tensor: Tensor) -> ctypes.c_void_p:

@@ -27,8 +27,8 @@ extern "C" __global__ void integrate(const T *t, const T *h, const long long *st
     for (long long i = 0; i < steps[k]; i++) step(t[k] + i * h[k], h[k], state, C, own);
     V inside = 1;
     for (int i = 0; i < D; i++) states[(k * members + member) * D + i] = state[i];
-    for (int i = 0; i < D; i++) inside *= less_equal(magnitude(state[i]), bound);
-    for (int i = 0; i < D; i++) state[i] = choose(inside, state[i], 0);
+    for (int i = 0; i < D; i++) inside *= each_le(each_abs(state[i]), bound);
+    for (int i = 0; i < D; i++) state[i] = each_where(inside, state[i], 0);
   }
   for (int i = 0; i < D; i++) y[member * D + i] = state[i];
 }

@@ -16,9 +16,9 @@ extern "C" void settle(T t, int64_t start, int64_t iterations, T tolerance, T *y
     for (int64_t k = 0; k < iterations && any(moving); k++) {
       field(t, block, move, C, M + first / W * M_SIZE);
       V length = vec(T(0)), size = vec(T(0));
-      for (int i = 0; i < D; i++) block[i] = choose(moving, block[i] + move[i], block[i]);
+      for (int i = 0; i < D; i++) block[i] = each_where(moving, block[i] + move[i], block[i]);
       for (int i = start; i < D; i++) length += move[i] * move[i], size += block[i] * block[i];
-      moving = both(moving, less(tolerance * (T(1) + root(size)), root(length)));
+      moving = each_logical_and(moving, each_lt(tolerance * (T(1) + each_sqrt(size)), each_sqrt(length)));
     }
     store(y, block, first, members);
   }

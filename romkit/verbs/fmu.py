@@ -11,8 +11,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree as Xml
 
 from romkit.core import files
-from romkit.engine.build import compile_c
-from romkit.engine.kernel import read
+from romkit.engine.build import compile_c, read
 from romkit.engine.portable import Source
 
 SYSTEMS = {"Linux": ("linux", "so"), "Darwin": ("darwin", "dylib"), "Windows": ("windows", "dll")}
