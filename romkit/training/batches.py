@@ -52,25 +52,20 @@ class FlatParameters:
         """Puts together what `split` cut."""
         others = iter(rest.split([block[0] for block in self._blocks if len(block) == 1], dim=1))
         points = iter(pairs)
-        return torch.cat(
-            [next(points).flatten(1) if len(block) == 3 else next(others) for block in self._blocks], dim=1
-        )
+        pieces = [next(points).flatten(1) if len(block) == 3 else next(others) for block in self._blocks]
+        return torch.cat(pieces, dim=1)
 
     def matrices(self, theta: Tensor) -> list[Tensor]:
         """theta (S, P) as matrices, those of one size in one tensor (S, K, a, b). A vector is a matrix of one row."""
         pieces = theta.split(self.sizes, dim=1)
-        return [
-            torch.stack([pieces[k].unflatten(1, size) for k in members], dim=1) for size, members in self._alike.items()
-        ]
+        alike = self._alike.items()
+        return [torch.stack([pieces[k].unflatten(1, size) for k in members], dim=1) for size, members in alike]
 
     def from_matrices(self, matrices: Sequence[Tensor]) -> Tensor:
         """Puts together what `matrices` cut."""
-        pieces = {
-            k: part.flatten(1)
-            for members, alike in zip(self._alike.values(), matrices, strict=True)
-            for k, part in zip(members, alike.unbind(1), strict=True)
-        }
-        return torch.cat([pieces[k] for k in range(len(self.sizes))], dim=1)
+        order = itertools.chain(*self._alike.values())
+        pieces = dict(zip(order, itertools.chain(*(alike.unbind(1) for alike in matrices)), strict=True))
+        return torch.cat([pieces[k].flatten(1) for k in range(len(self.sizes))], dim=1)
 
     def leaves(self, theta: Tensor, pair: Callable[[Tensor], nn.Parameter] | None = None) -> list[nn.Parameter]:
         """The parameters of one seed, theta (1, P), in order and each with its own shape.
@@ -114,10 +109,8 @@ class FlatParameters:
         return alike
 
     def _split(self, theta: Tensor) -> dict[str, Tensor]:
-        blocks = theta.split(self.sizes, dim=1)
-        return {
-            name: b.reshape(len(b), *shape[1:]) for name, b, shape in zip(self.names, blocks, self.shapes, strict=True)
-        }
+        parts = zip(self.names, theta.split(self.sizes, dim=1), self.shapes, strict=True)
+        return {name: block.reshape(len(block), *shape[1:]) for name, block, shape in parts}
 
 
 class Batch(NamedTuple):

@@ -23,7 +23,7 @@ from romkit.data import check_dataset, context_names, needing_velocity, split
 from romkit.data.layout import component_names
 from romkit.data.trajectories import matched
 from romkit.training.batches import AnyBatch, FlatParameters
-from romkit.training.optimizers import Foreign, Loss, Optimizer, Plateaus, Schedule, State, Step
+from romkit.training.optimizers import Loss, Optimizer, Plateaus, Schedule, State, Step, TorchOptimizer
 
 CHUNK = 1024
 """Held-out snapshots that are evaluated at a time."""
@@ -282,7 +282,7 @@ def _unpacked(tensors: files.Tensors, like: Snapshot) -> Snapshot:
 def train(
     loss: Loss,
     flat: FlatParameters,
-    optimizer: Optimizer | Foreign,
+    optimizer: Optimizer | TorchOptimizer,
     schedule: Schedule,
     *,
     learning_rate: float,

@@ -58,8 +58,10 @@ class Evaluated(NamedTuple):
         return (squares @ self.weights).mean(-1)
 
     def field(self) -> Tensor:
-        """f(Py) (S, B, n) of the full model."""
-        return normalised_field(self.system, self.projection.frame, self.decoded.value, self.c)
+        """f(Py) (S, B, n) of the full model, which is of first order."""
+        frame, y = self.projection.frame, self.decoded.value
+        context = align(frame.denormalise_context(self.c), y)
+        return self.system.rhs(y.new_zeros(()), frame.denormalise(y), context) / frame.state_scale
 
     def carried(self, velocity: Tensor) -> Tensor:
         """DP(Py) v (S, B, n) of velocities v there."""
@@ -196,18 +198,14 @@ class Objective(nn.Module):
         maps = self.projection.at(c)
         encoded = maps.encode_jvp(y, dy)
         decoded = maps.decode_jvp(*encoded)
-        weights, system = self.component_weights, self.system
-        batch = Evaluated(self.projection, maps, y, dy, c, encoded, decoded, weights, system, extra)
-        values = [term.value(batch) for term in self.terms]
-        return sum(values[1:], start=values[0])
+        shared = (encoded, decoded, self.component_weights, self.system, extra)
+        batch = Evaluated(self.projection, maps, y, dy, c, *shared)
+        first, *others = (term.value(batch) for term in self.terms)
+        return sum(others, start=first)
 
 
 def attached(
-    rows: Batch,
-    terms: Sequence[LossTerm],
-    frame: Frame,
-    component_weighting: float,
-    system: System | None,
+    rows: Batch, terms: Sequence[LossTerm], frame: Frame, component_weighting: float, system: System | None
 ) -> AnyBatch:
     """The snapshots with what a term attaches to them, if one does."""
     weights = component_weights(frame, component_weighting)
@@ -221,12 +219,6 @@ def attached(
 def component_weights(frame: Frame, component_weighting: float) -> Tensor:
     """(n,) weight of each squared component of a state in normalised coordinates."""
     return (frame.state_scale / frame.state_std) ** (2 * component_weighting)
-
-
-def normalised_field(system: System, frame: Frame, y: Tensor, c: Tensor) -> Tensor:
-    """ẏ = f(y) (..., n) of a first-order system at contexts c (..., p), all in normalised coordinates."""
-    context = align(frame.denormalise_context(c), y)
-    return system.rhs(y.new_zeros(()), frame.denormalise(y), context) / frame.state_scale
 
 
 def check_autonomous(system: System, rows: Batch, frame: Frame, times: Tensor) -> None:

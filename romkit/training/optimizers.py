@@ -37,6 +37,10 @@ Step = Callable[..., tuple[State, Tensor]]
 """(state, learning rates (S, 1), *batch) -> (state, losses (S,))."""
 
 
+Update = tuple[Tensor, tuple[Tensor, ...]]
+"""New theta (S, P) and moments."""
+
+
 class Optimizer(abc.ABC):
     """A first-order method for all seeds at once. Rows of theta never mix, and a seed that diverges freezes alone."""
 
@@ -45,9 +49,7 @@ class Optimizer(abc.ABC):
         return torch.zeros_like(theta), torch.zeros_like(theta)
 
     @abc.abstractmethod
-    def update(
-        self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
         """New theta and moments from the gradient (S, P); `state.count` already counts this step."""
 
     def between(self, state: State, taken: int) -> State:
@@ -119,9 +121,7 @@ class Adam(Optimizer):
     beta2: float = 0.999
     epsilon: float = 1e-8
 
-    def update(
-        self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
         gradient = self._slope(state, gradient)
         first, second, mean, scale = self._averages(state, state.moments[0], gradient, gradient.square())
         return state.theta - lr * mean / scale, (first, second)
@@ -175,9 +175,7 @@ class Soap(Adam):
         bases = [torch.eye(x.shape[-2]).to(x).expand(*x.shape[:2], -1, -1).clone() for x in sides]
         return torch.zeros_like(theta), torch.zeros_like(theta), *map(torch.zeros_like, bases), *bases
 
-    def update(
-        self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
         gradient = self._slope(state, gradient)
         means, bases = _means_and_bases(state)
         slopes = flat.matrices(gradient)
@@ -251,9 +249,7 @@ class RiemannianAdam(Adam):
         pairs, rest = flat.split(theta)
         return super().start(flat.join([restore(x) for x in pairs], rest), flat)
 
-    def update(
-        self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters
-    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def update(self, state: State, gradient: Tensor, lr: Tensor, flat: FlatParameters) -> Update:
         points, plain = flat.split(state.theta)
         slopes, rest = flat.split(self._slope(state, gradient))
         momenta, plain_momentum = flat.split(state.moments[0])
@@ -271,7 +267,7 @@ class RiemannianAdam(Adam):
 
 
 @dataclass(frozen=True)
-class Foreign:
+class TorchOptimizer:
     """One optimizer of the user's for each seed, one seed after the other, eagerly. Stands in for an `Optimizer`.
 
     One of geoopt's gets each biorthogonal pair as a `geoopt.ManifoldParameter` (2n, r) on
@@ -313,7 +309,7 @@ class Foreign:
 class _Seed:
     """One seed with its optimizer. If it stops being finite, it keeps its last parameters."""
 
-    def __init__(self, settings: Foreign, loss: Loss, flat: FlatParameters, theta: Tensor):
+    def __init__(self, settings: TorchOptimizer, loss: Loss, flat: FlatParameters, theta: Tensor):
         self.loss, self.clip, self.alive = loss, settings.clip, True
         self.parameters = flat.leaves(theta)
         self.optimizer = _made(settings.factory, self.parameters)

@@ -36,17 +36,16 @@ from romkit.training.loss import (
     attached,
     check_autonomous,
 )
-from romkit.training.optimizers import OPTIMIZERS, SCHEDULES, Foreign, Optimizer
+from romkit.training.optimizers import OPTIMIZERS, SCHEDULES, Optimizer, TorchOptimizer
 from romkit.training.rollouts import EvenTrajectories, PhaseFit, RolloutTraining, phase_fit, refine
 
 NOISE_UNITS = ("scale", "deviation", "physical")
 
 
-def _optimizer(argument: str, value: object) -> object:
-    return value if callable(value) else checks.one_of(argument, value, OPTIMIZERS)
-
-
-OptimizerLike = Annotated[str | Callable[[Sequence[torch.Tensor]], torch.optim.Optimizer], _optimizer]
+OptimizerLike = Annotated[
+    str | Callable[[Sequence[Tensor]], torch.optim.Optimizer],
+    lambda argument, value: value if callable(value) else checks.one_of(argument, value, OPTIMIZERS),
+]
 """A name, or a function from parameters to an optimizer of torch or geoopt."""
 
 
@@ -99,7 +98,7 @@ class SnapshotTraining:
     def make_optimizer(self) -> Optimizer:
         """The optimizer with these settings."""
         if callable(self.optimizer):
-            return Foreign(self.optimizer, self.learning_rate, self.clip)
+            return TorchOptimizer(self.optimizer, self.learning_rate, self.clip)
         return OPTIMIZERS[self.optimizer](clip=self.clip, weight_decay=self.weight_decay)
 
     @validated
@@ -304,10 +303,8 @@ class Run:
             seeds: seed s determines the order of its data, whatever its neighbours are.
         """
         plan, frame = self.plan, models[0].frame
-        every, held_out = plan.snapshots.every, None
-        rows = Batch.from_dataset(self.data, frame, every)
-        if self.held_out is not None:
-            held_out = Batch.from_dataset(self.held_out, frame, every)
+        of_data = partial(Batch.from_dataset, frame=frame, every=plan.snapshots.every)
+        rows, held_out = of_data(self.data), None if self.held_out is None else of_data(self.held_out)
         refinements = [(how, stage) for how, stage in ((refine, plan.rollouts), (phase_fit, plan.timing)) if stage]
         for _, stage in refinements:  # refused now, not hours later
             EvenTrajectories.from_dataset(self.data, stage.every, like=rows.y)
@@ -344,9 +341,8 @@ class Run:
     ) -> Reports:
         plan, stacked, on_gpu = self.plan.snapshots, objective.projection, self.device.type == "cuda"
         per_epoch = batches_per_epoch(len(rows.y), plan.batch_size)
-        long = plan.epochs * len(rows.y) * len(seeds) >= LONG_RUN
-        if on_gpu:
-            long = plan.epochs * per_epoch >= LONG_RUN_ON_GPU
+        passed = plan.epochs * len(rows.y) * len(seeds)
+        long = plan.epochs * per_epoch >= LONG_RUN_ON_GPU if on_gpu else passed >= LONG_RUN
         one_function = not callable(plan.optimizer)  # others may look at values
         compiled = self._compiled(long and one_function)
         checkpoint = None if self.checkpoint is None else self._checkpoint(stacked, rows, held_out, seeds)

@@ -20,7 +20,7 @@ from romkit.projections.manifold import BiorthogonalManifold
 from romkit.training import Penalty, Reconstruction, SnapshotTraining
 from romkit.training.batches import FlatParameters
 from romkit.training.loss import Objective
-from romkit.training.optimizers import Adam, Foreign, RiemannianAdam, Soap, _sides, _turned
+from romkit.training.optimizers import Adam, RiemannianAdam, Soap, TorchOptimizer, _sides, _turned
 from tests.refusals import refused
 from tests.unit.training.test_fit import parameters
 
@@ -150,7 +150,7 @@ def test_geoopt_makes_the_steps_of_our_riemannian_adam(metric, retraction, monke
     put = lambda pair: geoopt.ManifoldParameter(manifold.projx(pair), manifold=manifold)  # noqa: E731
     monkeypatch.setattr("romkit.projections.manifold.on_manifold", put)
     factory = functools.partial(geoopt.optim.RiemannianAdam, lr=LR, weight_decay=WEIGHT_DECAY)
-    theirs, losses, flat = run(Foreign(factory, learning_rate=LR), 40)
+    theirs, losses, flat = run(TorchOptimizer(factory, learning_rate=LR), 40)
     ours, same, _ = run(RiemannianAdam(metric=metric, retraction=retraction, weight_decay=WEIGHT_DECAY), 40)
     assert infeasibility(flat, theirs.theta) < 1e-14
     assert infeasibility(flat, ours.theta) < 1e-14
@@ -161,7 +161,7 @@ def test_geoopt_makes_the_steps_of_our_riemannian_adam(metric, retraction, monke
 
 def test_torch_makes_the_steps_of_our_adam_with_clipping():
     factory = functools.partial(torch.optim.Adam, lr=LR)
-    theirs, losses, flat = run(Foreign(factory, learning_rate=LR, clip=0.5), 20)
+    theirs, losses, flat = run(TorchOptimizer(factory, learning_rate=LR, clip=0.5), 20)
     ours, same, _ = run(Adam(clip=0.5), 20)
     assert torch.allclose(losses, same, rtol=1e-9)
     # the gradient of the innermost slope is rounding, which Adam divides by its size
@@ -170,7 +170,7 @@ def test_torch_makes_the_steps_of_our_adam_with_clipping():
 
 
 def test_optimizers_that_evaluate_the_loss_again_work():
-    optimizer = Foreign(functools.partial(torch.optim.LBFGS, lr=0.1, max_iter=3), learning_rate=LR)
+    optimizer = TorchOptimizer(functools.partial(torch.optim.LBFGS, lr=0.1, max_iter=3), learning_rate=LR)
     _, losses, _ = run(optimizer, 8, spoil=lambda step, data: batch(0))
     assert bool((losses[-1] < losses[0]).all())
 
