@@ -206,10 +206,6 @@ class Flow(Projection):
 
     def initialise(self, y: Tensor) -> None:
         """Turns the leading modes of the snapshots y (N, n) into the first coordinates."""
-        self.reflectors.data = _reflectors(leading_modes(y, self.latent_dim)).to(self.reflectors)
-
-
-def _reflectors(basis: Tensor) -> Tensor:
-    """U (n, m), unit lower triangular, whose `Rotation` begins with the columns of an orthonormal basis, up to sign."""
-    reflectors, _ = torch.geqrf(basis)
-    return torch.tril(reflectors, -1) + torch.eye(*basis.shape, dtype=basis.dtype)
+        reflectors = torch.geqrf(leading_modes(y, self.latent_dim)).a  # their product begins with the modes, up to sign
+        unit = torch.eye(*reflectors.shape, dtype=reflectors.dtype)
+        self.reflectors.data = (torch.tril(reflectors, -1) + unit).to(self.reflectors)

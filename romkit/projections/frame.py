@@ -161,11 +161,6 @@ class Frame(nn.Module):
         """Names and units as plain values, for a file."""
         return {name: getattr(self, name) for name in FIELDS}
 
-    @classmethod
-    def from_json(cls, fields: dict[str, object], basis: Basis | None = None) -> "Frame":
-        """Frame of the fields that `to_json` gave, with scales of one."""
-        return cls(**fields, basis=basis)
-
     @property
     def size(self) -> int:
         """Number of coordinates y that the maps work on: r modes of the basis, or n without one."""

@@ -72,21 +72,15 @@ def leading_modes(y: Tensor, number: int) -> Tensor:
     """(n, number) in float64: orthonormal directions along which snapshots y (N, n) are largest."""
     y = y.double()
     if y.shape[1] > EXACT:  # an n x n matrix would be too large
-        return _filled(decompose(y, number).modes, number)
+        modes = decompose(y, number).modes
+        # snapshots may vary along fewer directions: others, orthogonal to these, follow
+        further = torch.eye(len(modes), number - modes.shape[1], dtype=modes.dtype)
+        return torch.linalg.qr(torch.cat([modes, further], dim=1)).Q if further.numel() else modes
     gram = y.mT @ y
     if not bool(gram.isfinite().all()):
         raise InputError("y", expected="finite snapshots", got="NaN, infinity or larger ones", fix="scale the data")
     _, vectors = torch.linalg.eigh(gram)
     return vectors.flip(-1)[:, :number].contiguous()
-
-
-def _filled(modes: Tensor, number: int) -> Tensor:
-    """Modes (n, k), and behind them directions in which snapshots do not vary where there are fewer than `number`."""
-    missing = number - modes.shape[1]
-    if missing <= 0:
-        return modes
-    further = torch.eye(len(modes), missing, dtype=modes.dtype)
-    return torch.linalg.qr(torch.cat([modes, further], dim=1)).Q
 
 
 RIDGES = tuple(10.0**-k for k in range(11))

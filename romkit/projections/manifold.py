@@ -12,6 +12,9 @@ from romkit.projections.layers import EuclideanMetric, Fractional
 SMALLEST_COSINE = 1e-2
 """`projx` turns Ψ until no principal angle between the ranges of Φ and Ψ has a smaller cosine."""
 
+Verdict = tuple[bool, str | None]
+"""Whether a condition holds, and the reason if it does not."""
+
 
 class BiorthogonalManifold(Manifold):
     """Pairs Φ, Ψ (n, r) with Ψᵀ Φ = I, as points (..., 2n, r) with Φ above Ψ; leading axes are independent points.
@@ -116,23 +119,19 @@ class BiorthogonalManifold(Manifold):
     def extra_repr(self) -> str:
         return f"metric={self.metric}, retraction={self.retraction}"
 
-    def _check_shape(self, shape: tuple[int, ...], name: str) -> tuple[bool, str | None]:
+    def _check_shape(self, shape: tuple[int, ...], name: str) -> Verdict:
         if len(shape) >= 2 and shape[-2] % 2 == 0 and shape[-2] >= 2 * shape[-1] > 0:
             return True, None
-        return (
-            False,
-            f"{name}: expected shape (..., 2n, r) with n >= r > 0, got {tuple(shape)}; stack Φ (n, r) on Ψ (n, r)",
-        )
+        expected = "expected shape (..., 2n, r) with n >= r > 0"
+        return False, f"{name}: {expected}, got {tuple(shape)}; stack Φ (n, r) on Ψ (n, r)"
 
-    def _check_point_on_manifold(self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> tuple[bool, str | None]:
+    def _check_point_on_manifold(self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> Verdict:
         pair = _halves(x)
         eye = torch.eye(x.shape[-1], dtype=x.dtype, device=x.device)
         error = (layers.overlap(pair) - eye).abs()
         return _verdict("Ψᵀ Φ - I", error, atol + rtol * layers.overlap(pair.abs()), "project with projx")
 
-    def _check_vector_on_tangent(
-        self, x: Tensor, u: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5
-    ) -> tuple[bool, str | None]:
+    def _check_vector_on_tangent(self, x: Tensor, u: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> Verdict:
         pair, vector = _halves(x), _halves(u)
         error = layers.constraint(pair, vector)[..., 0, :, :].abs()
         size = layers.constraint(pair.abs(), vector.abs())[..., 0, :, :]
@@ -180,7 +179,7 @@ def _turned(pair: Tensor) -> Tensor:
     return torch.stack([phi, psi + turn], -3)
 
 
-def _verdict(what: str, error: Tensor, tolerance: Tensor, fix: str) -> tuple[bool, str | None]:
+def _verdict(what: str, error: Tensor, tolerance: Tensor, fix: str) -> Verdict:
     """(ok, reason) of a matrix (..., r, r) that should vanish; NaN does not pass."""
     if bool((error <= tolerance).all()):
         return True, None

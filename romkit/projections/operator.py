@@ -254,28 +254,21 @@ class Operator:
         x, c = (a[(..., *[None] * (axes - a.ndim), slice(None))] for a in (values, c))
         sizes = zip(c.shape[:-1], x.shape, x.chunks, strict=False)
         c = da.from_array(c, chunks=(*(each if size == other else -1 for size, other, each in sizes), -1))
-        make = functools.partial(_at_contexts, self._frame, self._at, self.latent_dim, self._seeds, self.context.ndim)
+        own = functools.partial(Operator, self._frame, latent_dim=self.latent_dim, seeds=self._seeds)
+        frame, at, axes = self._frame, self._at, self.context.ndim
+
         # contexts and operators are no entries of the graph: threads would go through all chunks that wait for the same
         # entry before they go on with one, and keep them
-        own = {"function": function, "make": make}
+        def of_chunk(x: np.ndarray, c: np.ndarray) -> np.ndarray:
+            c = torch.from_numpy(c.reshape(*c.shape[: axes - 1], -1)[..., 1:])  # less axes of size 1 and the zero
+            with one_thread(), torch.no_grad():
+                return function(own(maps=at(frame.normalise_context(c)), context=c), x)
+
         how = {"output_sizes": {"k": size}, "output_dtypes": values.dtype, "allow_rechunk": True}
-        return da.apply_gufunc(_of_chunk, "(n),(p)->(k)", x, c, **own, **how)
+        return da.apply_gufunc(of_chunk, "(n),(p)->(k)", x, c, **how)
 
 
 OfChunk = Callable[[Operator, np.ndarray], np.ndarray]
-
-
-def _at_contexts(
-    frame: Frame, at: Callable[[Tensor], EncoderDecoder], latent_dim: int, seeds: int | None, axes: int, c: np.ndarray
-) -> Operator:
-    """The operator at contexts (..., 1 + p) of a chunk, which have more axes of size 1 than it has."""
-    c = torch.from_numpy(c.reshape(*c.shape[: axes - 1], -1)[..., 1:])
-    return Operator(frame, at(frame.normalise_context(c)), c, latent_dim, seeds)
-
-
-def _of_chunk(x: np.ndarray, c: np.ndarray, *, function: OfChunk, make: Callable[[np.ndarray], Operator]) -> np.ndarray:
-    with one_thread(), torch.no_grad():
-        return function(make(c), x)
 
 
 def _converted(name: str, value: object, dtype: torch.dtype) -> Tensor:

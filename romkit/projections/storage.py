@@ -148,6 +148,8 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
             tensors |= {f"{owner}.exact.{name}": value for name, value in frame.exact.items()}
     if projection.basis is not None:
         tensors |= {f"{BASIS}{name}": tensor for name, tensor in bases.packed(projection.basis)[1].items()}
+    # The layout in memory decides the order in which BLAS sums, hence the last bit of every output.
+    matrices = {name: tensor for name, tensor in tensors.items() if tensor.ndim >= 2 and not tensor.is_contiguous()}
     header = {
         "method": projection.name,
         "config": projection.config,
@@ -155,10 +157,7 @@ def packed(projection: Projection) -> tuple[Header, Tensors]:
         "basis_rank": None if projection.basis is None else projection.basis.rank,
         "seeds": projection.seeds,
         "report": projection.report,
-        # The layout in memory decides the order in which BLAS sums, hence the last bit of every output.
-        "column_major": [
-            name for name, t in tensors.items() if t.ndim >= 2 and not t.is_contiguous() and t.mT.is_contiguous()
-        ],
+        "column_major": [name for name, tensor in matrices.items() if tensor.mT.is_contiguous()],
     }
     header = plain("projection", header)
     try:
@@ -224,7 +223,7 @@ def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Proj
         basis = bases.rebuilt({name.removeprefix(BASIS): t for name, t in tensors.items() if name.startswith(BASIS)})
         if basis.rank != rank:
             raise ValueError(f"a basis of {basis.rank} modes")
-    frame = Frame.from_json(header["signature"], basis)
+    frame = Frame(**header["signature"], basis=basis)
     # without memory for a method of romkit; one of the user's own may keep tensors beside its state
     device = "meta" if issubclass(method, tuple(METHODS.values())) else "cpu"
     with torch.random.fork_rng(devices=[]), torch.device(device):  # a method must not advance the global generator here
@@ -234,15 +233,15 @@ def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Proj
     rows = {name: tensor.contiguous() for name, tensor in _own(tensors).items()}
     columns = {name: tensors[name].mT.contiguous().mT for name in header["column_major"]}
     projection.load_state_dict(rows | columns, assign=True)  # assigned, not copied: keeps dtype and layout
-    for key in (key for key in tensors if EXACT in key):
-        (owner, _, name), value = key.partition(".exact."), tensors[key]
-        exact = projection.get_submodule(owner).exact
-        rounded = getattr(projection.get_submodule(owner), name, value)
-        fits = (
-            value.dtype == torch.float64 and value.shape == rounded.shape and torch.allclose(value.to(rounded), rounded)
-        )
-        if not fits:
+    for key, value in tensors.items():
+        owner, exact, name = key.partition(".exact.")
+        if not exact:
+            continue
+        frame = projection.get_submodule(owner)
+        rounded = getattr(frame, name, value)
+        fits = value.dtype == torch.float64 and value.shape == rounded.shape
+        if not fits or not torch.allclose(value.to(rounded), rounded):
             raise ValueError(f"{key} does not fit")
-        exact[name] = value
+        frame.exact[name] = value
     projection.report = header["report"]
     return projection
