@@ -196,16 +196,14 @@ class LearnedField(LatentField, Display):
 
     def facts(self) -> dict[str, str]:
         """Kind and sizes, what it was fitted to, and its details."""
-        return {
+        facts = {
             "law": f"{type(self).__name__}, order {self.order}, {self.latent_dim} latent",
             "context": ", ".join(self.context_names) or "none",
             "source": f"{getattr(self, 'samples', 0)} samples: {getattr(self, 'source', 'unknown')}",
-            **{
-                f"tried {row['law']}": f"error {row['error']:.2g} in {row['seconds']:.2g} s"
-                for row in getattr(self, "report", ())
-            },
-            "details": "\n".join(self.details()),
         }
+        for row in getattr(self, "report", ()):
+            facts[f"tried {row['law']}"] = f"error {row['error']:.2g} in {row['seconds']:.2g} s"
+        return facts | {"details": "\n".join(self.details())}
 
     @abc.abstractmethod
     def right_hand_side(self, c: Tensor) -> Callable[[Tensor], Tensor]:
@@ -246,15 +244,19 @@ class LearnedField(LatentField, Display):
         if problem.control is None:
             expected, fix = f"inputs {', '.join(self.control_names)}", "give them: control=..., or data with `control`"
             raise InputError("control", expected=expected, got="none", fix=fix)
-        checks.last_axis(
-            "control", problem.control(T0).shape, len(self.control_names), f"({', '.join(self.control_names)})"
-        )
+        names = self.control_names
+        checks.last_axis("control", problem.control(T0).shape, len(names), f"({', '.join(names)})")
         return lambda t, w: problem.path.carried(t, w, self.at(problem.path.at(t), problem.control(t))(w))
+
+
+def default_step(times: Tensor) -> float:
+    """Interval of the output times (T,)."""
+    return float(times[1] - times[0]) if len(times) > 1 else 1.0
 
 
 def default_solver(times: Tensor) -> Solver:
     """RK4 with the interval of the output times (T,)."""
-    return RK4(float(times[1] - times[0]) if len(times) > 1 else 1.0)
+    return RK4(default_step(times))
 
 
 def least_squares(metric: Metric, x: Tensor, tangents: Tensor, target: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from romkit.core import checks
 from romkit.core.errors import InputError
 from romkit.core.types import Field
-from romkit.integrators.base import TRACING_PAYS, LatentDynamics, product, solve, traced
+from romkit.integrators.base import TRACING_PAYS, LatentDynamics, default_step, product, solve, traced
 from romkit.integrators.galerkin import Galerkin
 from romkit.solvers import ImplicitMidpoint, Solution, Solver
 from romkit.systems.problem import Parts, Problem
@@ -52,9 +52,7 @@ class Hamiltonian(LatentDynamics):
         if problem.order not in self.orders:
             fix = "use Galerkin(), or a system with velocities of its own"
             raise InputError("dynamics", expected="dynamics of first order", got="Hamiltonian()", fix=fix)
-        _halves("start", start, problem, times[0])
-        step = float(times[1] - times[0]) if len(times) > 1 else 1.0
-        solver = ImplicitMidpoint(step) if solver is None else solver
+        solver = ImplicitMidpoint(default_step(times)) if solver is None else solver
         field, y0 = self.field(problem), self.momentum(problem, times[0], start)
         if len(times) >= TRACING_PAYS or engine == "compiled":  # forward differentiation is slow, call by call
             field = traced(field, times[0], y0)

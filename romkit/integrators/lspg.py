@@ -263,9 +263,8 @@ class ReducedMesh(Rows):
             found = self.rhs(t, x, align(path.at(t).context.to(x), x))
             return torch.cat([found, found.new_zeros(*found.shape[:-1], others)], dim=-1)
 
-        return FirstOrder(
-            path.mapped(lambda P: _AtPoints(P, self)), field, lambda x, u: self.constants.like(u)["metric"] * u
-        )
+        at_points = path.mapped(lambda P: _AtPoints(P, self))
+        return FirstOrder(at_points, field, lambda x, u: self.constants.like(u)["metric"] * u)
 
 
 @validated

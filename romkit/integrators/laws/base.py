@@ -107,7 +107,7 @@ def refitted(ranking: Sequence[Ranked], seed: int) -> tuple[LearnedField, Ranked
     return found if least < WANDERING * LOST else None
 
 
-def told(candidates: Sequence[tuple["Estimator", LatentSamples]], chosen: Ranked) -> str:
+def chosen_settings(candidates: Sequence[tuple["Estimator", LatentSamples]], chosen: Ranked) -> str:
     """Settings in which candidates differ, with their values in the chosen one, in words."""
     varied = {f.name: {getattr(each, f.name) for each, _ in candidates} for f in fields(chosen.estimator)}
     names = [name for name, values in varied.items() if len(values) > 1]
@@ -309,13 +309,12 @@ class Estimator(abc.ABC):
         validation: float | None,
     ) -> LearnedField:
         """Law with the settings and the samples, of the same states, that follow held-out trajectories best."""
-        for name in select or ():
+        select = select or {}
+        for name in select:
             checks.one_of("select", name, [field.name for field in fields(self)])
-        grid = (
-            [dict(zip(select, each, strict=True)) for each in itertools.product(*select.values())] if select else [{}]
-        )
+        grid = [dict(zip(select, each, strict=True)) for each in itertools.product(*select.values())]
         settings = [each for given in grid for each in replace(self, **given).candidates(several[0])]
-        if select is not None or (len(settings) > 1 and several[0].times is not None):
+        if select or (len(settings) > 1 and several[0].times is not None):
             candidates = list(itertools.product(settings, several))
             chosen = refitted(ranked(candidates, HELD_OUT if validation is None else validation, seed), seed)
             if chosen is None:
@@ -324,7 +323,7 @@ class Estimator(abc.ABC):
                 got = f"{len(candidates)} that are lost from the start"
                 raise InputError("select", expected="a candidate whose rollouts stay near the data", got=got, fix=fix)
             law, how = chosen
-            return replace(law, source=f"{law.source}; {told(candidates, how)}")
+            return replace(law, source=f"{law.source}; {chosen_settings(candidates, how)}")
         if validation is not None:
             fix = "name what to choose by it, or drop it"
             raise InputError("validation", expected="select beside it", got=validation, fix=fix)

@@ -76,7 +76,11 @@ class Polynomial(Library):
     degree: Natural
 
     def names(self, variables: Sequence[str]) -> list[str]:
-        return [_monomial_name(variables[i] for i in each) for each in _monomials(self.degree, len(variables))]
+        found = []
+        for monomial in _monomials(self.degree, len(variables)):
+            powers = ((variables[i], len([*group])) for i, group in itertools.groupby(monomial))
+            found.append(" ".join(name if power == 1 else f"{name}^{power}" for name, power in powers) or CONSTANT)
+        return found
 
     def __call__(self, x: Tensor) -> list[Tensor]:
         variables = x.unbind(-1)
@@ -222,11 +226,6 @@ def _monomials(degree: int, variables: int) -> list[tuple[int, ...]]:
     return [m for d in range(degree + 1) for m in itertools.combinations_with_replacement(range(variables), d)]
 
 
-def _monomial_name(factors: Iterator[str]) -> str:
-    powers = [(name, len(list(group))) for name, group in itertools.groupby(factors)]
-    return " ".join(name if power == 1 else f"{name}^{power}" for name, power in powers) or CONSTANT
-
-
 @dataclass(frozen=True, eq=False)
 class Features:
     """θ(z, c): each latent term times each context term, the context term running faster.
@@ -314,10 +313,9 @@ remainders of terms that cancel."""
 
 def _expanded(expression: "sympy.Expr", sizes: "dict[sympy.Symbol, float]") -> "sympy.Expr":
     parts = expression.expand().as_coefficients_dict()
-    large = {
-        term: abs(value) * math.prod(sizes.get(x, 1.0) ** power for x, power in term.as_powers_dict().items())
-        for term, value in parts.items()
-    }
+    large = {}
+    for term, value in parts.items():
+        large[term] = abs(value) * math.prod(sizes.get(x, 1.0) ** power for x, power in term.as_powers_dict().items())
     largest = max(large.values(), default=0)
     return sum((value * term for term, value in parts.items() if large[term] > ROUNDING * largest), 0 * expression)
 
@@ -561,9 +559,8 @@ class Equation(LearnedField):
     @validated
     def __getitem__(self, index: int) -> "Equation":
         if self.coefficients.ndim < 3:
-            raise InputError(
-                "index", expected="a stack of equations", got="a single one", fix="use the equation itself"
-            )
+            fix = "use the equation itself"
+            raise InputError("index", expected="a stack of equations", got="a single one", fix=fix)
         index = checks.index("index", index, len(self))
         own = {part: getattr(self, part)[index] for part in ("coefficients", "condition", "converged", "residual")}
         basis = replace(self.basis, variables=self.basis.variables[index])
@@ -579,11 +576,9 @@ class Equation(LearnedField):
         lead = tuple(self.coefficients.shape[:-2])
         if lead:
             return f"Equation(stack {lead}, {len(self.terms)} candidate terms, {self.samples} samples; {self.source})"
-        facts = (
-            f"{int(self.support.sum())} of {self.support.numel()} coefficients, "
-            f"residual {', '.join(f'{r:.1e}' for r in self.residual.tolist())}, "
-            f"condition {self.condition.item():.1e}, {self.samples} samples; {self.source}"
-        )
+        kept, residual = self.support, ", ".join(f"{r:.1e}" for r in self.residual.tolist())
+        facts = f"{int(kept.sum())} of {kept.numel()} coefficients, residual {residual}"
+        facts += f", condition {self.condition.item():.1e}, {self.samples} samples; {self.source}"
         unsettled = [] if bool(self.converged) else ["the support had not settled: raise max_iter"]
         return "\n  ".join([f"Equation({facts})", *self.equations(), *self._definitions, *unsettled])
 

@@ -393,16 +393,10 @@ class NeuralODE(Estimator):
             values = (2 * torch.rand(inputs + 1, outputs, generator=draw, dtype=w.dtype) - 1) / math.sqrt(inputs)
             parts = (values[:-1], values[-1])
             layers.append(tuple(part.expand(S, *part.shape).clone().requires_grad_() for part in parts))
+        scale, rate = torch.where(scale > 0, scale, 1.0), torch.where(rate > 0, rate, AT_REST)
+        context = Scaling.none(samples.parameters.names)  # scaled already
+        facts = (samples.order, samples.source, int(paths.observed.sum()))
         unknown = torch.full((S,), torch.nan, dtype=w.dtype)
-        facts = {"order": samples.order, "source": samples.source, "control_names": samples.control_names}
-        return NeuralODEModel(
-            layers=tuple(layers),
-            shift=shift,
-            scale=torch.where(scale > 0, scale, 1.0),
-            rate=torch.where(rate > 0, rate, AT_REST),
-            context=Scaling.none(samples.parameters.names),  # scaled already
-            samples=int(paths.observed.sum()),
-            velocity_error=unknown,
-            trajectory_error=unknown,
-            **facts,
-        )
+        errors = {"velocity_error": unknown, "trajectory_error": unknown}
+        control = samples.control_names
+        return NeuralODEModel(tuple(layers), shift, scale, rate, context, *facts, **errors, control_names=control)

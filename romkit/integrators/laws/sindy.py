@@ -351,8 +351,8 @@ class SINDy(Estimator):
         return replace(members, source=source, domain=Region.of(samples.latents, samples.times).repeated(models))
 
     def _basis(self, samples: LatentSamples) -> Features:
-        library, context = self.library or Polynomial(self.degree), self.context_library
-        return Features.of(samples, library, context or Polynomial(self.context_degree))
+        context = self.context_library or Polynomial(self.context_degree)
+        return Features.of(samples, self.library or Polynomial(self.degree), context)
 
     def _design(self, samples: LatentSamples) -> Design:
         return design_of(samples, self._basis(samples))
@@ -470,13 +470,11 @@ def weak_weights(times: Tensor, spans: Sequence[tuple[int, int]], p: int) -> tup
         half = (t[last] - t[first]) / 2
         s = (t[first : last + 1] - t[first]) / half - 1
         for k, (function, factor) in enumerate(((bump, half), (bump.deriv(), 1.0))):
-            area, moment = (
-                np.diff(integral(s)) for integral in (function.integ(), (Series([0.0, 1.0]) * function).integ())
-            )
+            integrals = function.integ(), (Series([0.0, 1.0]) * function).integ()
+            area, moment = (np.diff(integral(s)) for integral in integrals)
             rows[k, row, first:last] += factor * (s[1:] * area - moment) / np.diff(s)
             rows[k, row, first + 1 : last + 1] += factor * (moment - s[:-1] * area) / np.diff(s)
-    within, across = torch.from_numpy(rows)
-    return within, across
+    return torch.from_numpy(rows).unbind()
 
 
 def spread_windows(times: Tensor, width: float, number: int) -> list[tuple[int, int]]:

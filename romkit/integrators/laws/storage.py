@@ -71,11 +71,11 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Learn
         FileError: an unknown kind of law, or parts that do not fit each other.
     """
     if header["law"] == "phase":
-        own = {
-            name: {k.removeprefix(f"{name}."): t for k, t in tensors.items() if k.startswith(f"{name}.")}
-            for name in PHASE
-        }
-        return PhaseLaw(*(unpacked(path, header[name], own[name]) for name in PHASE))
+        laws = []
+        for name in PHASE:
+            own = {key.removeprefix(f"{name}."): t for key, t in tensors.items() if key.startswith(f"{name}.")}
+            laws.append(unpacked(path, header[name], own))
+        return PhaseLaw(*laws)
     kind = KINDS.get(str(header["law"]))
     if kind is None:
         problem = f"holds a law of the unknown kind {header['law']!r:.40}"
@@ -90,14 +90,12 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Learn
 
 
 def _law(kind: type[LearnedField], header: Header, tensors: Tensors) -> LearnedField:
-    scalings = {
-        name: Scaling(tuple(header[name]), tensors[f"{name}.shift"], tensors[f"{name}.scale"])
-        for name in ("variables", "context")
-        if name in header
-    }
-    for name, scaling in scalings.items():
-        if len(scaling.names) != scaling.scale.shape[-1] or not bool((scaling.scale > 0).all()):
+    scalings = {}
+    for name in {"variables", "context"} & header.keys():
+        names, shift, scale = tuple(header[name]), tensors[f"{name}.shift"], tensors[f"{name}.scale"]
+        if len(names) != scale.shape[-1] or not bool((scale > 0).all()):
             raise ValueError(f"scaling of {name}")
+        scalings[name] = Scaling(names, shift, scale)
     parts = {name: header[name] for name in ("order", "source", "samples")}
     parts["report"] = tuple(header.get("report", ()))
     parts["control_names"] = tuple(header.get("control_names", ()))  # laws of 2026, by romkit 0.1, may have none
