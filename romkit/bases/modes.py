@@ -276,9 +276,8 @@ def stream(
     ends = np.stack(dask.compute(blocks.array[0, 0], blocks.array[-1, -1])).astype(np.float64)
     file = None if checkpoint is None else expanded(checkpoint)
     identity = {"columns": columns, "n": blocks.size, "count": blocks.count}
-    if file is not None:
-        identity |= {"ends": hashlib.sha256(ends.tobytes()).hexdigest()}
-        identity |= {"weight": weigh(torch.ones(blocks.size, 1).double()).sum().item()}
+    identity |= {"ends": hashlib.sha256(ends.tobytes()).hexdigest()}
+    identity |= {"weight": weigh(torch.ones(blocks.size, 1).double()).sum().item()}
     nothing = (0, torch.from_numpy(ends[0]), torch.empty(blocks.size, 0).double())
     begun, mean, subspace = _resumed(file, identity) or nothing
     mean, subspace = mean.to(device), _completed(subspace.to(device), columns, weigh)

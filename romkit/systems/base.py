@@ -32,9 +32,6 @@ Recorded = Annotated[xr.Dataset, lambda argument, value: check_states(value)]
 """Trajectories in romkit's schema."""
 
 
-SPLITS = ("train", "test")
-
-
 def bound(rhs: Callable[..., Tensor], context: Tensor | ContextFunction) -> Field:
     """f(t, x) of a right-hand side (t, x, c), at a context (..., p) that stays or is a function of time."""
     moves = varies(context)
@@ -265,9 +262,8 @@ class System(abc.ABC):
         solver = self.solver or self.make_solver(context)
         with torch.no_grad():
             with one_thread():
-                solution = solver(
-                    self.phase_field(context), torch.cat(begin, dim=-1), times, engine=engine, label=label
-                )
+                start = torch.cat(begin, dim=-1)
+                solution = solver(self.phase_field(context), start, times, engine=engine, label=label)
             states = solution.states.chunk(self.order, dim=-1)
             rates = (*states[1:], self.rate_along(context, times, *states))
         found = (part.to(parts[0].dtype) for part in (states[0], *rates))
@@ -400,12 +396,11 @@ class System(abc.ABC):
         """Contexts (C, p) of a split, or given by name, and a generator for initial states where those are random."""
         if split is None:
             return torch.from_numpy(context_rows(self.context_names, named)), None
-        checks.one_of("split", split, SPLITS)
+        checks.one_of("split", split, ("train", "test"))
         if named:
             got = f"both {split!r} and {sorted(named)}"
-            raise InputError(
-                "split", expected="a split or contexts by name", got=got, fix="drop the split, or the contexts"
-            )
+            fix = "drop the split, or the contexts"
+            raise InputError("split", expected="a split or contexts by name", got=got, fix=fix)
         if split == "test":
             return torch.from_numpy(self.test_contexts()), None
         rng = np.random.default_rng(seed)

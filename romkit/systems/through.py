@@ -66,9 +66,9 @@ def basis_of_rates(system: System, basis: Basis, data: TrainingData, tolerance: 
         InputError: a right-hand side that is the same at all data, or not finite; a tolerance that `MOST` modes do not
             reach.
     """
-    identity = lambda u: u  # noqa: E731  (the metric of right-hand sides)
-    parts = (Summary.of(x, min(MOST, len(x)), identity) for x in _blocks(system, basis, *data))
-    whole = functools.reduce(lambda a, b: a.merged(b, MOST, identity), parts)
+    weigh = weigher(None, basis.size)  # the metric of right-hand sides is the identity
+    parts = (Summary.of(x, min(MOST, len(x)), weigh) for x in _blocks(system, basis, *data))
+    whole = functools.reduce(lambda a, b: a.merged(b, MOST, weigh), parts)
     share = whole.share
     if not len(share):
         expected, fix = "snapshots at which the right-hand side differs", "give more of them, or roll out in full space"
@@ -292,8 +292,8 @@ class SystemThroughBasis(System):
     @property
     def state_units(self) -> list[str]:
         """Unit of the states, if they share one, times the unit of the root of the weight."""
-        units = {*self.full.state_units}
-        return [units.pop() if len(units) == 1 else "mixed"] * self.basis.rank
+        unit, *others = {*self.full.state_units}
+        return ["mixed" if others else unit] * self.basis.rank
 
     def rhs(self, t: Tensor, x: Tensor, c: Tensor) -> Tensor:
         return self.image.rate(t, x, c)

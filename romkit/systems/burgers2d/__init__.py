@@ -178,8 +178,7 @@ def _chebyshev(k: int, x: Tensor) -> Tensor:
 
 def _backward(flux: Tensor, dim: int) -> Tensor:
     """Differences to the cell before, of which the first has none."""
-    first, rest = flux.narrow(dim, 0, 1), flux.diff(dim=dim)
-    return torch.cat([first, rest], dim=dim)
+    return torch.cat([flux.narrow(dim, 0, 1), flux.diff(dim=dim)], dim=dim)
 
 
 class Trapezoidal(Solver):

@@ -95,9 +95,8 @@ class Simulator(Solver):
                     drive = np.tile(self.control, (len(models), count * substeps, 1)) if nu else None
                     found, _ = pool.rollout(models, datas, full[:, first - 1], drive, nstep=count * substeps)
                     full[:, first : first + count] = found[:, substeps - 1 :: substeps]
-            on_time = (
-                np.abs(full[..., 0] - np.arange(outputs) * substeps * step) < step / 2
-            )  # it stops where one diverges
+            clock = np.arange(outputs) * substeps * step  # MuJoCo's stops where a member diverges
+            on_time = np.abs(full[..., 0] - clock) < step / 2
             inside = (np.abs(full[..., place]) <= Solver.divergence_threshold).all(-1)
             alive = np.logical_and.accumulate(on_time & inside, axis=-1)
             states = self.states(*np.split(full[..., place], [q.shape[-1]], axis=-1))

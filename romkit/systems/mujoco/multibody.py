@@ -114,12 +114,9 @@ def _placed(body: Body, parent: Frame, q: Tensor, v: Tensor) -> Frame:
             frame = frame._replace(u=u, a=a, joints=(*frame.joints, (joint.k, axis, None)))
             continue
         hinge = frame.moved(turned(frame.R, joint.anchor))
-        hinge = hinge._replace(
-            R=frame.R @ rotation(joint.axis, step.squeeze(-1)),
-            omega=frame.omega + axis * rate,
-            alpha=frame.alpha + cross(frame.omega, axis) * rate,
-            joints=(*frame.joints, (joint.k, axis, hinge.x)),
-        )
+        R, spin = frame.R @ rotation(joint.axis, step.squeeze(-1)), frame.omega + axis * rate
+        alpha, joints = frame.alpha + cross(frame.omega, axis) * rate, (*frame.joints, (joint.k, axis, hinge.x))
+        hinge = hinge._replace(R=R, omega=spin, alpha=alpha, joints=joints)
         frame = hinge.moved(-turned(hinge.R, joint.anchor))
     return frame
 

@@ -173,10 +173,8 @@ class MuJoCo(MechanicalSystem):
         return "MuJoCo, the integrator of the file" if self.contacts else "MuJoCo, RK4"
 
     def make_solver(self, context: Tensor) -> Solver:
-        models = functools.partial(self._compiled, context)
-        return engine.Simulator(
-            self.simulator, self.step, models, self.joints.of_states, self.joints.states, self.control
-        )
+        models, joints = functools.partial(self._compiled, context), self.joints
+        return engine.Simulator(self.simulator, self.step, models, joints.of_states, joints.states, self.control)
 
     def rate_along(self, context: Tensor, times: Tensor, q: Tensor, v: Tensor) -> Tensor:
         """MuJoCo's own accelerations, with contacts and all."""
@@ -201,9 +199,13 @@ class MuJoCo(MechanicalSystem):
 
 def tree_of(models: Sequence[object], lead: Sequence[int], control: Sequence[float]) -> multibody.Tree:
     """The closed form of models with equal joints; constants have the leading axes `lead`."""
-    stacked = lambda name: torch.from_numpy(np.stack([getattr(model, name) for model in models]))  # noqa: E731
-    shaped = lambda x: x.reshape(*lead, *x.shape[1:])  # noqa: E731
-    one, part = models[0], {name: shaped(stacked(name)) for name in _PARTS}
+
+    def stacked(rows: Sequence[np.ndarray]) -> Tensor:
+        return torch.from_numpy(np.stack(rows)).reshape(*lead, *rows[0].shape)
+
+    names = ("body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia")
+    names += ("jnt_axis", "jnt_pos", "qpos0", "dof_armature")
+    one, part = models[0], {name: stacked([getattr(model, name) for model in models]) for name in names}
     own, inner = (_matrices(part[name]) for name in ("body_quat", "body_iquat"))
     inertia = inner @ torch.diag_embed(part["body_inertia"]) @ inner.mT
     bodies = []
@@ -215,12 +217,7 @@ def tree_of(models: Sequence[object], lead: Sequence[int], control: Sequence[flo
         load = part["body_mass"][..., b], part["body_ipos"][..., b, :], inertia[..., b, :, :]
         bodies.append(multibody.Body(int(one.body_parentid[b]), *place, tuple(made), *load))
     forces = zip(*(engine.affine_forces(model, control) for model in models), strict=True)
-    forces = (shaped(torch.from_numpy(np.stack(rows))) for rows in forces)
-    return multibody.Tree(tuple(bodies), *forces, part["dof_armature"])
-
-
-_PARTS = ("body_pos", "body_quat", "body_ipos", "body_iquat", "body_mass", "body_inertia")
-_PARTS += ("jnt_axis", "jnt_pos", "qpos0", "dof_armature")
+    return multibody.Tree(tuple(bodies), *map(stacked, forces), part["dof_armature"])
 
 
 def _matrices(quaternion: Tensor) -> Tensor:
