@@ -158,6 +158,9 @@ def readable(app: "Sphinx", what: str, name: str, value: object, options: object
             formula = False
         literal = formula or section == "Example:"
         text.append(line if literal else re.sub(r"(?<!\\)([|*]|(?:^|(?<=: ))\w\.$)", r"\\\1", line))
+    room = ".".join((getattr(value, "__module__", None) or "").split(".")[:2])
+    if what == "function" and room in ROOMS and not name.startswith(room):  # source pages link to it by its room
+        text[1:1] = ["", ".. raw:: html", "", f'   <span id="{room}.{value.__name__}"></span>', ""]
     lines[:] = text
 
 
