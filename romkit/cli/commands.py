@@ -372,9 +372,7 @@ def forecast(
 def _select(data: "xr.Dataset", **wanted: int) -> "xr.Dataset":
     """Entries of a dataset at these indices of `trajectory` and `time`."""
     for dim, index in wanted.items():
-        if not -data.sizes[dim] <= index < data.sizes[dim]:
-            option, fix = "--at" if dim == "time" else "--trajectory", f"give one below {data.sizes[dim]}"
-            raise InputError(option, expected=f"one of {data.sizes[dim]}", got=str(index), fix=fix)
+        checks.index("--at" if dim == "time" else "--trajectory", index, data.sizes[dim])
     return data.isel(wanted)
 
 

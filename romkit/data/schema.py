@@ -222,15 +222,6 @@ def complete(data: xr.Dataset, names: Sequence[str]) -> np.ndarray:
     return np.logical_and.reduce(runtime.computed("check of the data", *looks))
 
 
-def values_of(data: xr.Dataset, name: str, *, fix: str) -> np.ndarray:
-    """The numbers (trajectories, times, n) of a variable, as they are; NaN where they are missing.
-
-    Raises:
-        InputError: as `variable_of`.
-    """
-    return variable_of(data, name, fix=fix).values
-
-
 def variable_of(data: xr.Dataset, name: str, *, fix: str) -> xr.DataArray:
     """A variable (trajectory, time, component), in memory or not.
 

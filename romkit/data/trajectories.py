@@ -24,7 +24,7 @@ from romkit.data.context import (
     times_of,
 )
 from romkit.data.layout import Layout, component_names, layout_of
-from romkit.data.schema import check_states, complete, values_of
+from romkit.data.schema import check_states, complete, variable_of
 
 
 def check_context(argument: str, data: xr.Dataset, names: Sequence[str]) -> None:
@@ -254,7 +254,7 @@ def trajectories(data: xr.Dataset, name: str, *, fix: str = "add it") -> Tensor:
         >>> x.shape, x.dtype
         (torch.Size([2, 10, 36]), torch.float64)
     """
-    return torch.from_numpy(np.array(values_of(data, name, fix=fix), dtype=np.float64, order="C"))
+    return torch.from_numpy(np.array(variable_of(data, name, fix=fix), dtype=np.float64, order="C"))
 
 
 @validated

@@ -2,9 +2,11 @@
 
 import itertools
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 import xarray as xr
+from annotated_types import MinLen
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
@@ -76,7 +78,7 @@ def plot_phase(data: xr.Dataset, x: str, y: str, *, variable: str = "state", col
     components = [str(name) for name in data["component"].values]
     for argument, name in (("x", x), ("y", y)):
         checks.one_of(argument, name, components)
-    style.check_numbers("data", data, variable)
+    style.check_numbers("data", data, "time", variable)
     values = data[variable].isel(component=[components.index(x), components.index(y)])
     return _curves(values.drop_vars("component").rename(component="axis"), [x, y], [(0, 1)], colour)
 
@@ -130,29 +132,27 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
         'frequency'
     """
     run = style.members(run).isel(seed=0, drop=True)
-    style.check_numbers("run", run, *(("truth", "rom") if "truth" in run else ("state",)))
+    names = ("truth", "rom") if "truth" in run else ("state",)
+    style.check_numbers("run", run, "time", *names)
     step = even_step(run["time"].values)
     if step is None:
         got, fix = "uneven steps" if run.sizes["time"] > 1 else "one time", "resample the data"
         raise InputError("run", expected="evenly spaced times for a spectrum", got=got, fix=fix)
-    drawn = [("state", style.DARK, "state")]
-    if "truth" in run:
-        drawn = [("truth", style.DARK, style.truth(run)), ("rom", style.ORANGE, "reduced model")]
-    shown = [(trajectories(run, name), colour, text) for name, colour, text in drawn]
-    if not bool(shown[0][0].isfinite().all()):
+    drawn = [trajectories(run, name) for name in names]
+    if not bool(drawn[0].isfinite().all()):
         fix = "select trajectories and times without gaps"
         raise InputError("run", expected="whole trajectories for a spectrum", got="missing samples", fix=fix)
     frequency = np.fft.rfftfreq(run.sizes["time"], step)
     along = f"frequency{style.unit(run['time'], ' (1/{})')}"
     with style.style():
-        figure, axes = style.panels(1, min(style.MAX_COLUMNS, len(shown[0][0])), sharey=True)
+        figure, axes = style.panels(1, min(style.MAX_COLUMNS, len(drawn[0])), sharey=True)
+        texts = (style.truth(run), "reduced model") if "truth" in run else names
         for k, panel in enumerate(axes[0]):
-            for values, colour, text in shown:
+            for values, colour, text in zip(drawn, (style.DARK, style.ORANGE), texts, strict=False):
                 density = metrics.power_density(values[k]).mean(-1).numpy()
                 panel.plot(frequency[1:], density[1:], color=colour, label=text)
-            if len(shown) == 2:
-                apart = float(metrics.hellinger_distance(shown[0][0][k], shown[1][0][k]).mean())
-                panel.set_title(f"distance {apart:.2g}")
+            if len(drawn) == 2:
+                panel.set_title(f"distance {float(metrics.hellinger_distance(*(x[k] for x in drawn)).mean()):.2g}")
             panel.set(yscale="log", xscale="log", xlabel=along)
             style.plain(panel)
         axes[0, 0].set_ylabel("power density")
@@ -284,9 +284,7 @@ def plot_sample(history: xr.Dataset) -> Figure:
         >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
         ('F', 'estimated error')
     """
-    if not {"estimate", "entered"} <= {*history.data_vars}:
-        got, fix = f"one of {', '.join(map(str, history.data_vars))}", "give romkit.sample(...).history"
-        raise InputError("history", expected="the history of a sample", got=got, fix=fix)
+    style.check_numbers("history", history, "estimate", "entered", fix="give romkit.sample(...).history")
     parameters = [coord for coord in history.coords.values() if coord.dims == ("candidate",)]
     estimate, entered = history["estimate"].values, history["entered"].values
     chosen = np.flatnonzero(entered >= 0)
@@ -313,7 +311,10 @@ def plot_sample(history: xr.Dataset) -> Figure:
 
 @validated
 def plot_forecast(
-    band: xr.Dataset, truth: xr.Dataset | None = None, *, components: Sequence[str] | None = None
+    band: xr.Dataset,
+    truth: xr.Dataset | None = None,
+    *,
+    components: Annotated[Sequence[str], MinLen(1)] | None = None,
 ) -> Figure:
     """Mean and interval of an ensemble over time.
 
@@ -336,9 +337,8 @@ def plot_forecast(
         >>> len(figure.axes)
         1
     """
-    style.check_numbers(
-        "band", band, "lower", "state", "upper", fix="give what Ensemble.forecast or Ensemble.follow returned"
-    )
+    fix = "give what Ensemble.forecast or Ensemble.follow returned"
+    style.check_numbers("band", band, "time", "lower", "state", "upper", fix=fix)
     runs = style.members(band).isel(seed=0, drop=True).isel(trajectory=slice(style.MAX_COLUMNS))
     names = [str(name) for name in runs["component"].values]
     if truth is not None:
@@ -350,10 +350,8 @@ def plot_forecast(
     if components is None:
         spread = runs["state"].std(("trajectory", "time")).values
         components = [names[k] for k in np.sort(np.argsort(spread)[::-1][: style.MAX_CURVES])]
-    unknown = [repr(name) for name in components if name not in names]
-    if unknown or not components:
-        got = unknown[0] if unknown else "none"
-        raise InputError("components", expected=f"names among {names[:8]}", got=got, fix="check the names")
+    for name in components:
+        checks.one_of("components", name, names)
     with style.style():
         figure, axes = style.panels(len(components), runs.sizes["trajectory"], width=3.0, height=1.3, sharex=True)
         for row, name in zip(axes, components, strict=True):
@@ -393,10 +391,8 @@ def plot_calibration(reliability: xr.Dataset) -> Figure:
         >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
         ('level of the interval', 'share of the truth within')
     """
-    missing = [name for name in ("level", "coverage", "coverage_of") if name not in reliability]
-    if missing:
-        fix = "give what Ensemble.reliability returned"
-        raise InputError("reliability", expected="coverage of levels", got=f"none of {', '.join(missing)}", fix=fix)
+    fix = "give what Ensemble.reliability returned"
+    style.check_numbers("reliability", reliability, "level", "coverage", "coverage_of", fix=fix)
     with style.style():
         figure, ((axes,),) = style.panels(1, 1, width=3.2, height=3.0)
         axes.plot([0, 1], [0, 1], color=style.NEUTRAL, lw=0.8, ls=":", label="calibrated")

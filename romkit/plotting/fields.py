@@ -209,18 +209,15 @@ def _shown(data: xr.Dataset, variable: str | None, dimensions: int) -> xr.Datase
         fix = "give data of romkit.data.describe with such a variable"
         raise errors.InputError("data", expected=expected, got=got, fix=fix)
     chosen = [name for name in fitting if not name.startswith(("latent", "control"))] or fitting
-    style.check_numbers("data", own, *chosen)
+    style.check_numbers("data", own, "time", *chosen)
     return own[chosen]
 
 
 def _one(data: xr.Dataset, variable: str | None, trajectory: int, frames: int) -> tuple[xr.Dataset, np.ndarray]:
     """Variables with two dimensions of space of one trajectory, and numbers of evenly spread times."""
     shown = _shown(data, variable, 2)
-    if trajectory >= shown.sizes["trajectory"]:
-        expected, fix = f"a number below {shown.sizes['trajectory']}", "give trajectory=0, say"
-        raise errors.InputError("trajectory", expected=expected, got=repr(trajectory), fix=fix)
     times = np.linspace(0, shown.sizes["time"] - 1, frames).round().astype(int)
-    return shown.isel(trajectory=trajectory), times
+    return shown.isel(trajectory=checks.index("trajectory", trajectory, shown.sizes["trajectory"])), times
 
 
 def _space(values: xr.DataArray) -> list[str]:

@@ -75,7 +75,7 @@ def plot_rollout(run: xr.Dataset) -> Figure:
         'lorenz96 at F = 3.15: ncae with 2 of 36 dimensions, Galerkin'
     """
     fix = "give what romkit.rollout returned; plot_space_time shows a forecast"
-    style.check_numbers("run", run, *VARIABLES, fix=fix)
+    style.check_numbers("run", run, "time", *VARIABLES, fix=fix)
     run = style.members(run)
     seed = median_seed(run)
     shown = run.isel(trajectory=slice(style.MAX_COLUMNS))

@@ -82,14 +82,15 @@ def members(run: xr.Dataset) -> xr.Dataset:
 
 
 def check_numbers(argument: str, data: xr.Dataset, *names: str, fix: str = "give data or a run of romkit") -> None:
-    """Raise unless these variables hold real numbers along dimensions with entries, and times increase."""
-    wrong = [f"no {name}" for name in ("time", *names) if name not in data.variables]
+    """Raise unless these variables hold real numbers along dimensions with entries, and times, if any, increase."""
+    wrong = [f"no {name}" for name in names if name not in data.variables]
     wrong += [f"no entries along {dim}" for dim, size in data.sizes.items() if size == 0]
     kinds = {name: data[name].dtype for name in names if name in data.variables}
     wrong += [f"{dtype} in {name}" for name, dtype in kinds.items() if dtype.kind not in "fiu"]
     if wrong:
-        raise errors.InputError(argument, expected="times and real numbers", got=", ".join(wrong), fix=fix)
-    tensors.times(f"{argument}.time", data["time"].values)
+        raise errors.InputError(argument, expected="real numbers", got=", ".join(wrong), fix=fix)
+    if "time" in names:
+        tensors.times(f"{argument}.time", data["time"].values)
 
 
 @validated

@@ -136,7 +136,8 @@ def compare(
     folder = expanded(folder).absolute()
     chosen, wanted = _methods(methods, settings), _laws(laws)
     make_folder(folder / PROJECTIONS)
-    file = _written(check_states(data), folder)
+    file = folder / f"data-{digest(check_states(data))[:16]}.nc"
+    file = file if file.exists() else save_dataset(data, file)
     table = {
         (method, law): Combination(f"{method}+{law}", str(file), *chosen[method], *wanted[law], test, seed)
         for method in chosen
@@ -198,12 +199,6 @@ def _plain(argument: str, settings: dict[str, object]) -> dict[str, object]:
         fix = "give numbers, text and tuples, or compare by hand"
         raise InputError(argument, expected="settings that are plain values", got=str(error), fix=fix) from error
     return settings
-
-
-def _written(data: xr.Dataset, folder: Path) -> Path:
-    """A file of the data in the folder, by their digest."""
-    file = folder / f"data-{digest(data)[:16]}.nc"
-    return file if file.exists() else save_dataset(data, file)
 
 
 def digest(data: xr.Dataset) -> str:

@@ -1,6 +1,5 @@
 """`romkit.fit`: from a method and a dataset to a trained projection."""
 
-import difflib
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
@@ -264,9 +263,9 @@ def _check_names(kind: type[Projection], settings: Mapping[str, object]) -> None
     sizes = {*arguments(kind), "latent_dim", "layers"}
     for name in settings:
         if name not in sizes and name not in SETTINGS:
-            near = difflib.get_close_matches(name, [*sizes, *SETTINGS, *NAMES], n=1)
             plain = ", ".join(setting for setting in SETTINGS if "." not in setting)
-            fix = f"did you mean {near[0]!r}?" if near else f"{kind.name} takes {', '.join(sorted(sizes))}, fit {plain}"
+            own = f"{kind.name} takes {', '.join(sorted(sizes))}, fit {plain}"
+            fix = checks.nearest(name, [*sizes, *SETTINGS, *NAMES]) or own
             expected = f"a setting of the training or of {kind.name}"
             raise InputError(name, expected=expected, got="an unknown name", fix=fix)
 

@@ -4,8 +4,10 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Annotated
 
 import xarray as xr
+from annotated_types import MinLen
 
 from romkit.core import checks
 from romkit.core.boundary import Part, Positive, Seed, validated
@@ -29,7 +31,7 @@ def law(
     data: xr.Dataset,
     *,
     seconds: Positive = 120.0,
-    kinds: Sequence[str | Estimator] = KINDS,
+    kinds: Annotated[Sequence[str | Estimator], MinLen(1)] = KINDS,
     validation: Part = HELD_OUT,
     seed: Seed = 0,
 ) -> LearnedField:
@@ -69,8 +71,6 @@ def law(
         ('trajectory', 'time', 'component')
     """
     check_states(data)
-    if not kinds:
-        raise InputError("kinds", expected="one or more", got="none", fix="leave it out, or give 'sindy', say")
     begun, rows, ranking, names = time.perf_counter(), [], [], {}
     several = Estimator.choices(*projection.for_law(data))
     for kind in kinds:

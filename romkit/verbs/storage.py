@@ -10,7 +10,7 @@ from romkit.bases import Basis
 from romkit.bases import storage as bases
 from romkit.core import files
 from romkit.core.boundary import FilePath, validated
-from romkit.core.errors import FileError, InputError
+from romkit.core.errors import FileError
 from romkit.integrators import LearnedField
 from romkit.integrators.laws import storage as laws
 from romkit.projections import Projection
@@ -43,10 +43,7 @@ def save(model: Projection | LearnedField | Basis, path: FilePath) -> Path:
         return files.write(path, "projection", *projections.packed(model))
     if isinstance(model, LearnedField):
         return files.write(path, "law", *laws.packed(model))
-    if isinstance(model, Basis):
-        return files.write(path, "basis", *bases.packed(model))
-    got, fix = type(model).__name__, "call save(model, path)"
-    raise InputError("model", expected="a projection, a fitted law or a basis", got=got, fix=fix)
+    return files.write(path, "basis", *bases.packed(model))
 
 
 @validated

@@ -141,7 +141,7 @@ def test_a_forecast_starts_from_data_of_any_kind_and_refuses_what_it_cannot_make
         f"{FORECAST} turned.nc": "expected components in the order x0 ... x4, got x4 ... x0",
         f"{FORECAST} start.nc": "--dt: expected an interval for data of a single time",
         f"{FORECAST} data.nc --dt 0": "dt: expected a positive number",
-        f"{FORECAST} data.nc --trajectory 9": "--trajectory: expected one of 9",
+        f"{FORECAST} data.nc --trajectory 9": "--trajectory: expected an index into 9",
         f"{FORECAST} data.nc --sped 1": "did you mean '--speed'?",
         "forecast pod.safetensors --from data.nc --duration 1": "--dynamics: expected a law",
     }.items():

@@ -66,7 +66,7 @@ def test_no_time_is_said_so(data, pod):
 
 BAD = [
     ({"kinds": ["sindi"]}, "kinds: expected one of .* did you mean 'sindy'"),
-    ({"kinds": []}, "kinds: expected one or more"),
+    ({"kinds": []}, "kinds: expected 1 or more"),
     ({"kinds": [DMD]}, r"kinds\[0\]: expected"),
     ({"seconds": 0.0}, "seconds: expected a positive number"),
     ({"validation": 1.0}, "validation: expected a number below 1"),
