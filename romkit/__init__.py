@@ -33,45 +33,11 @@ if TYPE_CHECKING:
     from romkit.verbs.storage import load, open, save
     from romkit.verbs.transformer import ProjectionTransformer
 
-__all__ = [
-    "Ensemble",
-    "ProjectionTransformer",
-    "Sample",
-    "Tracker",
-    "assimilate",
-    "bases",
-    "basis",
-    "bootstrap",
-    "calibrate",
-    "certify",
-    "compare",
-    "continuation",
-    "data",
-    "error_estimate",
-    "export",
-    "fit",
-    "follow",
-    "forecast",
-    "infer",
-    "integrators",
-    "law",
-    "load",
-    "metrics",
-    "open",
-    "presets",
-    "projections",
-    "reduced_mesh",
-    "rollout",
-    "sample",
-    "save",
-    "score",
-    "sensors",
-    "simulate",
-    "solvers",
-    "systems",
-    "training",
-    "verify",
-]
+__all__ = ["bases", "data", "integrators", "metrics", "presets", "projections", "solvers", "systems", "training"]
+__all__ += ["Ensemble", "ProjectionTransformer", "Sample", "Tracker", "assimilate", "basis", "bootstrap", "calibrate"]
+__all__ += ["certify", "compare", "continuation", "error_estimate", "export", "fit", "follow", "forecast", "infer"]
+__all__ += ["law", "load", "open", "reduced_mesh", "rollout", "sample", "save", "score", "sensors", "simulate"]
+__all__ += ["verify"]
 
 FACE = {
     "bases": ["basis"],

@@ -95,11 +95,8 @@ class Task(ABC):
         Raises:
             InputError: a field or a resolved setting that JSON cannot hold.
         """
-        try:
-            config, resolved = (json.dumps(facts, sort_keys=True) for facts in (asdict(self), dict(self.resolved)))
-        except TypeError as error:
-            expected, fix = "fields of plain JSON", "make it text, numbers, tuples or dicts"
-            raise InputError(type(self).__name__, expected=expected, got=str(error), fix=fix) from error
+        plain = files.plain(type(self).__name__, {"config": asdict(self), "resolved": dict(self.resolved)})
+        config, resolved = (json.dumps(each, sort_keys=True) for each in plain.values())
         facts = [type(self).__qualname__, config, resolved, self.code_version, _versions()["romkit"]]
         key = hashlib.sha256(json.dumps(facts).encode()).hexdigest()
         texts = {"task": self.name, "key": key, "config": config, "resolved": resolved}

@@ -177,10 +177,10 @@ def law(
     """  # noqa: D301
     given, choices = options.settings(set_), options.settings(select, "--select")
     if kind == "auto":
-        for option, value in (("--set", given), ("--select", choices), ("--members", members)):
-            if value:
-                fix = "name a law, sindy say, or leave it out"
-                raise InputError(option, expected="nothing beside auto", got="a value", fix=fix)
+        unused = {"--set": given, "--select": choices, "--members": members}
+        if option := next((option for option, value in unused.items() if value), None):
+            fix = "name a law, sindy say, or leave it out"
+            raise InputError(option, expected="nothing beside auto", got="a value", fix=fix)
         file = options.target(out, f"law-{options.short_name(data)}", "law.safetensors", force)
         found = romkit.law(options.load("projection", model), options.read_data(data), seconds=seconds, seed=seed)
         print(describe.model(found))

@@ -18,7 +18,6 @@ from typer import Argument, Option
 
 import romkit
 from romkit.cli import describe, options
-from romkit.core.errors import FileError
 
 RESULTS = ("comparison", "data", "forecast", "law", "projection", "rollout")
 """File names that commands give their results, in folders that are named after the source."""
@@ -53,10 +52,11 @@ def report(
     file = Path(source)
     name = file.parent.name if file.stem in RESULTS and file.parent.name else file.stem
     target = options.writable(out or Path(f"report-{name}.html"))
-    from romkit.core.files import atomic, make_folder
+    from romkit.core.files import atomic, existing, make_folder
 
     if file.suffix == ".md":
-        text = page(_read(file).decode(errors="replace"), file.stem, lambda picture: _read(file.parent / picture))
+        markdown = existing(file).read_text(errors="replace")
+        text = page(markdown, file.stem, lambda picture: existing(file.parent / picture).read_bytes())
     else:
         sections, figures = _described(source)
         text = page("\n\n".join([f"# {file.stem}", *sections]), file.stem, figures.__getitem__)
@@ -126,11 +126,3 @@ def _png(figure: object) -> bytes:
     data = io.BytesIO()
     figure.savefig(data, format="png", dpi=120)
     return data.getvalue()
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        fix = "give the REPORT.md of a study, with its pictures where they were written"
-        raise FileError(path, problem=f"cannot be read ({error.strerror})", fix=fix) from error

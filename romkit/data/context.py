@@ -303,9 +303,6 @@ class Contexts(NamedTuple):
         """Repeat a single context for `number` trajectories."""
         if len(self.initial) == number:
             return self
-        if len(self.initial) != 1:
-            fix = "give one context, or one for each trajectory"
-            raise InputError("number", expected=f"{len(self.initial)}, the contexts", got=number, fix=fix)
         return self._replace(
             initial=self.initial.expand(number, -1), over_time=self.over_time.expand(number, *self.over_time.shape[1:])
         )

@@ -409,29 +409,28 @@ def from_arrays(
     if isinstance(states, np.ndarray) and states.ndim == 2:
         given = {name: [each] for name, each in given.items()}
     times = _common_times(times, [len(each) for each in _each("states", given["states"])])
-    arrays = {name: _padded(name, each, len(times)) for name, each in given.items()}
-    like = arrays["states"].shape
+    arrays = {name: _padded(_each(name, each)) for name, each in given.items()}
+    number, _, n = arrays["states"].shape
     for name, values in arrays.items():
-        shape = like[:2] if name == "control" else like
+        shape = (number, len(times)) if name == "control" else (number, len(times), n)
         if values.shape[: len(shape)] != shape:
-            fix = "give one for each state"
-            raise InputError(name, expected=f"shape {shape}, as the states", got=f"shape {values.shape}", fix=fix)
+            expected = f"shape {shape}, as the {'times' if name == 'states' else 'states'}"
+            raise InputError(name, expected=expected, got=f"shape {values.shape}", fix="give one for each state")
     arrays["state"] = arrays.pop("states")
     variables = {name: (DIMS if name != "control" else (*LEAD, "input"), values) for name, values in arrays.items()}
     coords: dict[str, object] = {"time": times}
     if names is not None:
-        if len(names) != like[2]:
-            raise InputError(
-                "names", expected=f"{like[2]}, one for each component", got=len(names), fix="name each component"
-            )
+        if len(names) != n:
+            expected, fix = f"{n}, one for each component", "name each component"
+            raise InputError("names", expected=expected, got=len(names), fix=fix)
         coords["component"] = list(names)
     if control is not None:
         coords["input"] = [f"u{k}" for k in range(arrays["control"].shape[2])]
     check_own_names("context", context or ())
     for name, values in (context or {}).items():
         values = np.atleast_1d(np.asarray(values))
-        if values.shape != like[:1]:
-            got, fix = f"shape {values.shape}", f"give {like[0]} of them"
+        if values.shape != (number,):
+            got, fix = f"shape {values.shape}", f"give {number} of them"
             raise InputError(name, expected="one number for each trajectory", got=got, fix=fix)
         coords[name] = ("trajectory", values)
     return describe(xr.Dataset(variables, coords), context=tuple(context or ()))
@@ -469,15 +468,10 @@ def _each(name: str, given: np.ndarray | Sequence[np.ndarray]) -> list[np.ndarra
     return each
 
 
-def _padded(name: str, given: np.ndarray | Sequence[np.ndarray], length: int) -> np.ndarray:
+def _padded(each: Sequence[np.ndarray]) -> np.ndarray:
     """(C, T, k) with NaN behind the end of shorter ones."""
-    each = _each(name, given)
-    if max(map(len, each)) != length:
-        got = ", ".join(str(array.shape) for array in each[:4])
-        fix = "give the times of the longest, and time on the first axis"
-        raise InputError(name, expected=f"arrays (times, n) of which the longest has {length} times", got=got, fix=fix)
-    dtype = np.result_type(*each, np.float32)
-    padded = np.full((len(each), length, each[0].shape[1]), np.nan, dtype=dtype)
+    shape = (len(each), max(map(len, each)), each[0].shape[1])
+    padded = np.full(shape, np.nan, dtype=np.result_type(*each, np.float32))
     for row, array in zip(padded, each, strict=True):
         row[: len(array)] = array
     return padded

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from filelock import FileLock
 
@@ -17,7 +18,7 @@ from romkit import tasks
 from romkit.core import checks
 from romkit.core.boundary import Count, FilePath, Part, Seed, validated
 from romkit.core.errors import InputError, one_line
-from romkit.core.files import expanded, make_folder
+from romkit.core.files import expanded, make_folder, plain
 from romkit.core.parallel import Pool
 from romkit.data import check_states, open_dataset, save_dataset, split
 from romkit.integrators import DYNAMICS, LAWS, Estimator, LatentDynamics
@@ -158,7 +159,7 @@ def _methods(methods: object, common: Mapping[str, object]) -> dict[str, Named]:
     found = {}
     for label, own in _labelled("methods", methods, str).items():
         own = {**common, **(own if isinstance(own, Mapping) else {})}
-        found[label] = checks.one_of("methods", own.pop("method", label), METHODS), _plain("methods", own)
+        found[label] = checks.one_of("methods", own.pop("method", label), METHODS), plain("methods", own)
     return found
 
 
@@ -170,7 +171,7 @@ def _laws(laws: object) -> dict[str, Named]:
             found[label] = checks.one_of("laws", law, [*LAWS, *DYNAMICS]), {}
         else:
             own = {each.name: getattr(law, each.name) for each in dataclasses.fields(law)}
-            found[label] = _name(law), _plain("laws", own)
+            found[label] = _name(law), plain("laws", own)
     return found
 
 
@@ -189,16 +190,6 @@ def _labelled(argument: str, value: object, label: Callable[[object], str]) -> d
     if several and len(found) == len(several):
         return found
     raise InputError(argument, expected="one or more, each once", got=repr(value)[:60], fix="name them by a dict")
-
-
-def _plain(argument: str, settings: dict[str, object]) -> dict[str, object]:
-    """The settings, if JSON can tell them from others."""
-    try:
-        json.dumps(settings)
-    except TypeError as error:
-        fix = "give numbers, text and tuples, or compare by hand"
-        raise InputError(argument, expected="settings that are plain values", got=str(error), fix=fix) from error
-    return settings
 
 
 def digest(data: xr.Dataset) -> str:
@@ -223,20 +214,15 @@ def _assembled(table: Mapping[tuple[str, str], Combination], folder: Path, sweep
         why = one_line(log.read_text().strip().splitlines()[-1])
         expected, fix = "a combination of methods, laws and settings that works on these data", f"see {log}"
         raise InputError("data", expected=expected, got=f"{len(failed)} that failed ({why[:300]})", fix=fix)
-    like = next(iter(rows.values()))
-    empty = like[["nrmse", "nrmse_projected", "valid_time"]] * np.nan
+    for key, scores in rows.items():
+        lost = float((scores["status"] != 0).sum())
+        rows[key] = scores.drop_vars("status").rename(law="equations").assign(diverged=lost).drop_attrs(deep=False)
+    cases = pd.MultiIndex.from_tuples(rows, names=("projection", "law"))
+    found = xr.concat(rows.values(), "case", data_vars="all", coords="minimal", compat="override")
+    found = found.assign_coords(xr.Coordinates.from_pandas_multiindex(cases, "case")).unstack("case")
     methods, laws = (list(dict.fromkeys(key[k] for key in table)) for k in (0, 1))
-    grid = [[_entry(rows.get((method, law)), empty) for law in laws] for method in methods]
-    found = xr.combine_nested(grid, ["projection", "law"], coords="minimal", compat="override")
-    found = found.assign_coords(projection=methods, law=laws).transpose("projection", "law", ...)
+    found = found.reindex(projection=methods, law=laws).transpose("projection", "law", ...)  # failed ones are NaN
+    found["equations"] = found["equations"].astype(object).fillna("failed").astype(str)
     for name in ("nrmse_projected", "seconds_projection"):  # the same for all laws
         found[name] = found[name].mean("law", keep_attrs=True)
     return found.assign_attrs(folder=str(folder), failed=json.dumps(failed))
-
-
-def _entry(scores: xr.Dataset | None, empty: xr.Dataset) -> xr.Dataset:
-    if scores is None:
-        facts = {"diverged": np.nan, "seconds_projection": np.nan, "seconds_law": np.nan, "equations": "failed"}
-        return empty.assign(facts)
-    lost = float((scores["status"] != 0).sum())
-    return scores.drop_vars("status").rename(law="equations").assign(diverged=lost).drop_attrs(deep=False)

@@ -163,7 +163,7 @@ def _alive(pid):
         ([Doing("a/b")], "", "letters, digits"),
         ([Doing(".hidden")], "", "letters, digits"),
         ([Doing("")], "", "letters, digits"),
-        ([Doing("a", np.ones(3))], "", "fields of plain JSON"),
+        ([Doing("a", np.ones(3))], "", "plain values"),
     ],
 )
 def test_bad_sweeps_are_refused_before_the_work(tmp_path, tasks, only, reason):

@@ -345,5 +345,5 @@ def test_the_report_of_a_study_is_one_page_with_its_pictures():
     assert all(part in page for part in ("<title>How far</title>", "<h1>How far</h1>", "<td>2</td>", picture))
     assert not OUTSIDE.search(page)
     Path("results/curve.png").unlink()
-    assert "curve.png: cannot be read" in refusal("report results/REPORT.md --out other.html")
+    assert "curve.png: no such file" in refusal("report results/REPORT.md --out other.html")
     assert not Path("other.html").exists()

@@ -81,7 +81,7 @@ def test_a_failure_is_named_and_the_others_are_there(data, tmp_path):
         ({}, ["dmd"], "methods: expected one or more"),
         (["pod"], [SINDy(degree=1), SINDy(degree=2)], "laws: expected one or more, each once.* name them by a dict"),
         (["pod"], [romkit.integrators.Galerkin()], r"laws\[0\]: expected text or an Estimator .*, got Galerkin"),
-        ({"pod": {"latent_dim": np.arange(3)}}, ["dmd"], "methods: expected settings that are plain values"),
+        ({"pod": {"latent_dim": np.arange(3)}}, ["dmd"], "methods.latent_dim: expected plain values"),
     ],
 )
 def test_what_cannot_be_compared(data, tmp_path, methods, laws, message):
