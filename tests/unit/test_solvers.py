@@ -58,7 +58,12 @@ def test_derivatives_along_a_direction_and_the_time_are_compiled():
 
 MISTRANSLATIONS = {
     "at once": ("sin", FORMULAS["cos"], lambda t, y: torch.sin(y), torch.float64),
-    "by one in ten thousand": ("sin", lambda a: f"(T(1.0001) * sine({a}))", lambda t, y: torch.sin(y), torch.float32),
+    "by one in ten thousand": (
+        "sin",
+        lambda a: f"(T(1.0001) * each_sin({a}))",
+        lambda t, y: torch.sin(y),
+        torch.float32,
+    ),
     "away from the start": ("relu", lambda a: a, lambda t, y: torch.relu(y - 0.95), torch.float64),
     "at a later time": ("cos", lambda a: f"({a} * T(0) + T(1))", lambda t, y: y * torch.cos(t), torch.float64),
 }
