@@ -142,6 +142,19 @@ def pairs(a: Tensor, b: Tensor) -> Tensor:
     return torch.cat([a[..., i : i + 1] * b[..., i:] for i in range(a.shape[-1])], dim=-1)
 
 
+def matvec(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Matrices (..., i, j) times vectors (..., j)."""
+    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+
+
+def linear_solve(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Inverse matrices (..., m, m) times vectors (..., m); a singular member gives numbers that are not finite.
+
+    It neither waits for a GPU nor raises for a whole batch because of one member.
+    """
+    return torch.linalg.solve_ex(matrix, vector.unsqueeze(-1)).result.squeeze(-1)
+
+
 class Constants:
     """Tensors that never change, in the precision and on the device of what they meet; each kind is made once.
 

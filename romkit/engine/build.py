@@ -36,7 +36,7 @@ class Unavailable(Unsupported):
     """Verdict that nothing can be compiled or loaded on this machine; the message says why."""
 
 
-def read(name: str) -> str:
+def source_text(name: str) -> str:
     """The text of a file in C, C++ or CUDA of this room."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 

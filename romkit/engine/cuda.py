@@ -15,7 +15,7 @@ from torch import Tensor
 
 from romkit.core import files
 from romkit.engine.build import Unavailable, Unsupported, cached
-from romkit.engine.emit import Constants
+from romkit.engine.emit import ConstantPools
 from romkit.engine.kernel import TYPES, RungeKutta, source
 from romkit.engine.lower import lower
 from romkit.engine.trace import Trace
@@ -34,7 +34,7 @@ class Launched(RungeKutta):
 
     loop = ("rk4.h", "launch.cu")
 
-    def _build(self, trace: Trace, y: Tensor) -> tuple[object, Constants, int]:
+    def _build(self, trace: Trace, y: Tensor) -> tuple[object, ConstantPools, int]:
         body = lower(trace.on_cpu())
         numbers = body.scratch + self.arrays * self._size + body.constants.own_size
         if numbers * y.element_size() > LOCAL_LIMIT:

@@ -147,7 +147,7 @@ def runs(places: list[int]) -> list[tuple[int, int, int, int]]:
     return found
 
 
-class Constants:
+class ConstantPools:
     """The two pools of numbers that a kernel reads: C, shared by all members, and M, one row per member.
 
     Values are never written into the source, so that one compiled kernel serves every context and every training.
@@ -232,7 +232,7 @@ class Emitter:
         matrices: that were factorised, by the identity of the factors.
     """
 
-    def __init__(self, inputs: Sequence[tuple[Tensor, Located]], lead: Sequence[int], constants: Constants):
+    def __init__(self, inputs: Sequence[tuple[Tensor, Located]], lead: Sequence[int], constants: ConstantPools):
         self.lead, self.members = tuple(lead), math.prod(lead)
         self.constants, self.dtype = constants, constants.dtype
         self._values = {id(tensor): where for tensor, where in inputs}

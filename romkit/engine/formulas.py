@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable
 
-from romkit.engine.build import read
+from romkit.engine.build import source_text
 
 Operand = str | int | float | bool | None
 
@@ -61,7 +61,7 @@ def _clamp(a: Operand, low: Operand = None, high: Operand = None) -> str:
     return literal(lower) if high is None else _call("each_minimum")(lower, high)
 
 
-FUNCTIONS = re.findall(r"each_(\w+)\(V", read("elementwise.h"))
+FUNCTIONS = re.findall(r"each_(\w+)\(V", source_text("elementwise.h"))
 """ATen operations that functions of the header compute, of the same name behind `each_`."""
 
 FORMULAS: dict[str, Callable[..., str]] = {

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from romkit.core.types import Field
-from romkit.engine.build import Unsupported, library, read
-from romkit.engine.emit import Constants
-from romkit.engine.lower import Body, lower
+from romkit.engine.build import Unsupported, library, source_text
+from romkit.engine.emit import ConstantPools
+from romkit.engine.lower import KernelBody, lower
 from romkit.engine.trace import Parametrised, Trace, trace_field
 
 TYPES = {torch.float64: ("double", ctypes.c_double, 8), torch.float32: ("float", ctypes.c_float, 16)}
@@ -76,7 +76,7 @@ class Kernel:
         self._library.evaluate(self._real(t), at(y), at(out), *self._constants())
         return out
 
-    def _build(self, trace: Trace, y: Tensor) -> tuple[object, Constants, int]:
+    def _build(self, trace: Trace, y: Tensor) -> tuple[object, ConstantPools, int]:
         """The functions of `loop` for a trace, the constants that they read, and the members of a block of these."""
         if y.is_cuda:
             raise Unsupported("on a GPU RK4 alone is compiled")
@@ -131,10 +131,10 @@ def _stack() -> int:
     return threading.stack_size() or (2**21 if limit == resource.RLIM_INFINITY else limit)
 
 
-def source(body: Body, real: str, lanes: int, size: int, loop: Sequence[str]) -> str:
+def source(body: KernelBody, real: str, lanes: int, size: int, loop: Sequence[str]) -> str:
     """Text of a file in C++ with the field as a function, and the loop around it."""
     head = f"#define W {lanes}\n#define D {size}\n#define M_SIZE {body.constants.own_size}\nusing T = {real};\n"
-    before, after = map(read, ("vectors.hpp", "elementwise.h", "arrays.h")), map(read, loop)
+    before, after = map(source_text, ("vectors.hpp", "elementwise.h", "arrays.h")), map(source_text, loop)
     field = "static APART void field(T time, const V *y, V *out, const T *C, const V *M)"
     opening = f"{field} {{\nconst V t[1] = {{vec(time)}};"
     return "\n".join([head, *before, f"{field};", *after, opening, body.source, "}\n"])

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_flatten, tree_leaves
 from romkit.engine.build import Unsupported
 from romkit.engine.emit import (
     UNOWNED,
-    Constants,
+    ConstantPools,
     Emitter,
     Located,
     by_owner,
@@ -32,15 +32,15 @@ VIEWS = {
 """Operations that only move elements; torch applies them to indices."""
 
 
-class Body(NamedTuple):
+class KernelBody(NamedTuple):
     """Statements that write `out` from `t` and `y`, how many numbers they keep, and the constants they read."""
 
     source: str
     scratch: int
-    constants: Constants
+    constants: ConstantPools
 
 
-def lower(trace: Trace) -> Body:
+def lower(trace: Trace) -> KernelBody:
     """The traced field for one block of members; the leading axes of the state are the members.
 
     Raises:
@@ -49,13 +49,13 @@ def lower(trace: Trace) -> Body:
     t, y = trace.inputs
     lead, members = y.shape[:-1], math.prod(y.shape[:-1])
     inputs = [(t, fresh("t", ())), (y, fresh("y", y.shape, members))]
-    emitter = translated(trace.calls, inputs, lead, Constants(members, y.dtype))
+    emitter = translated(trace.calls, inputs, lead, ConstantPools(members, y.dtype))
     emitter.give("out", trace.result, y.shape)
-    return Body(emitter.source(), emitter.scratch, emitter.constants)
+    return KernelBody(emitter.source(), emitter.scratch, emitter.constants)
 
 
 def translated(
-    calls: Sequence[Call], inputs: Sequence[tuple[Tensor, Located]], lead: Sequence[int], constants: Constants
+    calls: Sequence[Call], inputs: Sequence[tuple[Tensor, Located]], lead: Sequence[int], constants: ConstantPools
 ) -> Emitter:
     """Statements of these calls; arguments as for `Emitter`."""
     emitter = Emitter(inputs, lead, constants)

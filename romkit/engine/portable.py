@@ -12,8 +12,8 @@ from typing import NamedTuple
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from romkit.engine.build import read
-from romkit.engine.emit import Constants, Emitter, Located, fresh
+from romkit.engine.build import source_text
+from romkit.engine.emit import ConstantPools, Emitter, Located, fresh
 from romkit.engine.formulas import number
 from romkit.engine.lower import translated
 from romkit.engine.trace import Trace, is_symbol, needed
@@ -39,7 +39,7 @@ def source(name: str, about: Sequence[str], trace: Trace) -> Source:
         Unsupported: a call that has no compiled form.
     """
     t, latent, state, context, control = trace.inputs
-    constants, given = Constants(1, latent.dtype), context.shape[-1] + control.shape[-1]
+    constants, given = ConstantPools(1, latent.dtype), context.shape[-1] + control.shape[-1]
     inputs = fresh("M", (1, given), 1).ids.split([context.shape[-1], control.shape[-1]], dim=-1)
     context_in, control_in = (Located("M", ids) for ids in inputs)
     early, late = trace.parted(t, latent, state, control)
@@ -59,8 +59,8 @@ def source(name: str, about: Sequence[str], trace: Trace) -> Source:
         "setting": setting.source(places),
         "encode": body("state", state, "latent", encoded, latent.shape[-1]),
         "decode": body("latent", latent, "state", decoded, state.shape[-1]),
-        "dispatch": read("dispatch.h"),
-        "step": read("rk4.h"),
+        "dispatch": source_text("dispatch.h"),
+        "step": source_text("rk4.h"),
     }
     numbers = constants.pack(1)[0].tolist()
     table = {"count": len(numbers), "table": ", ".join(map(number, numbers))}
@@ -68,7 +68,7 @@ def source(name: str, about: Sequence[str], trace: Trace) -> Source:
     facts = {key: each.shape[-1] for key, each in sizes.items()} | {"name": name, "numbers": max(1, taken)}
     facts["about"] = "\n".join(f"// {line}" for line in about)
     functions = _used("\n".join(statements.values()))
-    code, header = (Template(read(file)) for file in ("model.c", "model.h"))
+    code, header = (Template(source_text(file)) for file in ("model.c", "model.h"))
     return Source(code.substitute(facts, functions=functions, **table, **statements), header.substitute(facts))
 
 
@@ -86,7 +86,7 @@ def _shared(setting: Emitter, wanted: list[Tensor], start: int) -> tuple[list[tu
 
 def _used(statements: str) -> str:
     """The functions that the statements call, and those call, since compilers warn of others."""
-    text = re.sub(r"(?m)^//.*\n", "", f"{read('elementwise.h')}\n{read('arrays.h')}")
+    text = re.sub(r"(?m)^//.*\n", "", f"{source_text('elementwise.h')}\n{source_text('arrays.h')}")
     parts, kept = re.split(r"(?m)^(?=static inline |ANY )", text), ""
     for part in reversed(parts):
         name = re.match(r"(?:static inline|ANY INLINE) \w+ (\w+)\(", part)

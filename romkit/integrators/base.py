@@ -17,6 +17,7 @@ from romkit.core import checks, tensors
 from romkit.core.boundary import Count, Times, validated
 from romkit.core.display import Display
 from romkit.core.errors import InputError, warn
+from romkit.core.tensors import linear_solve, matvec
 from romkit.core.types import Field, Metric
 from romkit.engine import Engine, Unsupported, trace
 from romkit.integrators.region import Region
@@ -262,17 +263,7 @@ def default_solver(times: Tensor) -> Solver:
 def least_squares(metric: Metric, x: Tensor, tangents: Tensor, target: Tensor) -> Tensor:
     """The rate r (..., m) whose image J r is nearest to the target (..., n) in the metric at x."""
     weighted = metric(x, tangents)
-    return solve(tangents.mT @ weighted, product(weighted.mT, target))
-
-
-def solve(matrix: Tensor, vector: Tensor) -> Tensor:
-    """matrix⁻¹ vector for a batch; a singular member gives non-finite numbers, not an exception."""
-    return torch.linalg.solve_ex(matrix, vector.unsqueeze(-1)).result.squeeze(-1)
-
-
-def product(matrix: Tensor, vector: Tensor) -> Tensor:
-    """matrix times vector for a batch."""
-    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
+    return linear_solve(tangents.mT @ weighted, matvec(weighted.mT, target))
 
 
 def traced(function: Callable[..., Tensor], *arguments: Tensor) -> Callable[..., Tensor]:

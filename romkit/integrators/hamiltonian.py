@@ -8,8 +8,9 @@ from torch import Tensor
 
 from romkit.core import checks
 from romkit.core.errors import InputError
+from romkit.core.tensors import linear_solve, matvec
 from romkit.core.types import Field
-from romkit.integrators.base import TRACING_PAYS, LatentDynamics, default_step, product, solve, traced
+from romkit.integrators.base import TRACING_PAYS, LatentDynamics, default_step, traced
 from romkit.integrators.galerkin import Galerkin
 from romkit.solvers import ImplicitMidpoint, Solution, Solver
 from romkit.systems.problem import Parts, Problem
@@ -66,29 +67,29 @@ class Hamiltonian(LatentDynamics):
             z, dz = self.velocity(problem, t, y).chunk(2, dim=-1)
             P = problem.path.at(t)
             q, J = P.decode_jacobian(z)
-            v = product(J, dz)
+            v = matvec(J, dz)
             columns = torch.stack([v, problem.field(t, q, v)], dim=-1)
             momentum, force = problem.metric(q, columns).unbind(-1)
             changing = torch.func.jvp(lambda q: problem.metric(q, columns[..., :1]), (q,), (v,))[1].squeeze(-1)
-            return torch.cat([dz, product(J.mT, force + changing) + _curvature_force(P, z, dz, momentum)], dim=-1)
+            return torch.cat([dz, matvec(J.mT, force + changing) + _curvature_force(P, z, dz, momentum)], dim=-1)
 
         return canonical
 
     def momentum(self, problem: Problem, t: Tensor, w: Tensor) -> Tensor:
         """(z, ż) -> (z, r)."""
         z, dz = _halves("w", w, problem, t)
-        return torch.cat([z, product(_inertia(problem, t, z), dz)], dim=-1)
+        return torch.cat([z, matvec(_inertia(problem, t, z), dz)], dim=-1)
 
     def velocity(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
         """(z, r) -> (z, ż)."""
         z, r = _halves("y", y, problem, t)
-        return torch.cat([z, solve(_inertia(problem, t, z), r)], dim=-1)
+        return torch.cat([z, linear_solve(_inertia(problem, t, z), r)], dim=-1)
 
     def lift(self, problem: Problem, t: Tensor, y: Tensor) -> Tensor:
         """(z, r) (..., 2m) -> (q, p) (..., 2n), the cotangent lift of φ."""
         z, dz = self.velocity(problem, t, y).chunk(2, dim=-1)
         q, J = problem.path.at(t).decode_jacobian(z)
-        return torch.cat([q, problem.metric(q, product(J, dz).unsqueeze(-1)).squeeze(-1)], dim=-1)
+        return torch.cat([q, problem.metric(q, matvec(J, dz).unsqueeze(-1)).squeeze(-1)], dim=-1)
 
 
 def _halves(name: str, w: Tensor, problem: Problem, t: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,4 +110,4 @@ def _curvature_force(P: object, z: Tensor, dz: Tensor, momentum: Tensor) -> Tens
     unit = torch.eye(z.shape[-1], dtype=z.dtype, device=z.device)
     z, dz = z.unsqueeze(-2), dz.unsqueeze(-2)
     rows = (P.decode_curvature(z, dz + unit) - P.decode_curvature(z, dz - unit)) / 4
-    return product(rows, momentum)
+    return matvec(rows, momentum)

@@ -9,7 +9,7 @@ from romkit.core.boundary import Sizes, validated
 from romkit.core.errors import InputError
 from romkit.projections.base import Projection
 from romkit.projections.frame import Frame
-from romkit.projections.layers import FilmHead, Joint, Networks, linears, relu, silu, steps
+from romkit.projections.layers import FilmHead, JointMaps, Networks, linears, relu, silu, steps
 
 
 @validated
@@ -64,8 +64,8 @@ class ContextAE(AE):
     def _make_layers(self, encoder: Sequence[int], decoder: Sequence[int], p: int, generator: torch.Generator) -> None:
         super()._make_layers([encoder[0] + p, *encoder[1:]], decoder, p, generator)
 
-    def at(self, c: Tensor) -> Joint:
-        return Joint(super().at(c), c, self.frame.size)
+    def at(self, c: Tensor) -> JointMaps:
+        return JointMaps(super().at(c), c, self.frame.size)
 
 
 class FilmAE(AE):

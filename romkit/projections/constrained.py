@@ -104,10 +104,10 @@ class ContextCAE(CAE):
     def __init__(self, frame: Frame, generator: torch.Generator, *, layers: Sizes, slope: Slope = parts.MIDDLE_SLOPE):
         super().__init__(frame, generator, layers=layers, slope=slope)
 
-    def at(self, c: Tensor) -> parts.Joint:
-        return parts.Joint(super().at(c), c, self.frame.size)
+    def at(self, c: Tensor) -> parts.JointMaps:
+        return parts.JointMaps(super().at(c), c, self.frame.size)
 
-    def penalty(self, maps: parts.Joint) -> Tensor:
+    def penalty(self, maps: parts.JointMaps) -> Tensor:
         return super().penalty(maps.maps)
 
 

@@ -363,7 +363,7 @@ class Networks(Curves):
         return (Networks([], before), last.weight, last.bias) if isinstance(last, Affine) else None
 
 
-class Joint(Curves):
+class JointMaps(Curves):
     """Maps whose encoder sees the joint vector (y, c), and whose decoder gives it or y alone, as maps of y (..., n)."""
 
     def __init__(self, maps: Curves, c: Tensor, n: int):

@@ -60,11 +60,6 @@ class Solution(NamedTuple):
     cost: dict[str, object]
 
 
-def cost_of(solver: object, engine: str, compiling: float, computing: float) -> dict[str, object]:
-    """`Solution.cost` of a run."""
-    return {"solver": str(solver), "engine": engine, "seconds_compiling": compiling, "seconds_computing": computing}
-
-
 class Solver(abc.ABC):
     """Integrates ẏ = f(t, y) for a whole batch; a diverging member never changes its neighbours.
 
@@ -108,12 +103,13 @@ class Solver(abc.ABC):
         """
         tensors.axes("y0", y0, "d")
         times_as_y, started = times.to(y0), time.perf_counter()
-        if 0 in y0.shape:  # no members: not every library can do nothing
-            return Solution(times, *scored(y0.expand(len(times), *y0.shape), 0.0), cost_of(self, "torch", 0.0, 0.0))
-        run, name = self.prepare(field, y0, times_as_y, engine, label)
+        run, name = (lambda y, times: y.expand(len(times), *y.shape)), "torch"
+        if 0 not in y0.shape:  # no members: not every library can do nothing
+            run, name = self.prepare(field, y0, times_as_y, engine, label)
         prepared = time.perf_counter()
         states = run(y0, times_as_y)
-        cost = cost_of(self, name, prepared - started, time.perf_counter() - prepared)
+        cost = {"solver": str(self), "engine": name, "seconds_compiling": prepared - started}
+        cost["seconds_computing"] = time.perf_counter() - prepared
         return Solution(times, *scored(states, self.divergence_threshold), cost)
 
     @abc.abstractmethod

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from romkit.core.errors import InputError, renamed
+from romkit.core.tensors import matvec
 from romkit.core.types import Metric
 from romkit.projections import Operator, Path
 
@@ -208,8 +209,7 @@ class SecondOrder(Problem):
     def linearised(self, t: Tensor, w: Tensor) -> Linearised:
         P, (z, dz) = self.path.at(t), self.split(w)
         q, J = P.decode_jacobian(z)
-        v = (J @ dz.unsqueeze(-1)).squeeze(-1)
-        return Linearised(q, J, self.field(t, q, v) - P.decode_curvature(z, dz))
+        return Linearised(q, J, self.field(t, q, matvec(J, dz)) - P.decode_curvature(z, dz))
 
     def motion(self, w: Tensor, rate: Tensor) -> Tensor:
         return self.join(self.split(w)[1], rate)

@@ -46,7 +46,7 @@ class Quadratic(NamedTuple):
         across = (shift[..., None, None, :] @ full.movedim(-1, -3)).squeeze(-2)  # (..., r, j): H(shift, ·)
         linear = self.linear + 2 * across.mT
         folded = torch.einsum("ia,...ijk,jb,kc->...abc", factor, full, factor, test)
-        return Quadratic(self(shift) @ test, factor.mT @ linear @ test, packed(folded))
+        return Quadratic(self(shift) @ test, factor.mT @ linear @ test, upper_triangle(folded))
 
 
 class Projected:
@@ -90,7 +90,7 @@ class Projected:
         return zero if total is None else total
 
 
-def packed(full: Tensor) -> Tensor:
+def upper_triangle(full: Tensor) -> Tensor:
     """(..., r (r + 1) / 2, k) of H (..., r, r, k): the coefficients of `pairs`."""
     r = full.shape[-2]
     i, j = torch.triu_indices(r, r)
@@ -126,4 +126,4 @@ def _image(term: Term, columns: Tensor, dual: Tensor) -> tuple[Tensor | None, Te
         return image[0], image[1:], None
     each = [(term.form(column.unsqueeze(0), columns) @ dual).cpu() for column in columns]
     image = torch.stack(each)  # (r + 1, r + 1, r)
-    return image[0, 0], image[0, 1:] + image[1:, 0], packed(image[1:, 1:])
+    return image[0, 0], image[0, 1:] + image[1:, 0], upper_triangle(image[1:, 1:])

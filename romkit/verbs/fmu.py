@@ -11,7 +11,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree as Xml
 
 from romkit.core import files
-from romkit.engine.build import compile_c, read
+from romkit.engine.build import compile_c, source_text
 from romkit.engine.portable import Source
 
 SYSTEMS = {"Linux": ("linux", "so"), "Darwin": ("darwin", "dylib"), "Windows": ("windows", "dll")}
@@ -68,7 +68,7 @@ def write(path: Path, made: Source, every: Sequence[Variable], outputs: set[str]
     sources = {
         "model.c": made.code,
         "model.h": made.header,
-        "fmi3.c": f'#include "model.h"\n\n{known}\n{read("fmi3.c")}',
+        "fmi3.c": f'#include "model.h"\n\n{known}\n{source_text("fmi3.c")}',
     }
     system, suffix = SYSTEMS[platform.system()]
     machine = MACHINES.get(platform.machine(), platform.machine())

@@ -444,10 +444,10 @@ class WeakSINDy(SINDy):
         if rows.shape[1] < len(basis.names):
             expected, fix = f"at least {len(basis.names)} windows, one per term", "raise windows or lower the degree"
             raise InputError("windows", expected=expected, got=f"{rows.shape[1]}", fix=fix)
-        return Rows(basis, rows, samples.context, rows[..., -m:])
+        return WindowDesign(basis, rows, samples.context, rows[..., -m:])
 
 
-class Rows(Design):
+class WindowDesign(Design):
     """Design whose rows (S, N, K + m) of terms and targets are known; they stand in `inputs`."""
 
     def write(self, out: Tensor, samples: slice, problems: slice = slice(None)) -> None:

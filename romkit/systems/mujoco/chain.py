@@ -13,6 +13,8 @@ Source: the Lagrangian of a multiple pendulum with extended links, e.g. Goldstei
 import torch
 from torch import Tensor
 
+from romkit.core.tensors import linear_solve
+
 RADIUS = 0.05  # m
 MASS = 1.0  # kg, of each link
 GRAVITY = 9.81  # m/s²
@@ -45,8 +47,7 @@ def acceleration(q: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
     sums_x, sums_z = ((torch.stack([x, z], dim=-2) * rate) @ (levers.mT @ levers)).unbind(-2)
     force = MASS * (z * sums_x - x * sums_z - GRAVITY * levers.sum(0) * x)
     mass = _absolute_mass(x, z, capsule_inertia(lengths))
-    # solve_ex neither waits for the GPU nor raises for the whole batch when one member is not finite.
-    absolute = torch.linalg.solve_ex(mass, force.unsqueeze(-1)).result.squeeze(-1)
+    absolute = linear_solve(mass, force)
     return absolute.diff(dim=-1, prepend=torch.zeros_like(absolute[..., :1]))
 
 

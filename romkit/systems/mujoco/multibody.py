@@ -14,6 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from romkit.core.tensors import linear_solve, matvec
+
 
 class Joint(NamedTuple):
     """One joint, the k-th coordinate: its kind, axis and anchor (..., 3) in the frame of its body, reference (...)."""
@@ -53,7 +55,7 @@ class Tree(NamedTuple):
     armature: Tensor
 
 
-class Frame(NamedTuple):
+class Placement(NamedTuple):
     """Place and motion of a body, and the joints that it depends on: number, axis, and anchor of a hinge."""
 
     R: Tensor
@@ -64,7 +66,7 @@ class Frame(NamedTuple):
     a: Tensor
     joints: tuple[tuple[int, Tensor, Tensor | None], ...] = ()
 
-    def moved(self, r: Tensor) -> "Frame":
+    def moved(self, r: Tensor) -> "Placement":
         """The frame at a point r (..., 3) away, on the same rigid body."""
         spin = cross(self.omega, r)
         return self._replace(x=self.x + r, u=self.u + spin, a=self.a + cross(self.alpha, r) + cross(self.omega, spin))
@@ -73,7 +75,7 @@ class Frame(NamedTuple):
 def acceleration(tree: Tree, q: Tensor, v: Tensor) -> Tensor:
     """q̈ (..., n) at q and v (..., n)."""
     mass, force = _terms(tree, q, v)
-    return torch.linalg.solve_ex(mass, force.unsqueeze(-1)).result.squeeze(-1)
+    return linear_solve(mass, force)
 
 
 def mass_matrix(tree: Tree, q: Tensor) -> Tensor:
@@ -87,41 +89,41 @@ def _terms(tree: Tree, q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     mass = torch.diag_embed(tree.armature + 0 * q)
     zero = torch.zeros_like(q[..., :1]) + torch.zeros_like(tree.gravity)
     eye = torch.eye(3, dtype=q.dtype, device=q.device) + 0 * zero.unsqueeze(-1)
-    frames = [Frame(eye, zero, zero, zero, zero, zero)]
+    frames = [Placement(eye, zero, zero, zero, zero, zero)]
     for body in tree.bodies[1:]:
         frame = _placed(body, frames[body.parent], q, v)
         frames.append(frame)
-        centre = frame.moved(turned(frame.R, body.centre))
+        centre = frame.moved(matvec(frame.R, body.centre))
         V, W = _jacobians(centre, q)
         inertia = frame.R @ body.inertia @ frame.R.mT
         m = body.mass.unsqueeze(-1)
         mass = mass + m.unsqueeze(-1) * (V.mT @ V) + W.mT @ inertia @ W
         pull = m * (centre.a - tree.gravity)
-        twist = turned(inertia, frame.alpha) + cross(frame.omega, turned(inertia, frame.omega))
-        force = force - turned(V.mT, pull) - turned(W.mT, twist)
+        twist = matvec(inertia, frame.alpha) + cross(frame.omega, matvec(inertia, frame.omega))
+        force = force - matvec(V.mT, pull) - matvec(W.mT, twist)
     return mass, force
 
 
-def _placed(body: Body, parent: Frame, q: Tensor, v: Tensor) -> Frame:
+def _placed(body: Body, parent: Placement, q: Tensor, v: Tensor) -> Placement:
     """The frame of a body behind its joints."""
-    frame = parent.moved(turned(parent.R, body.position))._replace(R=parent.R @ body.rotation)
+    frame = parent.moved(matvec(parent.R, body.position))._replace(R=parent.R @ body.rotation)
     for joint in body.joints:
         step, rate = (q[..., joint.k] - joint.reference).unsqueeze(-1), v[..., joint.k].unsqueeze(-1)
-        axis = turned(frame.R, joint.axis)
+        axis = matvec(frame.R, joint.axis)
         if joint.slides:
             frame = frame.moved(axis * step)
             u, a = frame.u + axis * rate, frame.a + 2 * cross(frame.omega, axis) * rate
             frame = frame._replace(u=u, a=a, joints=(*frame.joints, (joint.k, axis, None)))
             continue
-        hinge = frame.moved(turned(frame.R, joint.anchor))
+        hinge = frame.moved(matvec(frame.R, joint.anchor))
         R, spin = frame.R @ rotation(joint.axis, step.squeeze(-1)), frame.omega + axis * rate
         alpha, joints = frame.alpha + cross(frame.omega, axis) * rate, (*frame.joints, (joint.k, axis, hinge.x))
         hinge = hinge._replace(R=R, omega=spin, alpha=alpha, joints=joints)
-        frame = hinge.moved(-turned(hinge.R, joint.anchor))
+        frame = hinge.moved(-matvec(hinge.R, joint.anchor))
     return frame
 
 
-def _jacobians(frame: Frame, q: Tensor) -> tuple[Tensor, Tensor]:
+def _jacobians(frame: Placement, q: Tensor) -> tuple[Tensor, Tensor]:
     """V and W (..., 3, n) of the point and the body of a frame."""
     none = torch.zeros_like(frame.x)
     linear, angular = [none] * q.shape[-1], [none] * q.shape[-1]
@@ -140,11 +142,6 @@ def rotation(axis: Tensor, angle: Tensor) -> Tensor:
     K = torch.stack([zero, -c, b, c, zero, -a, -b, a, zero], dim=-1).unflatten(-1, (3, 3))
     sine, versine = angle.sin()[..., None, None], 2 * (angle / 2).sin().square()[..., None, None]
     return torch.eye(3, dtype=axis.dtype, device=axis.device) + sine * K + versine * (K @ K)
-
-
-def turned(matrix: Tensor, vector: Tensor) -> Tensor:
-    """matrix (..., i, j) times vector (..., j)."""
-    return (matrix @ vector.unsqueeze(-1)).squeeze(-1)
 
 
 def cross(a: Tensor, b: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from romkit.projections import Path
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, Lorenz96, System
 from romkit.systems import through as rates
-from romkit.systems.terms import Quadratic, Term, packed, symmetric
+from romkit.systems.terms import Quadratic, Term, symmetric, upper_triangle
 from romkit.systems.through import Sampled, SystemThroughBasis, chosen_rows, coordinates_of
 from romkit.testing import check_system
 from romkit.verbs.reduced import ReducedModel
@@ -108,9 +108,9 @@ def test_products_and_tensors_are_one_and_an_affine_map_is_folded_into_them():
 
     H, y = normal(5, 5, 3), normal(4, 5)
     expected = torch.einsum("ni,nj,ijk->nk", y, y, H)
-    assert torch.allclose(pairs(y, y) @ packed(H), expected)
-    assert torch.allclose(torch.einsum("ni,nj,ijk->nk", y, y, symmetric(packed(H))), expected)
-    field = Quadratic(normal(2, 1, 6), normal(2, 1, 6, 6), packed(normal(6, 6, 6)))
+    assert torch.allclose(pairs(y, y) @ upper_triangle(H), expected)
+    assert torch.allclose(torch.einsum("ni,nj,ijk->nk", y, y, symmetric(upper_triangle(H))), expected)
+    field = Quadratic(normal(2, 1, 6), normal(2, 1, 6, 6), upper_triangle(normal(6, 6, 6)))
     factor, test, shift, a = normal(6, 3), normal(6, 4), normal(2, 1, 6), normal(2, 5, 3)
     folded = field.substituted(factor, shift, test)
     assert torch.allclose(folded(a), field(shift + a @ factor.mT) @ test, atol=1e-10)
