@@ -138,18 +138,18 @@ def sample(
         [3.137, 3.163, 3.189]
     """
     simulates, (kind, sizes) = isinstance(source, System), method_of("projection", projection)
-    names, low, high, grid = _candidates(source, candidates)
     judge = system or (source if simulates else system_of(source))
     if judge is None and not isinstance(dynamics, Estimator):
         expected, fix = "settings of a law, for data without equations", "give SINDy(), say, or system=..."
         raise InputError("dynamics", expected=expected, got=checks.shown(dynamics), fix=fix)
+    names, low, high, grid = _candidates(source, candidates)
     first = 3 if judge is None and "seeds" not in settings else 2  # bootstraps need three trajectories
     points = design(method, len(names), min(first, budget) if method == "greedy" else budget, seed)
-    places, folder = (grid - low) / np.where(high > low, high - low, 1.0), expanded(folder).absolute()
-    make_folder(folder)
     if simulates and method != "greedy":
-        places = np.concatenate([points, places])
-        grid = low + places * (high - low)
+        grid = np.concatenate([low + points * (high - low), grid])
+    places = (grid - low) / np.where(high > low, high - low, 1.0)
+    folder = expanded(folder).absolute()
+    make_folder(folder)
     model, kept, estimates, entered, chosen = None, {}, [], np.full(len(grid), -1), []
     new = nearest(places, points[: len(grid)])
     with runtime.track(range(min(budget, len(grid))), "contexts") as bar:
@@ -172,18 +172,14 @@ def sample(
             if judge is None:
                 followed = (Ensemble(model, law) if model.seeds else bootstrap(model, dynamics, data, seed=seed)).follow
             contexts = {name: ("trajectory", grid[:, k], data[name].attrs) for k, name in enumerate(names)}
-            starts, errors = starts.assign_coords(contexts), score(data, followed(data))["nrmse"].mean("time").values
-            step = math.ceil(len(grid) / (PIECES if executor else 1))
-            step = max(1, min(step, NUMBERS // math.prod(data["state"].shape[1:])))
-            parts = [starts.isel(trajectory=slice(k, k + step)) for k in range(0, len(grid), step)]
-            pieces = [(followed, part, judge, windows) for part in parts]
-            estimate = np.concatenate(mapped(_estimate, pieces, executor, "candidates"))
+            judged = functools.partial(_estimate, followed, judge, windows)
+            estimate = _in_pieces(judged, starts.assign_coords(contexts), executor)
             with np.errstate(divide="ignore", invalid="ignore"):
-                estimate *= np.nanmedian(errors / estimate[chosen])
+                estimate *= np.nanmedian(score(data, followed(data))["nrmse"].mean("time").values / estimate[chosen])
             estimates.append(np.nan_to_num(estimate, nan=LOST, posinf=LOST))
             bar.update(len(new))
-            ends = method != "greedy" or estimates[-1].max() <= tolerance
-            new = [] if ends else _worst(estimates[-1], places, chosen, min(at_once, budget - len(chosen)))
+            left = budget - len(chosen) if method == "greedy" else 0
+            new = _worst(np.where(estimates[-1] > tolerance, estimates[-1], 0.0), places, chosen, min(at_once, left))
     named = {"units": "1", "long_name": "estimated error"}
     found = {"estimate": (("round", "candidate"), np.stack(estimates), named), "entered": ("candidate", entered)}
     history = xr.Dataset(found, {name: ("candidate", *values[1:]) for name, values in contexts.items()})
@@ -262,13 +258,19 @@ def _simulated(system: System, context: dict[str, float], folder: Path) -> xr.Da
     return open_dataset(file)
 
 
-def _estimate(
-    followed: Callable[[xr.Dataset], xr.Dataset], starts: xr.Dataset, system: System | None, windows: int
-) -> np.ndarray:
-    """Estimated error (C,) of rollouts from the first states of trajectories, a mean over time."""
+def _in_pieces(function: Callable[[xr.Dataset], np.ndarray], data: xr.Dataset, executor: Pool | None) -> np.ndarray:
+    """function(data) (C,), of some trajectories at a time, as many as memory holds."""
+    number, size = data.sizes["trajectory"], math.prod(data["state"].shape[1:])
+    step = max(1, min(math.ceil(number / (PIECES if executor else 1)), NUMBERS // size))
+    pieces = [(data.isel(trajectory=slice(k, k + step)),) for k in range(0, number, step)]
+    return np.concatenate(mapped(function, pieces, executor, "candidates"))
+
+
+def _estimate(followed: Callable[..., xr.Dataset], system: System | None, windows: int, data: xr.Dataset) -> np.ndarray:
+    """Estimated errors (C,) of rollouts from the first states of trajectories, means over time."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExtrapolationWarning)  # candidates are beyond what the model was trained on
-        run = followed(starts)
+        run = followed(data)
     steps = run.sizes["time"] - 1
     windows = max(1, min(windows, steps // 4))
     share = (2 * windows + 0.5) / steps  # two steps for each
