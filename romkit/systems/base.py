@@ -24,7 +24,7 @@ from romkit.data.context import bound_context, context_rows, one_context, varies
 from romkit.engine import Engine
 from romkit.engine.threads import one_thread
 from romkit.projections import Path, Shifts
-from romkit.solvers import RK4, Solver, Status
+from romkit.solvers import RK4, Solution, Solver, Status
 from romkit.systems.problem import FirstOrder, Parts, Problem, SecondOrder, euclidean
 from romkit.systems.terms import Quadratic, Term
 
@@ -259,17 +259,22 @@ class System(abc.ABC):
             label: what the progress bar says.
         """
         begin, context = self._starting(parts, context)
-        solver = self.solver or self.make_solver(context)
+        solution = self.solve(begin, context, times, engine=engine, label=label)
+        states = solution.states.chunk(self.order, dim=-1)
         with torch.no_grad():
-            with one_thread():
-                start = torch.cat(begin, dim=-1)
-                solution = solver(self.phase_field(context), start, times, engine=engine, label=label)
-            states = solution.states.chunk(self.order, dim=-1)
             rates = (*states[1:], self.rate_along(context, times, *states))
         found = (part.to(parts[0].dtype) for part in (states[0], *rates))
         motion = Motion(*found, *(None,) * (2 - self.order), solution.status, solution.cost)
         self._warn_of_divergence(motion, begin, context, times, label)
         return motion
+
+    def solve(
+        self, parts: Parts, context: Tensor | ContextFunction, times: Tensor, *, engine: str = "auto", label: str
+    ) -> Solution:
+        """States (..., T, order · n) as of `simulate`, without rates, which of large systems may take longer."""
+        solver = self.solver or self.make_solver(context)
+        with torch.no_grad(), one_thread():
+            return solver(self.phase_field(context), torch.cat(parts, dim=-1), times, engine=engine, label=label)
 
     def rate_along(self, context: Tensor | ContextFunction, times: Tensor, *states: Tensor) -> Tensor:
         """Highest rate (..., T, n) along a motion, whose states are (..., T, n), at a context with their leading axes.

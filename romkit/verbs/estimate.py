@@ -1,13 +1,12 @@
 """Error of a rollout without its truth, from short runs of the full model on its path, or from an ensemble."""
 
-import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
 import xarray as xr
 from annotated_types import Ge
-from scipy.optimize import nnls
+from scipy import integrate, optimize
 
 from romkit.core.boundary import Part, validated
 from romkit.core.errors import InputError
@@ -28,6 +27,7 @@ ROWS = 2000
 NAMES = {
     "local": "error at the end of a window",
     "shift": "error by the lag",
+    "drift": "lag for each unit of time",
     "error": "estimate of the error",
     "lower": "lower end of the interval",
     "upper": "upper end of the interval",
@@ -43,38 +43,40 @@ def error_estimate(
     known: xr.Dataset | None = None,
     coverage: Part = 0.9,
     windows: Annotated[int, Ge(1)] = 5,
-    share: Part = 0.1,
+    share: Part = 0.09,
 ) -> xr.Dataset:
     """Estimate the error of rollouts without their truth.
 
     The full model starts at some states of the reduced path and runs for a short window each. Its distance from the
     path at the end of a window is the error that appears at once; the part along the path is a lag, which accumulates:
-    a lag ℓ changes a state x̂(t) by x̂(t - ℓ) - x̂(t). Both are logarithms in a regression for the error of rollouts
-    whose truth is known; the interval is conformal. Without equations, the disagreement of an ensemble takes their
-    place.
+    a lag ℓ changes a state x̂(t) by x̂(t - ℓ) - x̂(t), which counts in proportion to how well it explains the windows.
+    Rollouts whose truth is known tell the mean error at each time, and by a regression how rollouts differ from it: in
+    both of these, the distance after the first step of a window (the residual), and the deviation of the path from its
+    mean. The interval is conformal. Without equations, the disagreement of an ensemble takes the place of windows.
 
     Args:
         run: what `romkit.follow`, `romkit.rollout` or, for first order, `romkit.forecast` returned, at contexts that
             stay; or without a system what `Ensemble.follow` returned.
         system: the full model, or its image in a basis for a run in coordinates.
         known: `romkit.rollout` of the same model at other contexts, ten or more, or any run with its `nrmse`. Contexts
-            that the model was trained on are optimistic: intervals from them may be too narrow.
+            that the model was trained on are optimistic: intervals from them may be too narrow. Runs as long as the
+            others: behind its end, the mean error is that of the end.
         coverage: of the interval, over times and trajectories.
         windows: number of windows; a long one sees drift behind the relaxation to the attractor.
-        share: of the run that the windows make up together: this share of the cost of the truth is paid.
+        share: of the run that the windows make up together, as near as whole steps allow: the cost beside the truth.
 
     Returns:
         `error` (trajectory, time), in the units of `nrmse`: infinite where a run or its full model is lost; `local`
-        and `shift`, of which it is made, `drift` (trajectory), seconds of lag in a second; with `known`, `lower` and
-        `upper`. Without `known`, the error is √(local² + shift²), the shift in proportion to how well it explains the
-        windows.
+        and `shift`, its parts, `drift` (trajectory), seconds of lag in a second; with `known`, `lower` and `upper`.
+        Without `known`, the error is √(local² + shift²). `run.merge(estimate)` is the run with these as its columns.
 
     Raises:
-        InputError: a run without a system and without an ensemble, a stack of seeds, a context that moves, a run that
-            is shorter than its windows, fewer than two known rollouts.
+        InputError: a run without a system and without an ensemble, a stack of seeds, a context that moves, a run of
+            fewer steps than windows, fewer than two known rollouts.
 
     Source: local errors of the full model along the path: Lions, Maday, Turinici (2001), parareal; regression from
-    indicators to errors: Drohmann, Carlberg (2015), ROMES; Vovk, Gammerman, Shafer (2005), conformal prediction.
+    indicators to errors: Drohmann, Carlberg (2015), ROMES; Dunn, Wasserman, Ramdas (2022), Distribution-free
+    prediction sets for two-layer hierarchical models, for conformal intervals of many times of few rollouts.
 
     Example:
         >>> import romkit
@@ -84,82 +86,94 @@ def error_estimate(
         >>> estimate.error.dims, estimate.drift.sizes["trajectory"]
         (('trajectory', 'time'), 3)
     """
-    found = _parts("run", run, system, windows, share)
-    values = {"local": found.local, "shift": found.shift, "error": np.hypot(found.local, found.trust * found.shift)}
+    whole = _checked("run", run, system, windows)
+    known = known if known is None else _checked("known", known, system, windows, "nrmse")
+    found = _parts(whole, system, windows, share)
+    values = found._asdict() | {"error": np.hypot(found.local, found.shift)}
     if known is not None:
-        if "nrmse" not in known or known.sizes.get("trajectory", 1) < 2:
-            fix = "give romkit.rollout(system, projection, ...) at two contexts or more"
-            raise InputError("known", expected="two rollouts with their nrmse", got="fewer", fix=fix)
-        truth = known["nrmse"].transpose(*DIMS[:2]).values
-        values |= _regression(found, _parts("known", known, system, windows, share), truth, coverage)
-    variables = {name: (DIMS[:2], value, {"units": "1", "long_name": NAMES[name]}) for name, value in values.items()}
-    variables["drift"] = ("trajectory", found.drift, {"units": "1", "long_name": "lag for each unit of time"})
-    coords = {name: coord for name, coord in run.coords.items() if set(coord.dims) <= set(DIMS[:2])}
-    return xr.Dataset(variables, coords, {"share": found.share, "coverage": coverage})
+        values |= _regression(found, _parts(known, system, windows, share), known["nrmse"].values, coverage)
+    named = {name: {"units": "1", "long_name": said} for name, said in NAMES.items() if name in values}
+    variables = {name: (DIMS[: values[name].ndim], values[name], attrs) for name, attrs in named.items()}
+    coords = {name: coord for name, coord in whole.coords.items() if set(coord.dims) <= set(DIMS[:2])}
+    estimate = xr.Dataset(variables, coords, {"share": found.share, "coverage": coverage})
+    return estimate if "trajectory" in run.dims else estimate.squeeze("trajectory")
 
 
 class Parts(NamedTuple):
-    """`local`, `shift` and the `trust` in it, each (C, T), `drift` (C,), and the share of the truth that they cost."""
+    """Parts of estimates at times t (T,) from the start, and the share of the truth that they cost.
 
+    `local` and `shift` are (C, T), `drift` (C,); `predictors` (C, T, 4) the logarithms of the regression.
+    """
+
+    t: np.ndarray
     local: np.ndarray
     shift: np.ndarray
-    trust: np.ndarray
     drift: np.ndarray
+    predictors: np.ndarray
     share: float
 
 
-def _parts(argument: str, run: xr.Dataset, system: System | None, windows: int, share: float) -> Parts:
-    """Parts of the estimate of a dataset, refused under the name of its argument."""
-    name = "rom" if "rom" in run else "state"
-    if name not in run or "state_std" not in run or "seed" in run[name].dims:
-        got, fix = (
-            f"variables {sorted(map(str, run.data_vars))}",
-            "give a run of romkit.follow, of a stack isel(seed=0)",
-        )
+def _checked(argument: str, run: xr.Dataset, system: System | None, windows: int, *more: str) -> xr.Dataset:
+    """Run of one model with a state in standard order, refused under the name of its argument."""
+    run = run.rename(rom="state") if "rom" in run else run
+    more += ("velocity",) if system is not None and system.order == 2 else ()
+    missing = [name for name in ("state", "state_std", *more) if name not in run]
+    if missing or "seed" in run.dims:
+        got = f"no {', '.join(missing)}" if missing else "a stack of seeds"
+        fix = "give what romkit.follow or, with its errors, romkit.rollout returned, of a stack isel(seed=0)"
         raise InputError(argument, expected="the run of one model", got=got, fix=fix)
     if system is None and "spread" not in run:
         fix = "give the system; for data without equations, follow romkit.bootstrap(...)"
         raise InputError(argument, expected="a system, or the run of an ensemble", got="neither", fix=fix)
-    run = run if "trajectory" in run[name].dims else run.expand_dims("trajectory")
-    full, std, times = run[name].transpose(*DIMS), run["state_std"].values, times_of(run)
-    n = full.sizes["component"]
-    rows = slice(None) if n <= ROWS else np.sort(np.random.default_rng(0).choice(n, ROWS, replace=False))
-    x = full.values[..., rows] / std[rows]  # a copy, in standard deviations
+    run = (run if "trajectory" in run.dims else run.expand_dims("trajectory")).transpose(*DIMS, ...)
     if system is None:
-        spread = np.sqrt(((run["spread"].transpose(*DIMS).values / std) ** 2).mean(-1))
-        spread[np.isnan(spread)] = np.inf
-        return Parts(spread, *np.zeros((2, *spread.shape)), np.zeros(len(x)), 0.0)
-    t, T = times.numpy() - float(times[0]), len(times) - 1
-    w = int(share * T / windows)
-    if w < 2:
-        fix = "give a run with more times, or fewer windows, or a larger share"
-        raise InputError(argument, expected=f"{math.ceil(2 * windows / share)} steps or more", got=f"{T}", fix=fix)
+        return run
+    if run.sizes["time"] <= windows:
+        expected, got = f"{windows} steps or more", f"{run.sizes['time'] - 1}"
+        raise InputError(argument, expected=expected, got=got, fix="give more times, or fewer windows")
     if any("time" in run[name].dims for name in system.context_names):
         fix = "follow it at a constant context"
         raise InputError(argument, expected="contexts that stay", got="one that moves in time", fix=fix)
-    contexts = np.broadcast_to(context_columns(run, system.context_names), (len(x), len(system.context_names)))
-    contexts = torch.from_numpy(contexts.copy())
-    if system.order == 2 and "velocity" not in run:
-        fix = "give what romkit.follow returned, which has them"
-        raise InputError(argument, expected="velocities beside the states", got="states alone", fix=fix)
-    paths = [full, *([run["velocity"].transpose(*DIMS)] if system.order == 2 else [])]
-    starts = [T - w] if windows == 1 else np.linspace(0, T - w, windows).round().astype(int)
-    local, lags, trust = np.empty((3, windows, len(x)))
+    return run
+
+
+def _parts(run: xr.Dataset, system: System | None, windows: int, share: float) -> Parts:
+    """Parts of the estimate of a checked run."""
+    paths, std, times = [run["state"].values], run["state_std"].values, times_of(run)
+    t, n, T = times.numpy() - float(times[0]), len(std), len(times) - 1
+    rows = np.sort(np.random.default_rng(0).choice(n, min(n, ROWS), replace=False))
+    x = np.take(paths[0], rows, axis=-1) / std[rows]  # a copy, in standard deviations
+    extent = np.sqrt(np.ma.masked_invalid(x).var(1).mean(-1).filled(np.inf))  # of the path, from its mean
+    if system is None:
+        spread = np.nan_to_num(np.sqrt(((run["spread"].values / std) ** 2).mean(-1)), nan=np.inf)
+        nothing = np.zeros(spread.shape)
+        return Parts(t, spread, nothing, nothing[:, 0], _predictors(spread, spread, nothing, extent), 0.0)
+    contexts = torch.from_numpy(context_columns(run, system.context_names).copy()).expand(len(x), -1)
+    paths += [run["velocity"].values] if system.order == 2 else []
+    w = max(1, round(share * T / windows))
+    starts = np.linspace(0 if windows > 1 else T - w, T - w, windows).round().astype(int)
+    early, local, rates, trust = np.empty((4, windows, len(x)))
     for k, i in enumerate(track(starts, "windows of the full model")):
-        parts = tuple(torch.from_numpy(path[:, i].values.astype(float)) for path in paths)
-        y = system.simulate(parts, contexts, times[i : i + w + 1], label="window").state.numpy()
-        path = x[:, i : i + w + 1]
-        gap = y[..., rows] / std[rows] - path
-        speed = np.gradient(path, t[: w + 1], axis=1)
-        lags[k], trust[k] = _lag(gap, speed, t[: w + 1])
-        local[k] = np.sqrt((gap[:, -1] ** 2).mean(-1))
-    middle = t[starts] + t[w] / 2
-    local, lags, trust = (np.stack([np.interp(t, middle, one) for one in each.T]) for each in (local, lags, trust))
-    lag = np.concatenate([np.zeros((len(x), 1)), np.cumsum((lags[:, 1:] + lags[:, :-1]) / 2 * np.diff(t), 1)], 1)
-    shift = np.stack([_shifted(*each, t) for each in zip(x, np.abs(lag), strict=True)])
+        begin = tuple(torch.from_numpy(path[:, i].astype(float)) for path in paths)
+        y = system.solve(begin, contexts, times[i : i + w + 1], label="window").states.numpy()
+        path, late = x[:, i : i + w + 1], t[i : i + w + 1] - t[i]
+        gap = np.take(y, rows, axis=-1) / std[rows] - path
+        rates[k], trust[k] = _lag(gap, np.gradient(path, late, axis=1), late)
+        early[k], local[k] = (np.sqrt((gap[:, j] ** 2).mean(-1)) for j in (1, -1))
+    middle = (t[starts] + t[starts + w]) / 2
+    local, rates, trust = (np.stack([np.interp(t, middle, one) for one in each.T]) for each in (local, rates, trust))
+    lag = integrate.cumulative_trapezoid(rates, t, initial=0)
+    shift = trust * np.stack([_shifted(*each, t) for each in zip(x, np.abs(lag), strict=True)])
     lost = ~np.isfinite(local) | ~np.isfinite(x).all(-1)
-    drift = lag[:, -1] / t[-1]
-    return Parts(np.where(lost, np.inf, local), np.where(lost, 0.0, shift), trust, drift, windows * w / T)
+    local, shift = np.where(lost, np.inf, local), np.where(lost, 0.0, shift)
+    predictors = _predictors(np.nan_to_num(early.T, nan=np.inf), local, shift, extent)
+    return Parts(t, local, shift, lag[:, -1] / t[-1], predictors, windows * w / T)
+
+
+def _predictors(early: np.ndarray, local: np.ndarray, shift: np.ndarray, extent: np.ndarray) -> np.ndarray:
+    """Logarithms (C, T, 4): each part alone can explain an error, and the larger of two does."""
+    parts = (np.median(early, axis=1)[:, None], local, np.hypot(local, shift), extent[:, None])
+    return np.log(np.clip(np.stack(np.broadcast_arrays(*parts), axis=-1), SMALLEST, 1 / SMALLEST))
 
 
 def _lag(gap: np.ndarray, speed: np.ndarray, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -185,32 +199,37 @@ def _shifted(x: np.ndarray, lag: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 def _regression(found: Parts, seen: Parts, truth: np.ndarray, coverage: float) -> dict[str, np.ndarray]:
     """Error and its interval, from the errors (C, T) of known rollouts."""
-    y, A, new = np.log(np.maximum(truth, SMALLEST)), _logarithms(seen), _logarithms(found)
-    use = np.isfinite(y) & np.isfinite(A).all(-1) & (truth > SMALLEST)
+    use = np.isfinite(truth) & (truth > SMALLEST) & np.isfinite(seen.local)
+    y, A, there = np.log(np.where(use, truth, 1.0)), seen.predictors, np.flatnonzero(use.any(1))
+    if len(there) < 2:
+        expected, fix = "two rollouts that are not lost, with an error", "give romkit.rollout(...) at more contexts"
+        raise InputError("known", expected=expected, got=f"{len(there)}", fix=fix)
     left = []
-    for k in range(len(y)):  # each rollout by a regression without it, as a new one will be
-        others = _fit(*(np.delete(each, k, 0) for each in (A, y, use)))
-        left.append(np.abs(y[k] - _predicted(others, A[k]))[use[k]])
-    width = np.exp(np.quantile(np.concatenate(left), min(1.0, coverage * (1 + 1 / len(y)))))
-    error = np.exp(_predicted(_fit(A, y, use), new))
+    for k in there:  # each rollout by a regression without it, as a new one will be
+        others = _fit(seen.t, *(np.delete(each, k, 0) for each in (A, y, use)))
+        left += [*np.abs(y[k] - _predicted(others, seen.t, A[k]))[use[k]]]
+    width = np.exp(np.quantile(left, min(1.0, coverage * (1 + 1 / len(there)))))
+    error = np.exp(_predicted(_fit(seen.t, A, y, use), found.t, found.predictors))
+    error[np.isinf(found.local)] = np.inf
     return {"error": error, "lower": error / width, "upper": error * width}
 
 
-def _logarithms(parts: Parts) -> np.ndarray:
-    """Predictors (C, T, 2): each part alone can explain an error, and the larger one does."""
-    both = np.hypot(parts.local, parts.shift)
-    return np.log(np.maximum(np.stack([parts.local, both], axis=-1), SMALLEST))
+def _fit(t: np.ndarray, A: np.ndarray, y: np.ndarray, use: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Exponents, not negative, by which rollouts differ at the same time; times, and means over the rollouts there.
+
+    Predictors A are (C, T, k), logarithms y of errors (C, T).
+    """
+    both, some = np.concatenate([A, y[..., None]], axis=-1), use.any(0)
+    means = both.sum(0, where=use[..., None]) / np.maximum(use.sum(0), 1)[:, None]
+    both = (both - means)[use]
+    ridge = RIDGE * np.sqrt(len(both)) * both[:, :-1].std(0).mean() * np.eye(A.shape[-1] + 1)[:-1]
+    *columns, target = np.concatenate([both, ridge]).T
+    exponents, _ = optimize.nnls(np.stack(columns, axis=-1), target)
+    return exponents, t[some], means[some]
 
 
-def _fit(A: np.ndarray, y: np.ndarray, use: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Exponents, not negative, around the mean of predictors (C, T, k) and logarithms of errors (C, T)."""
-    A, y = A[use], y[use]
-    mean, middle = A.mean(0), y.mean()
-    ridge = RIDGE * np.sqrt(len(y)) * np.diag(A.std(0).mean(keepdims=True).repeat(A.shape[1]))
-    exponents, _ = nnls(np.vstack([A - mean, ridge]), np.concatenate([y - middle, np.zeros(len(ridge))]))
-    return exponents, mean, middle
-
-
-def _predicted(fit: tuple[np.ndarray, np.ndarray, float], A: np.ndarray) -> np.ndarray:
-    exponents, mean, middle = fit
-    return (A - mean) @ exponents + middle
+def _predicted(fit: tuple[np.ndarray, np.ndarray, np.ndarray], t: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """Logarithms (..., T) of errors at times t, from predictors (..., T, k); at others, means of the nearest time."""
+    exponents, at, means = fit
+    means = np.stack([np.interp(t, at, column) for column in means.T], axis=-1)
+    return (A - means[:, :-1]) @ exponents + means[:, -1]

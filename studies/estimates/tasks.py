@@ -14,8 +14,9 @@ from romkit.data.context import context_columns
 from romkit.projections import Projection
 from romkit.solvers import RK4
 from romkit.systems import Burgers2D, CylinderWake, KuramotoSivashinsky, Lorenz96, Pendulum, System
+from romkit.systems.base import Motion
 from studies.runner import Numbers, Study, frozen
-from studies.wake.data import COORDINATES
+from studies.wake.data import BASIS, COORDINATES
 
 SEED = 37
 TIMES = 20
@@ -47,8 +48,9 @@ CASES = {
 def tasks(preset: str) -> list[Numbers]:
     """Tasks of a preset."""
     rows = Study("estimates").presets[preset].items()
-    functions = {title: "cost" if title.startswith("Cost") else "estimated" for title, _ in rows}
-    return [Numbers(title, f"studies.estimates.tasks:{functions[title]}", frozen(row)) for title, row in rows]
+    others = {"Cost, Lorenz96": "cost", "Wake, NcAE": "wake"}
+    named = lambda title: f"studies.estimates.tasks:{others.get(title, 'estimated')}"  # noqa: E731
+    return [Numbers(title, named(title), frozen(row)) for title, row in rows]
 
 
 def estimated(case: str, known: int = 20, unseen: int = 40) -> dict[str, object]:
@@ -66,12 +68,45 @@ def estimated(case: str, known: int = 20, unseen: int = 40) -> dict[str, object]
     truth, seconds = drawn(setting, system, projection, known + unseen)
     run = romkit.follow(projection, truth, system=system, solver=RK4(setting.step))
     run = run.assign(nrmse=romkit.score(truth, run).nrmse)
+    return compared(system, run, known, {name: each * unseen / (known + unseen) for name, each in seconds.items()})
+
+
+def wake(length: float = 10.0, known: int = 10) -> dict[str, object]:
+    """Estimates beside the flows that are stored in 64 modes: known at the contexts of the training, unseen at others.
+
+    The truth costs minutes a flow, so that its seconds are those of a twentieth of one, times as many.
+
+    Args:
+        length: of the rollouts, in s.
+        known: number of flows, of ten of the training.
+    """
+    system, projection = CylinderWake(), romkit.load("ncae-cylinder-wake")
+    stored = romkit.data.open_dataset(COORDINATES).isel(trajectory=slice(10 - known, None))
+    stored = stored.sel(time=slice(0, length)).load()
+    states = romkit.load(BASIS).decode(torch.from_numpy(stored.state.values.astype(float)))
+    times, contexts = (torch.from_numpy(stored[name].values.copy()) for name in ("time", "Re"))
+    contexts = contexts.unsqueeze(1)
+    truth = system.record(Motion(states, None, None, None, {}), times, contexts, {})
+    run = romkit.follow(projection, truth, system=system, solver=RK4(0.016))
+    run = run.assign(nrmse=romkit.score(truth, run).nrmse)
+    last, part = ((states[-1:, 0],), contexts[-1:]), torch.linspace(0, length / 20, 32, dtype=torch.float64)
+    alone, whole = timed(system.solve, *last, part, label="")[1], timed(system.simulate, *last, part)[1]
+    pieces = 20 * (len(states) - known)
+    seconds = {"truth": whole * pieces, "solver": alone * pieces}
+    return compared(system, run, known, seconds)
+
+
+def timed(function: Callable, *given: object, **named: object) -> tuple[object, float]:
+    """What a function returns, and its seconds of the processor."""
+    began = time.process_time()
+    return function(*given, **named), time.process_time() - began
+
+
+def compared(system: System, run: xr.Dataset, known: int, seconds: dict[str, float]) -> dict[str, object]:
+    """True errors of a run's trajectories behind the first `known`, and what is estimated of these."""
     first, others = run.isel(trajectory=slice(known)), run.isel(trajectory=slice(known, None))
-    began = time.perf_counter()
-    raw = romkit.error_estimate(others, system)
-    paid = time.perf_counter() - began
+    raw, paid = timed(romkit.error_estimate, others, system)
     estimate = romkit.error_estimate(others, system, known=first)
-    part = unseen / (known + unseen)
     at = np.linspace(0, run.sizes["time"] - 1, TIMES + 1).round().astype(int)[1:]
     inside = (estimate.lower <= others.nrmse) & (others.nrmse <= estimate.upper)
     means = {"truth": others.nrmse, "estimate": estimate.error, "without known": raw.error, "local": raw.local}
@@ -86,11 +121,7 @@ def estimated(case: str, known: int = 20, unseen: int = 40) -> dict[str, object]
         "width": float((estimate.upper / estimate.error).median()),
         "n": system.state_size,
         "share": estimate.attrs["share"],
-        "seconds": {
-            "truth": seconds * part,
-            "solver": truth.attrs["seconds_computing"] * part,
-            "estimate": paid,
-        },
+        "seconds": seconds | {"estimate": paid},
         "device": run.attrs["device"],
     }
 
@@ -101,8 +132,8 @@ def four_digits(x: np.ndarray) -> list:
     return (np.round(x * unit) / unit).tolist()
 
 
-def drawn(setting: Case, system: System, projection: Projection, number: int) -> tuple[xr.Dataset, float]:
-    """Truth at contexts that are drawn, and the seconds of the full model behind its transient."""
+def drawn(setting: Case, system: System, projection: Projection, number: int) -> tuple[xr.Dataset, dict[str, float]]:
+    """Truth at contexts that are drawn, and the seconds of it and of its solver alone, behind the transient."""
     low, high = (projection.frame.context_shift + sign * projection.frame.context_scale for sign in (-1, 1))
     contexts = np.random.default_rng(SEED).uniform(0.02, 0.98, (number, len(low))) * (high - low).numpy() + low.numpy()
     named = dict(zip(system.context_names, contexts.T, strict=True))
@@ -115,8 +146,15 @@ def drawn(setting: Case, system: System, projection: Projection, number: int) ->
     else:
         parts = system.start(torch.from_numpy(contexts))
         given = dict(zip(("initial_state", "initial_velocity"), (part.numpy() for part in parts), strict=False))
+    return of_truth(functools.partial(start, **given, duration=setting.duration))
+
+
+def of_truth(simulate: Callable[[], xr.Dataset]) -> tuple[xr.Dataset, dict[str, float]]:
+    """Simulation, and the seconds of the processor for it and for its solver alone."""
     began = time.perf_counter()
-    return start(**given, duration=setting.duration), time.perf_counter() - began
+    truth, seconds = timed(simulate)
+    solver = truth.attrs["seconds_computing"] / (time.perf_counter() - began)
+    return truth, {"truth": seconds, "solver": seconds * solver}
 
 
 def residual(system: System, run: xr.Dataset) -> xr.DataArray:
@@ -133,17 +171,13 @@ def residual(system: System, run: xr.Dataset) -> xr.DataArray:
     )
 
 
-def cost(n: int, trajectories: int = 8, duration: float = 50.0, share: float = 0.1) -> dict[str, object]:
+def cost(n: int, trajectories: int = 8, duration: float = 50.0) -> dict[str, object]:
     """Seconds of an estimate beside those of the truth, on large rings of Lorenz96; the path is the truth itself."""
     system = Lorenz96(n=n, transient=0.0)
-    named = {"F": np.linspace(3.14, 3.18, trajectories), "dt": 0.1}
-    romkit.simulate(system, duration=1.0, **named)  # compiles
-    began = time.perf_counter()
-    truth = romkit.simulate(system, duration=duration, **named)
-    seconds = time.perf_counter() - began
+    simulate = functools.partial(romkit.simulate, system, F=np.linspace(3.14, 3.18, trajectories), dt=0.1)
+    simulate(duration=1.0)  # compiles
+    truth, seconds = of_truth(functools.partial(simulate, duration=duration))
     run = truth.assign_coords(state_std=("component", np.ones(n)))
-    began = time.perf_counter()
-    estimate = romkit.error_estimate(run, system, share=share)
-    paid = time.perf_counter() - began
-    found = {"truth": seconds, "estimate": paid, "solver": truth.attrs["seconds_computing"]}
+    estimate, paid = timed(romkit.error_estimate, run, system)
+    found = seconds | {"estimate": paid}
     return {"n": n, "share": estimate.attrs["share"], "seconds": found, "device": truth.attrs["device"]}
