@@ -105,10 +105,9 @@ def context_array(names: Sequence[str], values: Mapping[str, object]) -> np.ndar
         if name not in names:
             fix = f"the context is {', '.join(names)}" if names else "this system has no context parameters"
             raise InputError(name, expected="a context parameter", got="an unknown name", fix=fix)
-    for name in names:
-        if name not in values:
-            missing = ", ".join(f"{n}=..." for n in names if n not in values)
-            raise InputError(name, expected="a value for this context parameter", got="none", fix=f"add {missing}")
+    if missing := [name for name in names if name not in values]:
+        fix = f"add {', '.join(f'{name}=...' for name in missing)}"
+        raise InputError(missing[0], expected="a value for this context parameter", got="none", fix=fix)
     columns = [_finite(name, values[name]) for name in names]
     try:
         return np.stack(np.broadcast_arrays(*columns), axis=-1) if columns else np.zeros((0,))
@@ -223,6 +222,13 @@ def check_dims(data: xr.Dataset, *dims: str) -> None:
         if data.sizes.get(dim, 0) == 0:
             got, fix = f"dimensions {dict(data.sizes)}", f"add it: data.expand_dims({dim!r}), or romkit.data.describe"
             raise InputError("data", expected=f"a dimension {dim!r} with entries", got=got, fix=fix)
+
+
+def check_has(data: xr.Dataset, name: str, *, fix: str = "give data like those of the training") -> None:
+    """Raise unless a dataset has a variable of this name."""
+    if name not in data.data_vars:
+        got = f"variables {sorted(map(str, data.data_vars))}"
+        raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
 
 
 @validated

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from romkit.core import tensors
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
-from romkit.data.context import check_dims
+from romkit.data.context import check_dims, check_has
 
 AXIS = "component"
 
@@ -91,7 +91,7 @@ class Layout:
             InputError: a variable is missing.
         """
         for name in names:
-            _check_has(data, name)
+            check_has(data, name)
         variables = tuple(_variable(data[name], lead) for name in names)
         own = {dim for variable in variables for dim in variable.dims}
         coords = {str(name): _coordinate(c) for name, c in data.coords.items() if c.dims and own.issuperset(c.dims)}
@@ -136,7 +136,7 @@ class Layout:
         parts = []
         self.check_order({str(dim): data[dim].values for dim in data.dims if dim in data.coords})
         for variable in self.variables:
-            _check_has(data, variable.name)
+            check_has(data, variable.name)
             own = data[variable.name]
             if set(own.dims) != {*lead, *variable.dims} or tuple(own.sizes[d] for d in variable.dims) != variable.shape:
                 expected = f"{variable.name} with dims {(*lead, *variable.dims)} of sizes {variable.shape} at the end"
@@ -319,12 +319,6 @@ def unstacked(data: xr.Dataset) -> xr.Dataset:
         else:
             found[name] = values.variable
     return xr.Dataset(found, coords, data.attrs)
-
-
-def _check_has(data: xr.Dataset, name: str) -> None:
-    if name not in data:
-        got, fix = f"variables {sorted(map(str, data.data_vars))}", "give data like those of the training"
-        raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
 
 
 def _renamed(data: xr.Dataset, old: str, new: str) -> xr.Dataset:

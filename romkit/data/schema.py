@@ -10,7 +10,7 @@ from romkit.core import checks, runtime, tensors
 from romkit.core.boundary import validated
 from romkit.core.errors import InputError
 from romkit.core.files import plain
-from romkit.data.context import ContextParameter, context_columns, context_names, times_of
+from romkit.data.context import ContextParameter, check_has, context_columns, context_names, times_of
 
 DIMS = ("trajectory", "time", "component")
 _MEANING = {
@@ -228,9 +228,7 @@ def variable_of(data: xr.Dataset, name: str, *, fix: str) -> xr.DataArray:
     Raises:
         InputError: no such variable, or one of other dimensions or without real numbers, or chunks of unknown sizes.
     """
-    if name not in data.data_vars:
-        got = f"variables {sorted(map(str, data.data_vars))}"
-        raise InputError("data", expected=f"a variable {name!r}", got=got, fix=fix)
+    check_has(data, name, fix=fix)
     variable = data[name]
     if set(variable.dims) != set(DIMS):
         fix = "let romkit arrange them: data = romkit.data.describe(data, trajectory=..., state=...)"

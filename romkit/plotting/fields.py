@@ -1,5 +1,7 @@
 """Fields over space and time, on the axes of the data: `plot_space_time`, `plot_frames`, `animate`."""
 
+import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -186,13 +188,10 @@ def save_animation(animation: FuncAnimation, path: FilePath) -> Path:
     if not writer.isAvailable():
         got, fix = "no ffmpeg", "install it, or write a .gif"
         raise errors.InputError("path", expected="a program that writes mp4", got=got, fix=fix)
-    with files.atomic(path) as temporary:
-        named = temporary.with_name(f"{temporary.name}{path.suffix}")  # writers choose the format by the ending
-        try:
-            animation.save(named, writer=writer(fps=1000 / animation._interval))
-            named.replace(temporary)
-        finally:
-            named.unlink(missing_ok=True)
+    with tempfile.TemporaryDirectory() as folder, files.atomic(path) as temporary:
+        named = Path(folder) / path.name  # writers choose the format by the ending
+        animation.save(named, writer=writer(fps=1000 / animation._interval))
+        shutil.copyfile(named, temporary)
     return path
 
 

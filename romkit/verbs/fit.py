@@ -41,10 +41,6 @@ def method_of(argument: str, method: object) -> tuple[type[Projection], dict[str
     raise InputError(argument, expected=expected, got=checks.shown(method), fix=fix)
 
 
-def _preset(argument: str, preset: object) -> str | Recipe:
-    return preset if isinstance(preset, Recipe) else checks.one_of(argument, preset, PRESETS)
-
-
 Method = Annotated[str | type[Projection] | functools.partial, method_of]
 """The argument becomes a class and its sizes."""
 
@@ -54,7 +50,7 @@ COPIES = 5
 COMMUTES = 1e-9
 """Largest relative difference of f(g x) and g f(x) that counts as rounding."""
 
-Preset = Annotated[str | Recipe, _preset]
+Preset = Annotated[str, checks.choice(PRESETS)] | Recipe
 
 
 @validated
