@@ -251,9 +251,11 @@ def run(
     with FileLock(leash), runtime.track(range(len(waiting)), "tasks") as bar:
         while waiting or running:
             while waiting and len(running) < executor.workers:
-                bar.set_postfix_str(f"{len(running) + 1} running, {len(sweep.failed)} failed", refresh=False)
                 name = waiting.popleft()
                 running[name] = _Running(executor.submit(*results[name], leash), executor.cluster)
+            bar.set_postfix_str(f"{len(running)} running, {len(sweep.failed)} failed", refresh=False)
+            if not bar.disable and bar.fp.isatty() and bar.format_dict["elapsed"] > bar.delay:
+                bar.refresh()  # the clock goes on between two tasks
             ended = [name for name, job in running.items() if job.has_ended()]
             for name in ended:
                 job = running.pop(name)
@@ -261,9 +263,6 @@ def run(
                 shutil.rmtree(job.job.paths.folder, ignore_errors=True)
                 _ended(sweep, *results[name], problem)
                 bar.update()
-            bar.set_postfix_str(f"{len(running)} running, {len(sweep.failed)} failed", refresh=False)
-            if not bar.disable and bar.fp.isatty() and bar.format_dict["elapsed"] > bar.delay:
-                bar.refresh()  # the clock goes on between two tasks
             if not ended:
                 time.sleep(_PAUSE)
     leash.unlink(missing_ok=True)

@@ -119,6 +119,7 @@ def fit(
     numbers = [seed] if seeds is None else seeds
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
     _check_names(kind, settings)
+    system = system_of(full) if system is None else system
     wave = None if symmetry is None else _wave(symmetry, full, basis, system)
     basis = _basis(basis, full, system)
     data, held_out = _projected(full, basis or wave), _projected(held_out, basis or wave)
@@ -126,7 +127,7 @@ def fit(
     plan = preset if isinstance(preset, Recipe) else PRESETS[preset](frame.system, kind.name)
     plan = plan.with_settings({name: value for name, value in settings.items() if name in SETTINGS})
     _check_optimizer(plan, engine, checkpoint)
-    if system is None and system_of(full) is None:
+    if system is None:
         unit = _unit_of_time(data, frame)
         data, held_out = (x and x.assign(velocity=unit * x["velocity"]) for x in (data, held_out))
     if wave is not None and plan.needs_system:
@@ -181,7 +182,6 @@ def _wave(symmetry: str | Shifts, data: xr.Dataset, basis: object, system: Syste
     Raises:
         InputError: a system without the symmetry, or data without waves of one number.
     """
-    system = system_of(data) if system is None else system
     if basis is not None:
         fix = "leave the basis out: the coordinates of a wave are its harmonics"
         raise InputError("basis", expected="none beside symmetry", got=checks.shown(basis), fix=fix)
@@ -243,7 +243,6 @@ def _basis(given: int | Basis | None, data: xr.Dataset, system: System | None) -
     if isinstance(given, Basis):
         check_size(given, data)
         return given
-    system = system_of(data) if system is None else system
     return make_basis(data, checks.at_least("basis", given, 1), None if system is None else system.weight)
 
 
@@ -279,10 +278,9 @@ def _check_optimizer(plan: Recipe, engine: str, checkpoint: object) -> None:
 def _system_for(
     plan: Recipe, system: System | None, data: xr.Dataset, basis: Basis | None, frame: Frame
 ) -> System | None:
-    """The system whose field the losses need: that of the user, or the one that the data name; None if none is."""
+    """The system, for losses that need its field; None for others."""
     if not plan.needs_system:
         return None
-    system = system_of(data) if system is None else system
     if system is None:
         fix = "pass system=..., an instance of romkit.systems.System, or use a preset that needs no field"
         got = repr(data.attrs.get("system"))
