@@ -245,7 +245,7 @@ def run(
     if not isinstance(executor, Executor):
         problems = parallel.mapped(attempt, [results[name] for name in waiting], executor, "tasks")
         for name, problem in zip(waiting, problems, strict=True):
-            _ended(sweep, *results[name], problem)
+            _enter_end(sweep, *results[name], problem)
         return sweep
     leash = folder / HIDDEN / f"runner-{os.getpid()}.lock"
     with FileLock(leash), runtime.track(range(len(waiting)), "tasks") as bar:
@@ -261,7 +261,7 @@ def run(
                 job = running.pop(name)
                 problem = job.problem()
                 shutil.rmtree(job.job.paths.folder, ignore_errors=True)
-                _ended(sweep, *results[name], problem)
+                _enter_end(sweep, *results[name], problem)
                 bar.update()
             if not ended:
                 time.sleep(_PAUSE)
@@ -269,7 +269,7 @@ def run(
     return sweep
 
 
-def _ended(sweep: Sweep, task: Task, file: Path, problem: str | None) -> None:
+def _enter_end(sweep: Sweep, task: Task, file: Path, problem: str | None) -> None:
     """Enter the end of a task. Of a job that two runners wait for, the first to see its end has removed the traces."""
     log = file.with_suffix(".log")
     if problem is None or is_complete(task, file):
@@ -376,10 +376,10 @@ class _Running:
 
 def _queue() -> set[str] | None:
     """Ids of the jobs that wait or run in Slurm, at most a few seconds old; None while Slurm does not answer."""
-    return _asked(time.monotonic() // _ASKING)
+    return _squeue(time.monotonic() // _ASKING)
 
 
 @functools.lru_cache(maxsize=1)
-def _asked(tick: float) -> set[str] | None:
+def _squeue(tick: float) -> set[str] | None:
     answer = subprocess.run(["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True)
     return set(answer.stdout.split()) if answer.returncode == 0 else None

@@ -34,12 +34,12 @@ class Display(abc.ABC):
             for name, value in self.facts().items()
         )
         caption, curves = self.curves()
-        figure = f"<div>{_drawn(curves)}<br><small>{escape(caption)}</small></div>" if curves else ""
+        figure = f"<div>{_svg(curves)}<br><small>{escape(caption)}</small></div>" if curves else ""
         title = f"<b>{escape(type(self).__name__)}</b>"
         return f"<div>{title}<div style='display:flex;gap:2em'><table>{rows}</table>{figure}</div></div>"
 
 
-def _drawn(curves: Sequence[Sequence[float]]) -> str:
+def _svg(curves: Sequence[Sequence[float]]) -> str:
     """SVG of curves over their index; values that a logarithm does not take are left out."""
     points = [[(k, math.log10(y)) for k, y in enumerate(c) if 0 < y < math.inf] for c in curves]
     places, heights = zip(*(point for curve in points for point in curve), strict=True) if any(points) else ((), ())

@@ -64,9 +64,8 @@ def mask(argument: str, value: object) -> Tensor:
     """Booleans of any shape."""
     if isinstance(value, Tensor | np.ndarray | list) and str(getattr(value, "dtype", "")).endswith("bool"):
         return torch.as_tensor(value)
-    raise InputError(
-        argument, expected="a tensor of booleans", got=checks.shown(value), fix="give a comparison such as x > 0"
-    )
+    fix = "give a comparison such as x > 0"
+    raise InputError(argument, expected="a tensor of booleans", got=checks.shown(value), fix=fix)
 
 
 def array(argument: str, value: object) -> np.ndarray:

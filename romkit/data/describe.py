@@ -168,7 +168,7 @@ def describe(
     if not states:
         fix = "name one: state=['u'], say"
         raise InputError("state", expected="a variable or several", got="none", fix=fix)
-    found = _assembled(data, states, rates, controls, runs, own_time)
+    found = _in_schema(data, states, rates, controls, runs, own_time)
     found = _with_context(found, data, context)
     held = layout_of(found).coords
     unused = given.variables.keys() - {*states, *taken, *found.variables, *given.dims, *held}
@@ -276,9 +276,8 @@ def _named(data: xr.Dataset, argument: str, name: str) -> str:
     if name in data.data_vars and "time" in data[name].dims:
         return name
     known = ", ".join(str(each) for each, values in data.data_vars.items() if "time" in values.dims)
-    raise InputError(
-        argument, expected=f"variables along time, among {known}", got=repr(name), fix="check the spelling"
-    )
+    expected, fix = f"variables along time, among {known}", "check the spelling"
+    raise InputError(argument, expected=expected, got=repr(name), fix=fix)
 
 
 def _rates(data: xr.Dataset, name: str, given: Sequence[str] | None) -> list[str]:
@@ -299,7 +298,7 @@ def _states(data: xr.Dataset, taken: set[str]) -> list[str]:
     raise InputError("data", expected="a floating-point variable along time", got=got, fix="name it: state=['u']")
 
 
-def _assembled(
+def _in_schema(
     data: xr.Dataset,
     states: Sequence[str],
     rates: Mapping[str, Sequence[str]],
@@ -308,7 +307,7 @@ def _assembled(
     own_time: str,
 ) -> xr.Dataset:
     time, inputs = data["time"], controls or (["control"] if "control" in data.data_vars else [])
-    data = _wide(data, [*states, *(each for own in rates.values() for each in own), *inputs])
+    data = _along_runs_and_time(data, [*states, *(each for own in rates.values() for each in own), *inputs])
     time_units = str(time.attrs.get("units", ""))
     layout = replace(Layout.of(data, states, LEAD), runs=tuple(runs), time=own_time, time_units=time_units)
     coords = {
@@ -338,7 +337,7 @@ def _assembled(
     return found.assign_attrs(layout=layout.to_json())
 
 
-def _wide(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
+def _along_runs_and_time(data: xr.Dataset, names: Sequence[str]) -> xr.Dataset:
     """Data with these variables along trajectory and time, also those that all trajectories share."""
     wide = {}
     for name in names:

@@ -247,7 +247,7 @@ def layout_of(data: xr.Dataset) -> Layout:
     if text := data.attrs.get("layout"):
         layout = _parsed(text)
         selected = layout.size != data.sizes[AXIS]
-        if not selected and (AXIS not in data.coords or not _turned(component_names(data), layout.names)):
+        if not selected and (AXIS not in data.coords or not _reordered(component_names(data), layout.names)):
             return layout
     return Layout.plain(component_names(data))
 
@@ -258,7 +258,7 @@ def _parsed(text: str) -> Layout:
     return Layout.from_json(text)
 
 
-def _turned(names: tuple[str, ...], others: tuple[str, ...]) -> bool:
+def _reordered(names: tuple[str, ...], others: tuple[str, ...]) -> bool:
     """Whether the names are the same in another order."""
     return names != others and sorted(names) == sorted(others)
 

@@ -183,9 +183,8 @@ def _checked(data: xr.Dataset, **more: str) -> list[np.ndarray]:
     for name, (_, infinite) in zip(("state", *more), found, strict=True):
         if infinite.any():
             got = f"infinity in {infinite.sum()} trajectories"
-            raise InputError(
-                "data", expected=f"finite {name}, or NaN where it is missing", got=got, fix="drop or mask it"
-            )
+            expected = f"finite {name}, or NaN where it is missing"
+            raise InputError("data", expected=expected, got=got, fix="drop or mask it")
     whole = found[0][0]
     if not whole.any(1).all():
         empty = ", ".join(map(str, np.flatnonzero(~whole.any(1))[:8]))

@@ -63,7 +63,7 @@ def with_velocity(data: xr.Dataset, *, method: str | Differentiate = "auto") -> 
     check_states(data)
     times, whole = data["time"].values.astype(np.float64), complete(data, ("state",))
     x = data["state"].transpose(*DIMS).values
-    rule, name, shortest = _rule(method, x, times, whole, layout_of(data))
+    rule, name, shortest = _differentiator(method, x, times, whole, layout_of(data))
     velocity = differentiated(x, times, stretches(whole, shortest), rule)
     if not np.isfinite(velocity).any():
         got, fix = f"stretches shorter than {shortest} samples", "record velocities, or sample more densely"
@@ -117,7 +117,7 @@ def needing_velocity(data: xr.Dataset) -> xr.Dataset:
     return data
 
 
-def _rule(
+def _differentiator(
     method: object, x: np.ndarray, times: np.ndarray, whole: np.ndarray, layout: Layout
 ) -> tuple[Differentiate, str, int]:
     """Differentiation rule, its name, and the fewest samples that it needs."""

@@ -147,7 +147,7 @@ def compare(
     if executor is None and workers is not None:
         executor = tasks.Executor("local", min(workers, len(table)))
     sweep = tasks.run(table.values(), folder, executor)
-    return _assembled(table, folder, sweep)
+    return _score_table(table, folder, sweep)
 
 
 Named = tuple[str, dict[str, object]]
@@ -204,7 +204,7 @@ def digest(data: xr.Dataset) -> str:
     return numbers.hexdigest()
 
 
-def _assembled(table: Mapping[tuple[str, str], Combination], folder: Path, sweep: tasks.Sweep) -> xr.Dataset:
+def _score_table(table: Mapping[tuple[str, str], Combination], folder: Path, sweep: tasks.Sweep) -> xr.Dataset:
     rows = {
         key: open_dataset(folder / f"{task.name}.nc") for key, task in table.items() if task.name not in sweep.failed
     }

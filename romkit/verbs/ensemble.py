@@ -85,12 +85,12 @@ class Calibration:
             raise InputError("validation", expected="two trajectories or more", got=f"{usable.sum()}", fix=fix)
         scores = np.abs(error)
         for k in np.flatnonzero(usable):  # the scale that a trajectory is measured by comes from the others
-            scores[k] /= _scale(spread[k], *_shape(np.delete(error, k, axis=0), std))
+            scores[k] /= _scale(spread[k], *_growth_and_profile(np.delete(error, k, axis=0), std))
         number = int((~np.isnan(error)).any(axis=(1, 2)).sum())
         scores = scores[~np.isnan(scores)]
         infinite = np.isinf(np.quantile(scores, LEVELS, method="higher"))
         finite = np.quantile(np.where(np.isinf(scores), np.finfo(float).max, scores), LEVELS)
-        return cls(times - times[0], *_shape(error, std), np.where(infinite, np.inf, finite), number)
+        return cls(times - times[0], *_growth_and_profile(error, std), np.where(infinite, np.inf, finite), number)
 
     def scale(self, lead: np.ndarray, spread: np.ndarray) -> np.ndarray:
         """s (..., T, n) at times (T,) since the start; behind the last one of validation, the growth stays."""
@@ -124,7 +124,7 @@ class Calibration:
         return cls(*parts, int(data.attrs["trajectories"]))
 
 
-def _shape(error: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _growth_and_profile(error: np.ndarray, std: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """growth (T,) and profile (n,) of errors (V, T, n), whose product is close to the root mean square at (t, k)."""
     relative = np.ma.masked_invalid(np.square(error / std))
     square = relative.mean((0, 2))
@@ -205,7 +205,7 @@ class Ensemble:
         """
         for name in options:
             checks.one_of("options", name, ("solver", "engine"))
-        return self._with_interval(self._reduced(data, None, **options), level)
+        return self._with_interval(self._mean_and_spread(data, None, **options), level)
 
     @validated
     def forecast(self, *, level: Part = 0.9, **options: object) -> xr.Dataset:
@@ -215,7 +215,7 @@ class Ensemble:
         """
         run = stacked_forecast(self.projection, dynamics=self.law, **options)
         single = "trajectory" not in run.dims
-        run = _summary(run.expand_dims("trajectory") if single else run, None)
+        run = _over_members(run.expand_dims("trajectory") if single else run, None)
         band = self._with_interval(run, level)
         return band.squeeze("trajectory") if single else band
 
@@ -233,7 +233,7 @@ class Ensemble:
         Raises:
             InputError: fewer than two trajectories.
         """
-        run = self._reduced(validation, None if members is None else members.numpy())
+        run = self._mean_and_spread(validation, None if members is None else members.numpy())
         truth = trajectories(validation, "state").numpy()
         error = truth - run["state"].values
         known = np.isfinite(truth)
@@ -250,7 +250,7 @@ class Ensemble:
         Returns:
             `coverage` (level), and `coverage_of` (level, trajectory); missing values do not count.
         """
-        run = self._reduced(data, None)
+        run = self._mean_and_spread(data, None)
         truth = trajectories(data, "state").numpy()
         error, unknown = np.abs(truth - run["state"].values), ~np.isfinite(truth)
         scale = self._scale(run)
@@ -289,7 +289,7 @@ class Ensemble:
         except InputError as error:
             raise FileError(folder, problem=f"holds no ensemble ({error})", fix="give a folder by save") from error
 
-    def _reduced(self, data: xr.Dataset, members: np.ndarray | None, **options: object) -> xr.Dataset:
+    def _mean_and_spread(self, data: xr.Dataset, members: np.ndarray | None, **options: object) -> xr.Dataset:
         """Mean and spread of the members, without an interval."""
         check_states(data)
         C = data.sizes["trajectory"]
@@ -298,7 +298,7 @@ class Ensemble:
         for first in range(0, C, at_once):
             some = slice(first, min(first + at_once, C))
             run = follow(self.projection, data.isel(trajectory=some), dynamics=self.law, **options)
-            parts.append(_summary(run, None if members is None else members[:, some]))
+            parts.append(_over_members(run, None if members is None else members[:, some]))
         return parts[0] if len(parts) == 1 else xr.concat(parts, "trajectory", data_vars="minimal", coords="minimal")
 
     def _with_interval(self, run: xr.Dataset, level: float) -> xr.Dataset:
@@ -328,7 +328,7 @@ def _warn_of_lost(lost: np.ndarray, known: np.ndarray) -> None:
         warn(f"forecasts of {said}: intervals are infinite from level {1 - share:.0%} on; {fix}", DivergenceWarning)
 
 
-def _summary(run: xr.Dataset, members: np.ndarray | None) -> xr.Dataset:
+def _over_members(run: xr.Dataset, members: np.ndarray | None) -> xr.Dataset:
     """Mean and spread over the finite ones of some members (B, C), all by default."""
     state = run["state"].transpose("seed", *DIMS)
     values = np.ma.masked_invalid(state.values)

@@ -115,7 +115,7 @@ def fit(
     kind, sizes = method
     data = _in_memory(data) if basis is None else data
     watch = Watch(**{name: settings.pop(name) for name in NAMES if name in settings})
-    full, held_out = watch.divided(warn_undeclared_context(_usable(kind, data, basis)))
+    full, held_out = watch.divided(warn_undeclared_context(_with_velocities(kind, data, basis)))
     numbers = [seed] if seeds is None else seeds
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu") if device is None else device
     _check_names(kind, settings)
@@ -137,7 +137,7 @@ def fit(
     sizes = sized(kind, frame, sizes | {k: v for k, v in settings.items() if k not in SETTINGS})
     models = [kind(frame, torch.Generator().manual_seed(number), **sizes) for number in numbers]
     start = start if kind.trained else None
-    models = models if start is None else _started(models, start)
+    models = models if start is None else _with_parameters_of(models, start)
     run = Run(plan, data, system, device, engine, checkpoint, watch, held_out, start is not None)
     pieces = [(models[s], numbers[s]) for s in cut(len(numbers), executor)]
     with bars(watch.verbose):
@@ -151,7 +151,7 @@ def fit(
     return stack(models) if seeds is not None else models[0]
 
 
-def _started(models: Sequence[Projection], start: Projection) -> list[Projection]:
+def _with_parameters_of(models: Sequence[Projection], start: Projection) -> list[Projection]:
     """The models with the parameters of others, one each, in their own frames.
 
     Raises:
@@ -219,7 +219,7 @@ def _in_memory(data: xr.Dataset) -> xr.Dataset:
     return runtime.computed("data", data)[0]
 
 
-def _usable(kind: type[Projection], data: xr.Dataset, basis: int | Basis | None) -> xr.Dataset:
+def _with_velocities(kind: type[Projection], data: xr.Dataset, basis: int | Basis | None) -> xr.Dataset:
     """The data, checked, with velocities, unless a basis gives coordinates to differentiate; untrained, with zeros."""
     if kind.trained and basis is not None and "velocity" not in data:
         return check_states(data)

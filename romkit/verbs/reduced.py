@@ -151,7 +151,7 @@ class ReducedModel:
         self.image = getattr(system, "image", None)
         self.basis = projection.basis if system is None or system.basis is not None else None
         self.solved, self.system = self._in_coordinates(self.projection), system
-        self._place(contexts)
+        self._set_contexts(contexts)
 
     @classmethod
     def with_field(cls, projection: Projection, dynamics: LatentDynamics | None, system: System | None) -> Self:
@@ -167,7 +167,7 @@ class ReducedModel:
             raise InputError("dynamics", expected="one with a latent field", got=got, fix=fix)
         return model
 
-    def _place(self, contexts: Contexts) -> None:
+    def _set_contexts(self, contexts: Contexts) -> None:
         self.contexts, seeds = contexts, self.given.seeds
         self.lead = (*(() if seeds is None else (seeds,)), contexts.initial.shape[0])
         self.problem = self._problem(self.system)
@@ -177,7 +177,7 @@ class ReducedModel:
     def at(self, contexts: Contexts) -> "ReducedModel":
         """Copy of the model at other contexts."""
         model = copy.copy(self)
-        model._place(contexts)
+        model._set_contexts(contexts)
         return model
 
     def start(self, t: Tensor, parts: Parts) -> Tensor:
@@ -329,21 +329,21 @@ def in_coordinates(basis: Basis | None, system: System | None) -> System | None:
     """
     if basis is None or system is None or system.basis is not None or not system.terms():
         return system
-    if not _stays(system):
+    if not _is_immutable(system):
         return system.through(basis)
     if system not in basis.images:
         basis.images[system] = system.through(basis)
     return basis.images[system]
 
 
-def _stays(system: System) -> bool:
+def _is_immutable(system: System) -> bool:
     """Whether a system is a frozen dataclass of numbers and text, so that an equal system has equal tensors."""
     parameters = vars(type(system)).get("__dataclass_params__")
     frozen = parameters is not None and parameters.frozen
     return frozen and all(isinstance(getattr(system, f.name), int | float | str | None) for f in fields(system))
 
 
-def _ready(argument: str, dynamics: object) -> LatentDynamics:
+def _fitted(argument: str, dynamics: object) -> LatentDynamics:
     if isinstance(dynamics, LatentDynamics):
         return dynamics
     if isinstance(dynamics, Estimator):
@@ -366,7 +366,7 @@ def _check_dynamics(dynamics: LatentDynamics, projection: Projection) -> None:
         raise InputError("projection", expected=f"a model behind the {mesh.basis} of the mesh", got=got, fix=fix)
 
 
-Dynamics = Annotated[LatentDynamics, _ready]
+Dynamics = Annotated[LatentDynamics, _fitted]
 """Latent dynamics as an argument; settings of a law that is not fitted yet are refused."""
 
 
@@ -378,10 +378,8 @@ def check_match(system: System, projection: Projection) -> None:
     frame = projection.frame
     if system.basis is not None and projection.basis is not None:
         if projection.basis is not system.basis:
-            got, fix = f"one behind {projection.basis}", "fit it with basis=system.basis"
-            raise InputError(
-                "projection", expected=f"a model behind the {system.basis} of the system", got=got, fix=fix
-            )
+            expected, fix = f"a model behind the {system.basis} of the system", "fit it with basis=system.basis"
+            raise InputError("projection", expected=expected, got=f"one behind {projection.basis}", fix=fix)
         frame = frame.of_coordinates()
     pairs = {
         "state components": (frame.state_names, tuple(system.state_names)),

@@ -88,7 +88,7 @@ def simulate(
         moving = ", ".join(contexts.moving)
         fix = "give a constant context; a mechanical system whose parameters move needs the forces that move them"
         raise InputError(moving, expected=f"numbers for {system.name}", got="a function of time", fix=fix)
-    given = _given(system, dict(zip(NAMES, (initial_state, initial_velocity), strict=True)))
+    given = _initial_states(system, dict(zip(NAMES, (initial_state, initial_velocity), strict=True)))
     if len(contexts.initial) == 1:
         contexts = contexts.expanded(max([1, *(len(value) for value in given.values() if value.ndim == 2)]))
     if executor is not None and contexts.path is not None:
@@ -100,12 +100,12 @@ def simulate(
         (system, contexts.initial[s], contexts.path, {name: value[s] for name, value in given.items()}, times)
         for s in cut(number, executor)
     ]
-    motion = _joined(mapped(functools.partial(_motion, engine=engine), pieces, executor, "trajectories"))
+    motion = _joined(mapped(functools.partial(_simulated, engine=engine), pieces, executor, "trajectories"))
     attrs = motion.cost | {"device": runtime.device_name("cpu")}
     return system.record(motion, times, contexts.over_time, attrs)
 
 
-def _given(system: System, values: dict[str, object]) -> dict[str, Tensor]:
+def _initial_states(system: System, values: dict[str, object]) -> dict[str, Tensor]:
     """State and velocity by name, as far as the user gave them."""
     given = {name: value for name, value in values.items() if value is not None}
     for name in given:
@@ -114,7 +114,7 @@ def _given(system: System, values: dict[str, object]) -> dict[str, Tensor]:
     return {name: tensors.finite(name, in_order(name, value, system.state_names)) for name, value in given.items()}
 
 
-def _motion(
+def _simulated(
     system: System, contexts: Tensor, path: ContextFunction | None, given: dict[str, Tensor], times: Tensor, engine: str
 ) -> Motion:
     """Motion of trajectories at contexts (C, p), or along a path of them, from states (C, n) or the system's own."""
@@ -258,10 +258,9 @@ def stacked_forecast(
     several = [np.shape(control)[0]] if np.ndim(control) == 3 else []
     number = max([*initial_state.shape[:-1], len(contexts.initial), *several])
     if len(contexts.initial) not in (1, number):
-        names, expected = ", ".join(frame.context_names), f"one value, or {number}, one for each state"
-        raise InputError(
-            names, expected=expected, got=len(contexts.initial), fix="give one context, or one for each state"
-        )
+        names, fix = ", ".join(frame.context_names), "give one context, or one for each state"
+        expected = f"one value, or {number}, one for each state"
+        raise InputError(names, expected=expected, got=len(contexts.initial), fix=fix)
     inputs = given_control(control, times, number, dynamics.control_names if dynamics else ())
     model = ReducedModel(projection, dynamics, contexts.expanded(number), system, inputs, device)
     run = model.follow(_starting_state(model, given, times[0], number), times, solver=solver, engine=engine)
@@ -345,7 +344,7 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
             got = f"{reduced.sizes.get(dim)} against {truth.sizes.get(dim)} in the truth"
             raise InputError("reduced", expected=f"the same {dim} as the truth", got=got, fix="follow this very truth")
     times = times_of(truth)
-    if "time" in reduced.coords and not _close(times_of(reduced), times):
+    if "time" in reduced.coords and not _same_times(times_of(reduced), times):
         fix = "follow this very truth"
         raise InputError("reduced", expected="the times of the truth", got="as many others", fix=fix)
     _check_contexts(truth, reduced)
@@ -354,20 +353,20 @@ def score(truth: xr.Dataset, reduced: xr.Dataset) -> xr.Dataset:
         "reduced.state_std", reduced["state_std"].shape, truth.sizes["component"], "one for each component"
     )
     x, state = variable_of(truth, "state", fix="add it").data, reduced["state"].transpose(..., *DIMS)
-    look = _of_measured(x, state.data, reduced["state_std"].values)
+    look = _nrmse_of_known(x, state.data, reduced["state_std"].values)
     errors, count = map(torch.from_numpy, runtime.computed("errors", *look))
     unit, lead = truth["time"].attrs.get("units", "1"), state.dims[:-2]
     named = {"units": "1", "long_name": "normalised error of the reduced model"}
     until = {"units": unit, "long_name": f"time until NRMSE exceeds {VALID_THRESHOLD}"}
     variables = {
         "nrmse": ((*lead, "time"), errors.numpy(), named),
-        "valid_time": (lead, _until(times, errors, count == 0).numpy(), until),
+        "valid_time": (lead, _valid_time(times, errors, count == 0).numpy(), until),
     }
     scores = xr.Dataset(variables, coords={"time": truth["time"].variable})
     return scores.squeeze("trajectory") if single else scores
 
 
-def _close(times: Tensor, others: Tensor) -> bool:
+def _same_times(times: Tensor, others: Tensor) -> bool:
     """Whether times are equal up to the precision of float32, and nearer than a step."""
     step = float(others.diff().min()) if len(others) > 1 else torch.inf
     return bool(((times - others).abs() <= torch.clamp(1e-6 * others.abs(), max=step / 100)).all())
@@ -382,7 +381,7 @@ def _check_contexts(truth: xr.Dataset, reduced: xr.Dataset) -> None:
             raise InputError("reduced", expected=f"the {name} of the truth", got=checks.shown(given.tolist()), fix=fix)
 
 
-def _of_measured(
+def _nrmse_of_known(
     truth: np.ndarray | da.Array, reduced: np.ndarray | da.Array, std: np.ndarray
 ) -> tuple[np.ndarray | da.Array, np.ndarray | da.Array]:
     """NRMSE (..., T) over the components that are not missing in the truth, NaN where all are; and their number."""
@@ -392,7 +391,7 @@ def _of_measured(
     return np.sqrt(square.sum(-1) / np.where(count > 0, count, np.nan)), count
 
 
-def _until(times: Tensor, errors: Tensor, nothing: Tensor) -> Tensor:
+def _valid_time(times: Tensor, errors: Tensor, nothing: Tensor) -> Tensor:
     """Valid time without regard to samples of which nothing is measured; at most the time of the last other one."""
     nothing = nothing.expand(errors.shape)
     last = torch.where(nothing, times[0], times).amax(-1) - times[0]
@@ -489,7 +488,7 @@ def assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) ->
     P = copy.deepcopy(projection).cpu().double()(truth)
     image = P(x if projection.seeds is None else x[None])
     look = (
-        _of_measured(x, image, reduced["state_std"].values)[0],
+        _nrmse_of_known(x, image, reduced["state_std"].values)[0],
         np.nan_to_num(((P(image) - image) ** 2).sum(-1)).max(),
     )
     least, again = runtime.computed("projection of the truth", *look)
