@@ -6,7 +6,6 @@ Inside romkit nothing is checked again. `validated` stands before verbs and publ
 import functools
 import inspect
 import os
-import pathlib
 import types
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -225,8 +224,6 @@ PLAIN: dict[object, object] = {
     str: Annotated[str, Strict()],
     Tensor: Annotated[Any, PlainValidator(functools.partial(tensors.tensor, ""))],
     np.ndarray: Annotated[Any, PlainValidator(functools.partial(tensors.array, ""))],
-    str | os.PathLike: FilePath,
-    pathlib.Path: FilePath,
 }
 """Annotations that stand for more, or less, than instances of a class."""
 
