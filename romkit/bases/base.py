@@ -186,8 +186,11 @@ class Basis(Display):
         values = {}
         for name in names:
             offset, own = self.mean.numpy() if name == "state" else 0.0, data[name].transpose(*DIMS)
-            found = self.of_chunks((own if own.chunks else own.chunk(trajectory=1)).data, offset)
-            values[name] = found if own.chunks else found.compute()
+            if own.chunks:
+                values[name] = self.of_chunks(own.data, offset)
+            else:  # in a file, perhaps larger than memory
+                each = (own.isel(trajectory=k).values for k in range(own.sizes["trajectory"]))
+                values[name] = np.stack([(states - offset) @ self.dual.numpy() for states in each])
         units = [str(data["state"].attrs.get("units", "1"))] * self.rank
         return of_other_coordinates(data, values, [f"y{k}" for k in range(self.rank)], units)
 
@@ -263,6 +266,7 @@ def _orthonormal(modes: Tensor, dual: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _float64(name: str, values: np.ndarray | Tensor, shape: tuple[int, ...] | None = None) -> Tensor:
+    """Finite numbers in float64 on the CPU, of this shape if one is given."""
     found = tensors.finite(name, values).detach().to("cpu", torch.float64)
     if shape is not None and found.shape != shape:
         fix = "check the order of the axes"

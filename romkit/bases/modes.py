@@ -125,6 +125,7 @@ def _directions(x: Tensor, weighted: Tensor, rank: int, weigh: Weigher) -> Tenso
 
 
 def _random_directions(x: Tensor, weighted: Tensor, rank: int) -> Tensor:
+    """(n, k) random combinations of snapshots, turned towards the leading modes by `POWER` passes."""
     generator = torch.Generator().manual_seed(0)  # a basis is a function of its snapshots
     columns = min(rank + OVERSAMPLING, *x.shape)
     subspace = x.mT @ torch.randn(len(x), columns, generator=generator, dtype=x.dtype).to(x.device)
@@ -185,7 +186,14 @@ class Summary(NamedTuple):
         return self.found.singular_values.square().cumsum(0) / self.found.energy
 
     def basis(self, rank: int, weight: Weight = None) -> Basis:
-        """Basis of the first `rank` modes; W is that of the decomposition."""
+        """Basis of the first `rank` modes; W is that of the decomposition.
+
+        Raises:
+            InputError: fewer modes.
+        """
+        if rank > (found := len(self.share)):
+            expected = f"at most {found}, the directions of the snapshots"
+            raise InputError("rank", expected=expected, got=rank, fix="lower it, or give snapshots that differ")
         modes, sigma = self.found.modes[:, :rank], self.found.singular_values[:rank]
         return Basis(modes, self.mean, weight, singular_values=sigma, energy=self.share[:rank])
 
@@ -236,9 +244,6 @@ def merge(parts: Sequence[Basis], counts: Widths, rank: Count = 64, weight: Weig
         found = Decomposition(part.modes, sigma, sigma.square().sum() / share[-1])
         summaries.append(Summary(count, part.mean, found))
     whole = functools.reduce(lambda a, b: a.merged(b, columns, weigh), summaries)
-    if rank > len(whole.share):
-        expected = f"at most {len(whole.share)}, the directions of the parts"
-        raise InputError("rank", expected=expected, got=str(rank), fix="give a smaller rank")
     return whole.basis(rank, weight)
 
 
@@ -477,11 +482,7 @@ def basis(
         whole = Summary.of(x, rank, weigher(weight, x.shape[-1]))
     else:
         whole = stream(chunks, rank, weight, checkpoint, device)
-    found = len(whole.share)
-    if found < (rank if tolerance is None else 1):
-        expected, fix = f"at most {found}, the directions of these snapshots", "lower it, or give snapshots that differ"
-        raise InputError("rank", expected=expected, got=rank, fix=fix)
-    return whole.basis(found if tolerance is None else _smallest(whole.share, tolerance, rank), weight)
+    return whole.basis(rank if tolerance is None else _smallest(whole.share, tolerance, rank), weight)
 
 
 def _in_chunks(data: object, chunk: int | None) -> xr.DataArray | None:
@@ -517,8 +518,8 @@ def _smallest(share: Tensor, tolerance: float, rank: int) -> int:
         InputError: `rank` modes leave more.
     """
     enough = (1 - share) <= max(tolerance, 1e-15)
-    if not bool(enough.any()):
+    if len(share) and not bool(enough.any()):
         got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
         expected = f"a tolerance that {rank} modes reach"
         raise InputError("tolerance", expected=expected, got=got, fix="give a larger rank")
-    return int(enough.int().argmax()) + 1
+    return int((~enough).sum()) + 1

@@ -54,6 +54,7 @@ def rebuilt(tensors: Tensors) -> Basis:
 
 
 def _turned(tensors: Tensors, name: str) -> Tensor:
+    """Modes or dual as stored, times the matrix that makes rounded ones orthonormal."""
     turn = tensors.get(f"{name}{TURN}")
     return tensors[name] if turn is None else tensors[name].double() @ turn
 

@@ -126,13 +126,21 @@ class Frame(nn.Module):
             fix = "take the frame of their coordinates in the basis"
             raise InputError("inner", expected=f"the {self.size} coordinates in the basis", got=inner.size, fix=fix)
         self._take(inner)
-        state = data["state"].transpose(*DIMS)
-        state = state if state.chunks else state.chunk(trajectory=1)  # in a file, perhaps larger than memory
-        deviation = state.data - self.basis.mean.numpy()
-        there = da.isfinite(deviation).all(-1, keepdims=True)
-        deviation = da.where(there, deviation, 0.0)
-        first, second, count = dask.compute(deviation.sum((0, 1)), (deviation**2).sum((0, 1)), there.sum())
-        self._set(state_std=_nonzero(np.sqrt(np.maximum(second / count - (first / count) ** 2, 0))))
+        state, mean = data["state"].transpose(*DIMS), self.basis.mean.numpy()
+        moments, count = np.zeros((2, self.basis.size)), 0
+        if state.chunks:
+            deviation = state.data - mean
+            there = da.isfinite(deviation).all(-1, keepdims=True)
+            deviation = da.where(there, deviation, 0.0)
+            sums = [each.sum((0, 1)) for each in (deviation, deviation**2)]
+            moments[0], moments[1], count = dask.compute(*sums, there.sum())
+        for k in range(0 if state.chunks else state.sizes["trajectory"]):  # in a file, perhaps larger than memory
+            deviation = state.isel(trajectory=k).values - mean
+            deviation = deviation[np.isfinite(deviation).all(-1)]
+            moments += deviation.sum(0), (deviation**2).sum(0)
+            count += len(deviation)
+        first, second = moments / count
+        self._set(state_std=_nonzero(np.sqrt(np.maximum(second - first**2, 0))))
         return self
 
     def of_coordinates(self) -> "Frame":

@@ -81,6 +81,7 @@ def unstack(stacked: Projection) -> list[Projection]:
 
 
 def _replace(module: nn.Module, name: str, value: torch.Tensor, requires_grad: bool) -> None:
+    """Put a parameter of this value in place of a named one."""
     owner, _, leaf = name.rpartition(".")
     setattr(module.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=requires_grad))
 
@@ -192,12 +193,10 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Proje
         if fault := _precision(method, _own(tensors)):
             raise ValueError(fault)
         projection = _rebuild(method, header, tensors)
-        report = projection.report
-        each = report.get("seeds", [{}] * (seeds or 0))
-        if len(each) != (seeds or 0) or not all(isinstance(one, dict) for one in each):
+        reports = projection.report.get("seeds", [{}] * (seeds or 0))
+        single = seeds is None and "seeds" not in projection.report
+        if not single and (len(reports) != seeds or not all(isinstance(report, dict) for report in reports)):
             raise ValueError("a report that training did not write")
-        if seeds is None and "seeds" in report:
-            raise ValueError("a report of several seeds")
         return projection
     except FAULTS as error:
         problem = f"does not fit {method.__name__} as it is here ({reason(error)})"
@@ -218,6 +217,7 @@ def _own(tensors: Tensors) -> Tensors:
 
 
 def _rebuild(method: type[Projection], header: Header, tensors: Tensors) -> Projection:
+    """The projection of a header and tensors; one of `FAULTS` where these do not fit."""
     rank, basis = header.get("basis_rank"), None
     if rank is not None:
         basis = bases.rebuilt({name.removeprefix(BASIS): t for name, t in tensors.items() if name.startswith(BASIS)})

@@ -149,7 +149,7 @@ def test_what_cannot_be_merged():
         (([parts[0], of_fewer], [40, 50]), "parts[1]: expected a basis like"),
         (([Basis(torch.eye(60, 2))], [40]), "parts[0]: expected a basis with singular values"),
         ((parts, COUNTS, 5, WEIGHTS), "weight: expected that of parts[0], got another"),
-        ((parts, COUNTS, 40), "rank: expected at most 17, the directions of the parts, got 40"),
+        ((parts, COUNTS, 40), "rank: expected at most 17, the directions of the snapshots, got 40"),
         (([], []), "counts: expected 1 or more of them"),
     ):
         refused(message, merge, *given)
