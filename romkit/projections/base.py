@@ -44,51 +44,8 @@ METHODS: dict[str, type["Projection"]] = {}
 """Methods that ship with romkit, by the name that `romkit.fit` takes; classes of romkit enter by themselves."""
 
 
-class Described(Display):
-    """The facts of a projection: method, what it was made for, sizes, and how it was trained, seed by seed."""
-
-    def __repr__(self) -> str:
-        frame, seeds = self.frame, self.seeds or 1
-        behind = "" if self.basis is None else f" behind {self.basis!r}"
-        sizes = f"{self.latent_dim} latent of {len(frame.state_names)} components{behind}"
-        made = [f"context {', '.join(frame.context_names) or 'none'}", pairs(self.config)]
-        return f"{type(self).__name__}({'; '.join([sizes, *filter(None, made)])}{f'; {seeds} seeds' * (seeds > 1)})"
-
-    def facts(self) -> dict[str, str]:
-        """Facts that all seeds share, and the training of a single one."""
-        frame = self.frame
-        middle, half = frame.context_shift, frame.context_scale
-        ends = zip(frame.context_names, (middle - half).tolist(), (middle + half).tolist(), strict=True)
-        context = ", ".join(
-            f"{name} {f'{(a + b) / 2:.4g}' if name in frame.fixed else f'{a:.4g} ... {b:.4g}'}{with_unit(unit)}"
-            for (name, a, b), unit in zip(ends, frame.context_units, strict=True)
-        )
-        shared = {
-            "method": f"{self.name}: {first_line(type(self))}",
-            "system": frame.system or "data without a system",
-            "dimensions": f"{self.latent_dim} latent, {len(frame.state_names)} state components",
-            "context": context or "none",
-            "config": pairs(self.config),
-            "parameters": str(sum(p.numel() for p in self.parameters())),
-        }
-        if self.basis is not None:
-            shared["basis"] = repr(self.basis)
-        trained = self.trainings()
-        return shared | (trained[0] if len(trained) == 1 else {"seeds": ", ".join(row["seed"] for row in trained)})
-
-    def trainings(self) -> list[dict[str, str]]:
-        """Facts about the training of each seed; an empty list where they are not known."""
-        return [_training(report) for report in self._reports() if "seed" in report]
-
-    def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
-        """The losses of all seeds over epochs."""
-        return "loss over epochs, logarithmic", [losses for r in self._reports() if len(losses := r.get("losses", []))]
-
-    def _reports(self) -> list[Mapping[str, object]]:
-        return self.report.get("seeds", [self.report])
-
-
 def _training(report: Mapping[str, object]) -> dict[str, str]:
+    """Facts about the training of one seed, from its report."""
     losses = report.get("losses", [])
     found = {
         "seed": str(report["seed"]),
@@ -100,7 +57,7 @@ def _training(report: Mapping[str, object]) -> dict[str, str]:
     return found | ({"warning": "diverged: the parameters are the last finite ones"} if report["diverged"] else {})
 
 
-class Projection(Described, nn.Module):
+class Projection(Display, nn.Module):
     """A family of projection operators indexed by a context: `projection(F=3.15)` is the operator at F = 3.15.
 
     A subclass implements `at`, sets `latent_dim`, and gives in `config` the arguments that rebuild it.
@@ -211,6 +168,46 @@ class Projection(Described, nn.Module):
 
         def __call__(self, context: Tensor | xr.Dataset | None = None, **named: object) -> Operator: ...
 
+    def __repr__(self) -> str:
+        frame, seeds = self.frame, self.seeds or 1
+        behind = "" if self.basis is None else f" behind {self.basis!r}"
+        sizes = f"{self.latent_dim} latent of {len(frame.state_names)} components{behind}"
+        made = [f"context {', '.join(frame.context_names) or 'none'}", pairs(self.config)]
+        return f"{type(self).__name__}({'; '.join([sizes, *filter(None, made)])}{f'; {seeds} seeds' * (seeds > 1)})"
+
+    def facts(self) -> dict[str, str]:
+        """Facts that all seeds share, and the training of a single one."""
+        frame = self.frame
+        middle, half = frame.context_shift, frame.context_scale
+        ends = zip(frame.context_names, (middle - half).tolist(), (middle + half).tolist(), strict=True)
+        context = ", ".join(
+            f"{name} {f'{(a + b) / 2:.4g}' if name in frame.fixed else f'{a:.4g} ... {b:.4g}'}{with_unit(unit)}"
+            for (name, a, b), unit in zip(ends, frame.context_units, strict=True)
+        )
+        shared = {
+            "method": f"{self.name}: {first_line(type(self))}",
+            "system": frame.system or "data without a system",
+            "dimensions": f"{self.latent_dim} latent, {len(frame.state_names)} state components",
+            "context": context or "none",
+            "config": pairs(self.config),
+            "parameters": str(sum(p.numel() for p in self.parameters())),
+        }
+        if self.basis is not None:
+            shared["basis"] = repr(self.basis)
+        trained = self.trainings()
+        return shared | (trained[0] if len(trained) == 1 else {"seeds": ", ".join(row["seed"] for row in trained)})
+
+    def trainings(self) -> list[dict[str, str]]:
+        """Facts about the training of each seed; an empty list where they are not known."""
+        return [_training(report) for report in self._reports() if "seed" in report]
+
+    def curves(self) -> tuple[str, Sequence[Sequence[float]]]:
+        """The losses of all seeds over epochs."""
+        return "loss over epochs, logarithmic", [losses for r in self._reports() if len(losses := r.get("losses", []))]
+
+    def _reports(self) -> list[Mapping[str, object]]:
+        return self.report.get("seeds", [self.report])
+
     def _context(self, context: object, named: dict[str, object]) -> Tensor:
         names, like = self.frame.context_names, self.frame.context_shift
         only_one(context, named)
@@ -280,6 +277,7 @@ def arguments(method: type[Projection]) -> list[str]:
 
 
 def _chain(n: int, latent_dim: int | None, layers: Sequence[int] | None) -> tuple[int, ...]:
+    """Sizes (m, ..., n) from the latent side to the state, as given or by default."""
     if layers is None:
         if (m := latent_dim) is None:
             fix = "add latent_dim=... (or layers=...)"

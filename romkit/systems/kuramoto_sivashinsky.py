@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -97,14 +97,12 @@ class KuramotoSivashinsky(System):
         return ETDRK4(self.dt, context[..., 0])
 
 
+@dataclass(frozen=True, eq=False)
 class ETDRK4(Solver):
     """Order four; linear parts without error. For rings of length L (...), one per member."""
 
-    def __init__(self, dt: float, length: Tensor):
-        self.dt, self.length = dt, length
-
-    def __str__(self) -> str:
-        return f"ETDRK4(dt={self.dt})"
+    dt: float
+    length: Tensor = field(repr=False)
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         return lambda y, t: self._integrate(y, t, label), "torch"

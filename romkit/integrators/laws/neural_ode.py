@@ -156,10 +156,6 @@ class Paths(NamedTuple):
     unit: Tensor
     dt: float
 
-    def complete(self) -> tuple[Tensor, Tensor]:
-        """States (S, N, d) and rates (S, N, m) of the samples that are not missing."""
-        return self.states[:, self.observed], self.rates[:, self.observed]
-
 
 def make_paths(samples: LatentSamples) -> Paths:
     """Scaled trajectories of samples, and the context of each."""
@@ -384,7 +380,7 @@ class NeuralODE(Estimator):
 
     def _initial(self, samples: LatentSamples, paths: Paths, draw: torch.Generator) -> NeuralODEModel:
         """A stack of fields with equal random weights, uniform in ±1 / √inputs, and the scaling of each one's paths."""
-        w, rates = paths.complete()
+        w, rates = paths.states[:, paths.observed], paths.rates[:, paths.observed]  # (S, N, d or m)
         S, m, d = len(w), rates.shape[-1], w.shape[-1]
         shift, scale, rate = w.mean(1), w.std(1), rates.square().mean(1).sqrt()
         shift[:, m:], scale[:, m:] = 0.0, w[..., m:].square().mean(1).sqrt()

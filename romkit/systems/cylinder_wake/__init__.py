@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import numpy as np
@@ -220,16 +220,15 @@ def _steady(mesh: str, reynolds: float) -> np.ndarray:
     return steady(discretisation(mesh), DIAMETER / reynolds)
 
 
+@dataclass(frozen=True, eq=False)
 class BDF2(Solver):
     """Time steps of second order, implicit but for convection, which is extrapolated; a viscosity for each member."""
 
+    flow: Discretisation = field(repr=False)
+    step: float
+    viscosity: Tensor = field(repr=False)
+
     divergence_threshold = 1e3
-
-    def __init__(self, flow: Discretisation, step: float, viscosity: Tensor):
-        self.flow, self.step, self.viscosity = flow, step, viscosity
-
-    def __str__(self) -> str:
-        return f"BDF2(step={self.step})"
 
     def prepare(self, field: Field, y0: Tensor, times: Tensor, engine: str, label: str) -> tuple[Run, str]:
         def run(y: Tensor, times: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import mujoco
@@ -44,6 +45,7 @@ def compile_chain(lengths: Sequence[float], timestep: float) -> mujoco.MjModel:
     return mujoco.MjModel.from_xml_string(CHAIN.format(step=timestep, gravity=-GRAVITY, links=links))
 
 
+@dataclass(frozen=True, eq=False)
 class Simulator(Solver):
     """MuJoCo's batched rollout of one model for each member, in equal steps.
 
@@ -57,22 +59,18 @@ class Simulator(Solver):
         joints: positions (N, nq) and velocities (N, nv) of the joints at states (N, d).
         states: (N, T, d) at positions and velocities.
         control: of the actuators, constant.
+        threads: members at a time; those of torch when this is made, since torch itself has one while it solves.
     """
 
-    divergence_threshold = math.inf  # that of joints is enough
+    name: str
+    step: float
+    models: Callable[[float], list[mujoco.MjModel]]
+    joints: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+    states: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    control: Sequence[float] = ()
+    threads: int = field(default_factory=torch.get_num_threads)
 
-    def __init__(
-        self,
-        name: str,
-        step: float,
-        models: Callable[[float], list[mujoco.MjModel]],
-        joints: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
-        states: Callable[[np.ndarray, np.ndarray], np.ndarray],
-        control: Sequence[float] = (),
-    ):
-        self.name, self.step, self.models, self.joints, self.states = name, step, models, joints, states
-        self.control = control
-        self.threads = torch.get_num_threads()  # that many members at a time; torch itself has one while it solves
+    divergence_threshold = math.inf  # that of joints is enough
 
     def __str__(self) -> str:
         return f"{self.name}(dt={self.step:g})"
@@ -107,7 +105,7 @@ class Simulator(Solver):
 
 
 def accelerations(
-    models: Sequence[mujoco.MjModel], q: np.ndarray, v: np.ndarray, control: Sequence[float] = ()
+    models: Sequence[mujoco.MjModel], q: np.ndarray, v: np.ndarray, control: Sequence[float]
 ) -> np.ndarray:
     """MuJoCo's own v̇ (N, T, nv), with contacts and all, at q (N, T, nq) and v (N, T, nv) of one model per row."""
     found = np.full_like(v, np.nan)
@@ -156,6 +154,7 @@ def substeps_of(times: np.ndarray, dt: float) -> tuple[int, float]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
+    """Silence warnings of MuJoCo."""
     # by default MuJoCo reports a diverging member on the terminal and in a file in the working directory.
     before = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda message: None)
