@@ -108,6 +108,7 @@ def compile_c(folder: Path, sources: Sequence[str]) -> Path:
 
 
 def _compiler(variable: str, usual: str) -> list[str]:
+    """Command of the compiler that a variable of the environment names, or else the usual one."""
     try:
         return shlex.split(os.environ.get(variable, "")) or [usual]
     except ValueError as error:
@@ -115,6 +116,7 @@ def _compiler(variable: str, usual: str) -> list[str]:
 
 
 def _cache_folder() -> Path:
+    """Folder of compiled code of this user; others must not be able to write to it."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "romkit"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not _owned_by_user(folder.stat()):
@@ -135,12 +137,14 @@ def _owned_by_user(status: os.stat_result) -> bool:
 
 
 def _compiled(folder: Path, command: list[str], source: str) -> Path:
+    """Library of C++ source for this very processor, in a folder."""
     (folder / "kernel.cpp").write_text(source, encoding="utf-8")
     _run([*command, *FLAGS, "-shared", "-fPIC", "kernel.cpp", "-o", "kernel.so"], str(folder))
     return folder / "kernel.so"
 
 
 def _loaded(file: Path, make: Callable[[Path], Path], load: Callable[[Path], X]) -> X:
+    """Result of `load` for a file, which is made first where it is missing or damaged."""
     if not _intact(file):
         with tempfile.TemporaryDirectory(dir=file.parent, ignore_cleanup_errors=True) as folder:
             made = make(Path(folder))

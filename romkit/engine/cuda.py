@@ -113,6 +113,7 @@ def _bindings() -> tuple[ModuleType, ModuleType, str]:
 
 
 def _result(answer: tuple) -> object:
+    """Result of a call to CUDA, without its code."""
     code, *found = answer
     if code:
         raise Unavailable(f"CUDA says {code.name}")

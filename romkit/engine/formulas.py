@@ -51,12 +51,14 @@ _POWERS: dict[float, Callable[[str], str]] = {
 
 
 def _pow(a: Operand, b: Operand) -> str:
+    """Power; products and roots where the exponent is a frequent number."""
     if not isinstance(b, str) and b in _POWERS:
         return _POWERS[b](literal(a))
     return _call("each_pow")(a, b)
 
 
 def _clamp(a: Operand, low: Operand = None, high: Operand = None) -> str:
+    """The number between two limits, either of which may be absent."""
     lower = a if low is None else _call("each_maximum")(a, low)
     return literal(lower) if high is None else _call("each_minimum")(lower, high)
 

@@ -106,6 +106,7 @@ def fast_or_eager(run: Callable[[bool], T], fast: bool) -> tuple[T, bool]:
 
 
 def _options(device: torch.device) -> dict[str, object]:
+    """Options of Inductor for a device."""
     if device.type != "cpu" or sys.platform != "linux":
         return {}
     # torch's cache would hand on code for wider vectors than this processor has, were the width no part of its key

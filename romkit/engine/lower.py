@@ -65,6 +65,7 @@ def translated(
 
 
 def _lower(emitter: Emitter, call: Call) -> None:
+    """Write the statements of one call."""
     if call.name in VIEWS:
         _view(emitter, call)
     elif call.name in FORMULAS:
@@ -79,6 +80,7 @@ def _lower(emitter: Emitter, call: Call) -> None:
 
 
 def _view(emitter: Emitter, call: Call) -> None:
+    """Views cost nothing: torch moves the indices of the elements."""
     source, *rest = call.args
     if not is_symbol(source) or any(map(is_symbol, tree_leaves((rest, call.kwargs)))):
         raise Unsupported(f"{call.op} with indices that depend on the state has no compiled form")
@@ -92,6 +94,7 @@ def _view(emitter: Emitter, call: Call) -> None:
 
 
 def _matmul(emitter: Emitter, call: Call) -> None:
+    """Products of matrices, or of batches of them, whose rows or batches are put in the order of the members."""
     a, b = call.args
     left, right = numbered(a), numbered(b)
     order = _rows_by_member(emitter, (a, left), (b, right))
@@ -130,6 +133,8 @@ def _multiply(emitter: Emitter, call: Call, left: Tensor, right: Tensor, shape: 
 
 
 def _reduction(function: str) -> Callable[[Emitter, Call], None]:
+    """Lowering of a sum and its like over some axes, by a function of `arrays.h`."""
+
     def reduce(emitter: Emitter, call: Call) -> None:
         source, out = call.args[0], call.outputs[0]
         axes = [axis % source.ndim for axis in axes_of(source, *call.args[1:2])]
@@ -150,6 +155,7 @@ def _reduction(function: str) -> Callable[[Emitter, Call], None]:
 
 
 def _cumsum(emitter: Emitter, call: Call) -> None:
+    """Running totals along one axis, which becomes the innermost one."""
     source, along = call.args[0], call.args[1] % call.args[0].ndim
     order = [axis for axis in emitter.order(call, source.shape) if axis != along] + [along]
     elements = numbered(source).permute(order)
@@ -162,6 +168,7 @@ def _cumsum(emitter: Emitter, call: Call) -> None:
 
 
 def _solve(emitter: Emitter, call: Call) -> None:
+    """Solve linear systems, and remember whose factors these are."""
     matrix, right = call.args[:2]
     emitter.matrices[id(call.outputs[1])] = matrix
     _eliminate(emitter, call, matrix, right)
@@ -176,6 +183,7 @@ def _solve_again(emitter: Emitter, call: Call) -> None:
 
 
 def _eliminate(emitter: Emitter, call: Call, matrix: Tensor, right: Tensor) -> None:
+    """Elimination for each matrix (n, n) of a member with its right-hand sides (n, k)."""
     out = call.outputs[0]
     if call.kwargs.get("left", True) is False:
         raise Unsupported("a linear solve from the right has no compiled form")
@@ -189,11 +197,13 @@ def _eliminate(emitter: Emitter, call: Call, matrix: Tensor, right: Tensor) -> N
 
 
 def _join(emitter: Emitter, call: Call) -> None:
+    """`cat` and `stack`."""
     parts, *rest = call.args
     _gather(emitter, call, parts, lambda each: call.op(each, *rest, **call.kwargs))
 
 
 def _pad(emitter: Emitter, call: Call) -> None:
+    """The source, and a constant around it."""
     source, widths, fill = (*call.args, 0)[:3]
     constant = emitter.keep(torch.tensor([float(fill)], dtype=emitter.dtype))
     _gather(emitter, call, [source, constant], lambda each: torch.constant_pad_nd(each[0], widths, each[1].item()))

@@ -210,6 +210,8 @@ class _InPlace(Unsupported):
 
 
 class _Recorder(TorchDispatchMode):
+    """Mode of torch that records calls on meta tensors, and makes those on constants."""
+
     def __init__(self, device: torch.device, keep: Collection[str], *, differentiable: bool):
         super().__init__()
         self.calls: list[Call] = []
@@ -278,16 +280,20 @@ def axes_of(x: Tensor, given: Axes = None) -> list[int]:
 
 
 def _variance(x: Tensor, dims: Axes = None, correction: float | None = None, keepdim: bool = False) -> Tensor:
+    """Variance along axes, as torch.var."""
     axes = axes_of(x, dims)
     degrees = max(0, math.prod(x.shape[axis] for axis in axes) - (1 if correction is None else correction))
     return (x - x.mean(axes, True)).square().sum(axes, keepdim) * (1 / degrees if degrees else math.nan)
 
 
 def _variance_and_mean(x: Tensor, dims: Axes = None, **options: object) -> tuple[Tensor, Tensor]:
+    """Variance and mean along axes, as torch.var_mean."""
     return _variance(x, dims, **options), x.mean(axes_of(x, dims), bool(options.get("keepdim")))
 
 
 def _extreme(reduce: Callable[..., Tensor]) -> Callable[..., object]:
+    """Largest or smallest elements, as torch.max or torch.min."""
+
     def extreme(x: Tensor, dim: int | None = None, keepdim: bool = False) -> object:
         if dim is None:
             return reduce(x, axes_of(x))
@@ -298,11 +304,13 @@ def _extreme(reduce: Callable[..., Tensor]) -> Callable[..., object]:
 
 
 def _remainder(a: Tensor, b: Tensor | float) -> Tensor:
+    """Remainder with the sign of the divisor."""
     rest = torch.fmod(a, b)
     return torch.where((rest != 0) & ((rest < 0) != torch.lt(torch.as_tensor(b), 0)), rest + b, rest)
 
 
 def _multiply_and_add(x: Tensor, a: Tensor, b: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
+    """beta x + alpha a b, of matrices or batches of them."""
     product = torch.bmm(a, b) if a.ndim == 3 else torch.mm(a, b)
     return torch.add(x if beta == 1 else beta * x, product, alpha=alpha)
 

@@ -286,6 +286,7 @@ LATENT, FULL = "latent_component", "component"
 
 
 def _latents(z: object) -> xr.DataArray:
+    """Latents along the last axis."""
     if not isinstance(z, xr.DataArray) or LATENT not in z.dims:
         got, fix = type(z).__name__, "give a tensor, an array, or what encode returned"
         raise InputError("z", expected=f"latents along {LATENT!r}", got=got, fix=fix)
@@ -314,4 +315,5 @@ def _states(x: object, layout: Layout) -> xr.DataArray:
 
 
 def _is_plain(x: xr.DataArray | xr.Dataset) -> bool:
+    """Whether states are in romkit's schema."""
     return FULL in x.dims and (isinstance(x, xr.DataArray) or "state" in x)

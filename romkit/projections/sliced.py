@@ -218,6 +218,7 @@ class Wave:
 
 
 def _rotated(u: Tensor, v: Tensor, angle: Tensor) -> tuple[Tensor, Tensor]:
+    """Points (u, v) of a plane, turned by an angle."""
     cos, sin = angle.cos(), angle.sin()
     return u * cos - v * sin, u * sin + v * cos
 

@@ -124,6 +124,7 @@ class RK4(Solver):
 
 
 def step(field: Field, t: Tensor, y: Tensor, h: float) -> Tensor:
+    """The state one step of length h after t."""
     k1 = field(t, y)
     k2 = field(t + h / 2, torch.add(y, k1, alpha=h / 2))
     k3 = field(t + h / 2, torch.add(y, k2, alpha=h / 2))

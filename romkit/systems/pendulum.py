@@ -45,6 +45,7 @@ def couple(q: Tensor, v: Tensor, a: Tensor, lengths: Tensor) -> tuple[Tensor, Te
 
 
 def _table(q1: Jet, q2: Jet, q3: Jet, q4: Jet, l1: Tensor, l2: Tensor, l3: Tensor, l4: Tensor) -> tuple[Jet, ...]:
+    """The twelve coupled angles, q5 to q16."""
     wave = 2 * l2 * q2
     q1_power, q3_power, q4_power = _power(q1, 4 * l1), _power(q3, 4 * l3), _power(q4, 4 * l4)
     return (
@@ -64,11 +65,13 @@ def _table(q1: Jet, q2: Jet, q3: Jet, q4: Jet, l1: Tensor, l2: Tensor, l3: Tenso
 
 
 def _sin(q: Jet) -> Jet:
+    """Sine along a curve."""
     sine, cosine = q.value.sin(), q.value.cos()
     return q.through(sine, cosine, -sine)
 
 
 def _cos(q: Jet) -> Jet:
+    """Cosine along a curve."""
     sine, cosine = q.value.sin(), q.value.cos()
     return q.through(cosine, -sine, -cosine)
 

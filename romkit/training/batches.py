@@ -171,6 +171,8 @@ def batches_per_epoch(n: int, batch_size: int) -> int:
 
 
 def _perturbed(rows: AnyBatch, noise: Noise, generators: Sequence[torch.Generator]) -> AnyBatch:
+    """Rows with noise on states and contexts, drawn for each seed by its own generator."""
+
     def draw(like: Tensor, sigma: Tensor) -> Tensor:
         each = [torch.randn(like.shape[1:], generator=generator) for generator in generators]
         return like + torch.stack(each).to(like) * sigma

@@ -260,6 +260,7 @@ def _tensors(run: Snapshot) -> files.Tensors:
 
 
 def _stored(name: str, value: Tensor) -> Tensor:
+    """A tensor as a checkpoint has it."""
     return value if name.startswith(FINITE) else value.unsqueeze(-1).contiguous().view(torch.uint8)
 
 

@@ -98,6 +98,7 @@ def clipped(gradient: Tensor, largest: float) -> Tensor:
 
 
 def _where(alive: Tensor, new: Tensor, old: Tensor) -> Tensor:
+    """New values of seeds that are alive, old ones of others."""
     return torch.where(alive.reshape(len(alive), *(1,) * (new.ndim - 1)), new, old)
 
 
@@ -212,6 +213,7 @@ def _turned(matrices: Sequence[Tensor], sides: Sequence[tuple[int, int]], bases:
 
 
 def _means_and_bases(state: State) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """Running means and bases among the moments of SOAP."""
     both = state.moments[2:]
     return both[: len(both) // 2], both[len(both) // 2 :]
 
@@ -351,6 +353,7 @@ class _Seed:
 
 
 def _made(factory: Callable[..., object], parameters: list[Tensor]) -> torch.optim.Optimizer:
+    """Optimizer that a function of the user makes for these parameters."""
     optimizer = factory(parameters)
     if isinstance(optimizer, torch.optim.Optimizer):
         return optimizer

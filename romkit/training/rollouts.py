@@ -379,6 +379,7 @@ class _Windows:
 
 
 def _usable(tau: Tensor) -> Tensor:
+    """Windows whose τ [deviations] is within the linear range."""
     return tau.isfinite() & (tau.abs() < OUTLIER)
 
 
@@ -420,6 +421,7 @@ class _Snapshots:
 def _refine_one(
     theta: Tensor, windows: _Windows, snapshots: _Snapshots, plan: PhaseFit, generator: torch.Generator
 ) -> tuple[Tensor, list[float]]:
+    """Parameters (P,) of one seed after the steps of Gauss-Newton, and its errors before each."""
     rows, damping, errors = snapshots.sample(SAMPLES * PARTS, generator), DAMPING, []
     for k in range(plan.steps):
         if k % RENEW == 0:

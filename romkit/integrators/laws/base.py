@@ -116,6 +116,7 @@ def chosen_settings(candidates: Sequence[tuple["Estimator", LatentSamples]], cho
 
 
 def _short(value: object) -> str:
+    """Short text of a setting."""
     if isinstance(value, tuple):
         return f"({', '.join(map(_short, value))})"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -312,6 +312,7 @@ remainders of terms that cancel."""
 
 
 def _expanded(expression: "sympy.Expr", sizes: "dict[sympy.Symbol, float]") -> "sympy.Expr":
+    """The expression multiplied out, without terms that cancelled; sizes of symbols tell how large a term is."""
     parts = expression.expand().as_coefficients_dict()
     large = {}
     for term, value in parts.items():
@@ -321,6 +322,7 @@ def _expanded(expression: "sympy.Expr", sizes: "dict[sympy.Symbol, float]") -> "
 
 
 def _rounded(expression: "sympy.Expr", digits: int) -> "sympy.Expr":
+    """The expression with numbers of this many digits."""
     import sympy
 
     return expression.xreplace({x: sympy.Float(float(x), digits) for x in expression.atoms(sympy.Float)})

@@ -614,6 +614,7 @@ class Encoder(NamedTuple):
 
 
 def _scattered(z: Tensor, spread: float, generator: torch.Generator) -> Tensor:
+    """Latent states (..., C, T, m) with Gaussian scatter in units of the deviation of each coordinate."""
     rows = z.flatten(-3, -2)
     complete = rows.isfinite().all(-1).reshape(-1, rows.shape[-2]).all(0)
     deviation = rows[..., complete, :].std(-2, keepdim=True).unsqueeze(-2)

@@ -90,6 +90,7 @@ def unpacked(path: str | os.PathLike, header: Header, tensors: Tensors) -> Learn
 
 
 def _law(kind: type[LearnedField], header: Header, tensors: Tensors) -> LearnedField:
+    """The law of a header and tensors; errors of any kind where these do not fit."""
     scalings = {}
     for name in {"variables", "context"} & header.keys():
         names, shift, scale = tuple(header[name]), tensors[f"{name}.shift"], tensors[f"{name}.scale"]

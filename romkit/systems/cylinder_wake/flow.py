@@ -172,6 +172,7 @@ def _at_points(basis: object) -> tuple[sparse.csr_array, sparse.csr_array]:
 
 
 def _csr(matrix: object) -> sparse.csr_array:
+    """A sparse matrix by rows, without zeros that are stored."""
     csr = sparse.csr_array(matrix)
     csr.eliminate_zeros()
     return csr

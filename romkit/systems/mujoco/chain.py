@@ -61,17 +61,20 @@ def energy(q: Tensor, v: Tensor, lengths: Tensor) -> Tensor:
 
 
 def _levers(like: Tensor) -> Tensor:
+    """(n, n) W of the module: shares of each length in the place of each centre of mass."""
     n = like.shape[-1]
     ones = torch.ones(n, n, dtype=like.dtype, device=like.device)
     return ones.tril() - torch.eye(n, dtype=like.dtype, device=like.device) / 2
 
 
 def _ends(q: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    """Horizontal and vertical extent (..., n) of each link."""
     theta = q.cumsum(-1)
     return lengths * torch.sin(theta), lengths * torch.cos(theta)
 
 
 def _absolute_mass(x: Tensor, z: Tensor, inertia: Tensor) -> Tensor:
+    """(..., n, n) inertia in absolute angles."""
     levers = _levers(x)
     cosines = x.unsqueeze(-1) * x.unsqueeze(-2) + z.unsqueeze(-1) * z.unsqueeze(-2)
     return MASS * (levers.mT @ levers) * cosines + torch.diag_embed(inertia)

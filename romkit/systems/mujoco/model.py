@@ -147,6 +147,7 @@ class ModelParameter:
 
 
 def _set(spec: "mujoco.MjSpec", target: str, value: float) -> None:
+    """Set the number of a model that a target names."""
     match = TARGET.fullmatch(target)
     if match is None:
         expected, fix = "kind/name.attribute or kind/name.attribute[index]", "write 'geom/upper.size[0]', say"
