@@ -116,16 +116,13 @@ class Watch:
             held_out = "" if epoch.validation is None else f", validation {epoch.validation.median().item():.4g}"
             loss = epoch.losses.median().item()
             log.info("epoch %d of %d: loss %.4g%s", epoch.number + 1, epoch.epochs, loss, held_out)
-        asked = self.callback is not None and _yes(self.callback(epoch))
+        answer = None if self.callback is None else self.callback(epoch)
+        # other true values do not count, since not every callback means to answer
+        asked = answer is True or (str(getattr(answer, "dtype", "")).endswith("bool") and bool(answer.all()))
         tired = exhausted(self.patience, epoch.number, best)
         if tired:
             log.info("no better validation loss for %d epochs: training ends", self.patience)
         return asked or tired
-
-
-def _yes(answer: object) -> bool:
-    """Whether an answer is True; other true values do not count, since not every callback means to answer."""
-    return answer is True or (str(getattr(answer, "dtype", "")).endswith("bool") and bool(answer.all()))
 
 
 NAMES = tuple(each.name for each in fields(Watch))

@@ -195,7 +195,11 @@ class Recipe:
         recipe = dataclasses.asdict(dataclasses.replace(self, loss=(Reconstruction(),), phase=self.timing))
         if callable(self.snapshots.optimizer):
             recipe["snapshots"]["optimizer"] = getattr(self.snapshots.optimizer, "__qualname__", "a factory")
-        return recipe | {"loss": [{"term": type(term).__name__, **_fields(term)} for term in self.loss]}
+        loss = []
+        for term in self.loss:  # its fields, or the attributes of one that is no dataclass
+            given = dataclasses.asdict(term) if dataclasses.is_dataclass(term) else vars(term)
+            loss.append({"term": type(term).__name__} | json.loads(json.dumps(given, default=_text)))
+        return recipe | {"loss": loss}
 
 
 def _changed(part: object, name: str, inner: str, value: object) -> object:
@@ -211,12 +215,6 @@ def _reweighted(loss: Sequence[LossTerm], kind: type[LossTerm], name: str, value
     loss = loss if any(isinstance(term, kind) for term in loss) else [*loss, kind()]
     changed = [dataclasses.replace(t, **{name: value}) if isinstance(t, kind) else t for t in loss]
     return [term for term in changed if not (isinstance(term, kind) and getattr(term, "weight", 1) == 0)]
-
-
-def _fields(term: LossTerm) -> dict[str, object]:
-    """Settings of a term as plain values: its fields, or the attributes of one that is no dataclass."""
-    given = dataclasses.asdict(term) if dataclasses.is_dataclass(term) else vars(term)
-    return json.loads(json.dumps(given, default=_text))
 
 
 def _text(value: object) -> str:
