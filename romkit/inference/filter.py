@@ -2,7 +2,6 @@
 
 import functools
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from statistics import NormalDist
 from typing import Annotated, NamedTuple
@@ -22,6 +21,7 @@ from romkit.engine.threads import one_thread
 from romkit.inference.observations import Observations, rows_of
 from romkit.projections import Projection
 from romkit.solvers import RK4
+from romkit.solvers.base import Run
 from romkit.systems import System
 from romkit.verbs.reduced import Dynamics, ReducedModel
 
@@ -64,13 +64,16 @@ class _Full:
         """The observed components (N, s), and the states at other contexts."""
         return w[:, self.rows], w
 
-    def forecast(self, w: np.ndarray, c: np.ndarray, start: float, end: float, rng: np.random.Generator) -> np.ndarray:
-        """Members (N, d) at time `end`."""
+    def forecast(
+        self, w: np.ndarray, c: np.ndarray, moved: np.ndarray, start: float, end: float, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`seen` of members (N, d) at time `end`."""
         context, times = torch.from_numpy(c), torch.tensor([start, end], dtype=torch.float64)
         solver = self.system.solver or self.system.make_solver(context)
         field = self.system.phase_field(context)
         with torch.no_grad(), one_thread(), runtime.bars(False):
-            return solver(field, torch.from_numpy(w), times).states[:, -1].numpy()
+            w = solver(field, torch.from_numpy(w), times).states[:, -1].numpy()
+        return self.seen(w, c, moved)
 
 
 class _Reduced:
@@ -89,6 +92,7 @@ class _Reduced:
         self.names = [f"z{k}" for k in range(self.size)]
         self.coordinates, basis = self.model.projection.of_coordinates(), projection.basis
         self.rows, self.basis, self.motions, self.views = rows.numpy(), None, {}, {}
+        self.width = max(2 * (self.size + self.context_size), self.coordinates.frame.size + self.size)
         if basis is not None:
             self.basis = basis.mean[rows].numpy(), basis.modes[rows].mT.numpy()
 
@@ -97,31 +101,37 @@ class _Reduced:
         contexts = Contexts(torch.from_numpy(c), torch.from_numpy(c))
         return self.model.at(contexts).start(torch.zeros((), dtype=torch.float64), tuple(parts)).numpy()
 
-    def seen(self, w: np.ndarray, c: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The observed components (N, s), and the latent states of the same full states at other contexts."""
-        y = np.zeros((len(w), max(self.size + 2 * self.context_size, self.coordinates.frame.size + self.size)))
-        y[:, : self.size + 2 * self.context_size] = np.column_stack([w, c, moved])
-        y = torch.from_numpy(y)
+    def seen(
+        self, w: np.ndarray, c: np.ndarray, moved: np.ndarray, noise: np.ndarray | None = None, t: float = 0.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The observed components (N, s), and the latent states of the same full states at other contexts.
+
+        What is across the motion of noise (N, d) is added to latent states before; that along it is one of the speed.
+        """
+        parts, size = (w, c, moved) if noise is None else (w, c, moved, noise), self.coordinates.frame.size
+        given = np.concatenate(parts, axis=1)
+        y = torch.zeros(len(w), self.width, dtype=torch.float64)
+        y.numpy()[:, : given.shape[1]] = given
         with torch.no_grad(), one_thread():
-            found = self._view(y)(0.0, y).numpy()
-        x, w = found[:, : self.coordinates.frame.size], found[:, self.coordinates.frame.size :][:, : self.size]
+            found = self._view(y)(t, y).numpy()
+        x, w = found[:, :size], found[:, size : size + self.size]
         return x[:, self.rows] if self.basis is None else self.basis[0] + x @ self.basis[1], w
 
-    def forecast(self, w: np.ndarray, c: np.ndarray, start: float, end: float, rng: np.random.Generator) -> np.ndarray:
-        """Members (N, d) at time `end`, with noise; that along the motion is one of the speed."""
-        span = end - start
-        speed = self.speed(c) + self.jitter / np.sqrt(span) * rng.standard_normal(len(w))
-        before, found = self._moved(w, c, speed, [start, end - 1e-3 * span, end])
-        along = (found - before) / np.linalg.norm(found - before, axis=1, keepdims=True).clip(1e-300)
-        noise = np.sqrt(span) * rng.standard_normal(w.shape) @ self.noise.T
-        return found + noise - along * (noise * along).sum(1, keepdims=True)
+    def forecast(
+        self, w: np.ndarray, c: np.ndarray, moved: np.ndarray, start: float, end: float, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`seen` of members (N, d) at time `end`, with noise."""
+        span, drawn = end - start, rng.standard_normal((len(w), 1 + self.size))
+        speed = self.speed(c) + self.jitter / np.sqrt(span) * drawn[:, 0]
+        noise = drawn[:, 1:] @ (np.sqrt(span) * self.noise.T)
+        return self.seen(self._moved(w, c, speed, start, end), c, moved, noise, end)
 
     def calibrate(self, w: np.ndarray, c: np.ndarray, times: np.ndarray) -> None:
         """Measure speed and noise on training states (C, T, d) at contexts (C, p)."""
         self.step, lag = float(times[1] - times[0]), max(1, len(times) // LAG)
         span, number = times[lag] - times[0], len(times) - lag
         first, rows = w[:, :-lag].reshape(-1, self.size), np.repeat(c, number, axis=0)
-        found = self._moved(first, rows, np.ones(len(rows)), [times[0], times[lag]])
+        found = self._moved(first, rows, np.ones(len(rows)), times[0], times[lag])
         error, rate = w[:, lag:] - found.reshape(len(c), number, -1), np.gradient(w, times, axis=1)[:, lag:]
         square = (rate**2).sum(-1)
         late = (error * rate).sum((1, 2)) / square.sum(1) / span
@@ -138,13 +148,13 @@ class _Reduced:
         """Squared distances (N, C) of contexts."""
         return (((at[:, None] - c) / self.scale) ** 2).sum(-1)
 
-    def _moved(self, w: np.ndarray, c: np.ndarray, speed: np.ndarray, times: Sequence[float]) -> np.ndarray:
-        """States (T - 1, N, d) at the times behind the first one."""
-        y = torch.from_numpy(np.column_stack([w, c, speed]))
+    def _moved(self, w: np.ndarray, c: np.ndarray, speed: np.ndarray, start: float, end: float) -> np.ndarray:
+        """States (N, d) at time `end`."""
+        y = torch.from_numpy(np.concatenate([w, c, speed[:, None]], axis=1))
         with torch.no_grad(), one_thread(), runtime.bars(False):
-            return self._motion(y)(y, torch.tensor(times, dtype=torch.float64))[1:, :, : self.size].numpy()
+            return self._motion(y)(y, torch.tensor([start, end], dtype=torch.float64))[1, :, : self.size].numpy()
 
-    def _motion(self, y: Tensor) -> Callable:
+    def _motion(self, y: Tensor) -> Run:
         """Solver of the field with context and speed in the state, so that one compiled field serves all contexts."""
         if len(y) not in self.motions:
 
@@ -157,14 +167,17 @@ class _Reduced:
             self.motions[len(y)], _ = RK4(self.step).prepare(field, y, times, "auto", "")
         return self.motions[len(y)]
 
-    def _view(self, y: Tensor) -> Callable:
-        """Decoder at one context, then encoder at another, as a field, which the engine can compile."""
+    def _view(self, y: Tensor) -> Callable[[float, Tensor], Tensor]:
+        """Noise, decoder at one context, then encoder at another, as a field, which the engine can compile."""
         if len(y) not in self.views:
 
             def field(t: Tensor, y: Tensor) -> Tensor:
-                sizes = [self.size, self.context_size, self.context_size]
-                w, c, moved = y[..., : sum(sizes)].split(sizes, dim=-1)
-                parts = self.model.problem.decode(self.coordinates.operator(c), w)
+                sizes = [self.size, self.context_size, self.context_size, self.size]
+                w, c, moved, noise = y[..., : sum(sizes)].split(sizes, dim=-1)
+                model = self.model.at(Contexts(c, c))
+                rate = model.dynamics.field(model.problem)(t, w)
+                along = (noise * rate).sum(-1, keepdim=True) / (rate * rate).sum(-1, keepdim=True).clamp(min=1e-300)
+                parts = self.model.problem.decode(self.coordinates.operator(c), w + noise - along * rate)
                 w = self.model.problem.encode(self.coordinates.operator(moved), parts)
                 found = torch.cat([parts[0], w], dim=-1)
                 return torch.nn.functional.pad(found, (0, y.shape[-1] - found.shape[-1]))
@@ -199,12 +212,12 @@ class Track(NamedTuple):
 class Tracker:
     """Ensemble Kalman filter of state and context, one observation at a time.
 
-    The update is the symmetric square root (ETKF), followed by a random rotation that leaves mean and covariance as
-    they are. Members start from training states that resemble the first observation. Three tests look at the last
-    `window` observations: whether innovations are larger than their covariance says ("residual"), whether the estimate
-    is out of the training range ("range"), and whether the sum of its changes is larger than that of their variances
-    says ("jump"). After the first fails, members start anew, after the third their contexts spread. The second raises
-    the alarm, and so does the first where starting anew has not helped.
+    The update is a square root (ETKF), turned by a random rotation that leaves mean and covariance as they are.
+    Members start from training states that resemble the first observation. Three tests look at the last `window`
+    observations: whether innovations are larger than their covariance says ("residual"), whether the estimate is out
+    of the training range ("range"), and whether the sum of its changes is larger than that of their variances says
+    ("jump"). After the first fails, members start anew, after the third their contexts spread. The second raises the
+    alarm, and so does the first where starting anew has not helped.
 
     Args:
         source: a projection, whose latent state is filtered, or a full system.
@@ -335,7 +348,8 @@ class Tracker:
     def restart(self, seed: Seed = 0) -> None:
         """Forget all observations."""
         self._rng, self._time, self._alarm = np.random.default_rng(seed), None, False
-        self._record, self._unexplained = deque(maxlen=2 * self._window), False
+        self._record, self._taken = np.empty((self._window, 2 + 2 * len(self._free))), 0
+        self._unexplained = False
         self.tests = dict.fromkeys(TESTS, np.nan)
 
     def update(self, t: float, values: object) -> Track:
@@ -363,7 +377,7 @@ class Tracker:
             raise InputError("t", expected=f"a time later than {self._time:g}", got=f"{t:g}", fix=fix)
         else:
             seen = self._forecast(t)
-            lost = ~np.isfinite(np.column_stack([self.members, seen])).all(1)
+            lost = ~(np.isfinite(self.members).all(1) & np.isfinite(seen).all(1))
             if not lost.all():  # those that diverged go on as others
                 kept = self._rng.choice(np.flatnonzero(~lost), lost.sum())
                 self.members[lost], seen[lost] = self.members[kept], seen[kept]
@@ -375,7 +389,8 @@ class Tracker:
         self._time, jump = t, False
         self.map, self.residual = np.eye(self._count), (np.nan, np.nan)
         if there.any():
-            self._analyse((values / self._deviation)[there], (seen / self._deviation)[:, there])
+            unit = there / self._deviation  # what is missing weighs nothing
+            self._analyse(np.nan_to_num(values) * unit, seen * unit, int(there.sum()))
             jump = self._test(values, there)
         c = self.members[:, self.state_size :]
         return Track(c.mean(0), c.std(0, ddof=1), self._alarm, jump)
@@ -396,49 +411,54 @@ class Tracker:
         self.map = None
         near = np.argsort(apart)[: max(self._count, int(ANALOGUES * len(apart)))]
         self.members = self._library[self._rng.choice(near, self._count, replace=len(near) < self._count)]
-        self._record.clear()
+        self._taken = 0
 
     def _widen(self) -> None:
         """Spread the contexts of members by that of training, while their full states stay."""
-        self._walk(self._states, self._contexts(), WIDER * self._library[:, self.state_size :].std(0))
-        self._record.clear()
-        self.map = None
+        c = self._contexts()
+        moved = self._walked(c, WIDER * self._library[:, self.state_size :].std(0))
+        self._place(self._model.seen(self._states, c, moved), moved)
+        self._taken, self.map = 0, None
 
     def _forecast(self, t: float) -> np.ndarray:
         """Move members to time t, where their contexts walk; what sensors see (N, s)."""
         c = self._contexts()
-        w = self._model.forecast(self._states, c, self._time, t, self._rng)
-        return self._walk(w, c, np.sqrt(t - self._time) * self._drift)
+        moved = self._walked(c, np.sqrt(t - self._time) * self._drift)
+        return self._place(self._model.forecast(self._states, c, moved, self._time, t, self._rng), moved)
 
-    def _walk(self, w: np.ndarray, c: np.ndarray, std: np.ndarray) -> np.ndarray:
-        """Change the contexts of members by random numbers, while their full states stay; what sensors see (N, s)."""
-        walk = self._rng.standard_normal((self._count, len(self._free)))
-        self.members = np.column_stack([w, self.members[:, self.state_size :] + std * (walk - walk.mean(0))])
-        seen, self.members[:, : self.state_size] = self._model.seen(w, c, self._contexts())
-        return seen
+    def _walked(self, c: np.ndarray, std: np.ndarray) -> np.ndarray:
+        """Contexts (N, p) changed by random numbers whose mean is zero."""
+        walk, moved = self._rng.standard_normal((self._count, len(self._free))), c.copy()
+        moved[:, self._free] += std * (walk - walk.mean(0))
+        return moved
 
-    def _analyse(self, values: np.ndarray, seen: np.ndarray) -> None:
-        """The update by observations (s,), which members see as (N, s), both in units of their errors."""
-        n, center, mean = self._count - 1, self.members.mean(0), seen.mean(0)
-        deviations, seen, innovation = self.members - center, seen - mean, values - mean
-        squares, vectors = np.linalg.eigh(seen @ seen.T)
-        squares, along = squares.clip(min=0) + n, seen @ innovation
-        weights = vectors / squares @ vectors.T @ along
-        root = _rotation(self._count, self._rng) @ (vectors * np.sqrt(n / squares)) @ vectors.T
-        self.map = 1 / self._count + (weights + root) @ (np.eye(self._count) - 1 / self._count)
-        change, kept = weights @ deviations, root @ deviations
-        self.members = center + change + self._inflation * kept
-        gained = ((deviations**2).sum(0) - (kept**2).sum(0)) / n
-        chi = innovation @ innovation - along @ weights
-        self.residual = np.sqrt(innovation @ innovation / len(values)), np.sqrt(1 + (seen**2).sum() / n / len(values))
-        self._record.append((chi, len(values), change[self.state_size :], gained[self.state_size :]))
+    def _place(self, found: tuple[np.ndarray, np.ndarray], c: np.ndarray) -> np.ndarray:
+        """Members from states and contexts (N, p); what sensors see, which comes with the states."""
+        self.members = np.concatenate([found[1], c[:, self._free]], axis=1)
+        return found[0]
+
+    def _analyse(self, values: np.ndarray, seen: np.ndarray, count: int) -> None:
+        """The update by so many observations (s,), which members see as (N, s), both in units of their errors."""
+        n, basis = self._count - 1, _mean_free(self._count)
+        own, before, innovation = basis.T @ seen, basis.T @ self.members[:, self.state_size :], values - seen.mean(0)
+        gram = own @ own.T
+        root = np.linalg.inv(np.linalg.cholesky(gram + n * np.eye(n)))
+        along = root @ (own @ innovation)
+        gain, root = along @ root, np.sqrt(n) * _rotation(n, self._rng) @ root
+        turned, after = basis @ root @ basis.T, root @ before
+        self.map = 1 / self._count + gain @ basis.T + turned
+        self.members = (self.map + (self._inflation - 1) * turned) @ self.members
+        square, gained = innovation @ innovation, ((before**2).sum(0) - (after**2).sum(0)) / n
+        self.residual = np.sqrt(square / count), np.sqrt(1 + gram.trace() / n / count)
+        self._record[self._taken % self._window] = np.hstack([square - along @ along, count, gain @ before, gained])
+        self._taken += 1
 
     def _test(self, values: np.ndarray, there: np.ndarray) -> bool:
         """Values of the tests, and the alarm; whether the context has jumped, so that members spread or start anew."""
-        if len(self._record) < 2 * self._window:
+        if self._taken < 2 * self._window:
             return False
-        each = zip(*list(self._record)[self._window :], strict=True)
-        chi, count, change, gained = (np.sum(part, axis=0) for part in each)
+        chi, count, *others = self._record.sum(0)
+        change, gained = np.split(np.array(others), 2)
         c = self.members[:, self.state_size :]
         beyond = np.maximum(self._ends[0] - c.mean(0), c.mean(0) - self._ends[1]) / c.std(0).clip(1e-300)
         moved = np.abs(change) / np.sqrt(gained.clip(1e-300))
@@ -475,17 +495,15 @@ def _each(argument: str, value: Tensor, size: int, meaning: str) -> np.ndarray:
 
 
 @functools.cache
-def _mean_first(n: int) -> np.ndarray:
-    """Orthonormal basis (n, n) that begins with the constant vector."""
-    return np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0]
+def _mean_free(n: int) -> np.ndarray:
+    """Orthonormal basis (n, n - 1) of vectors whose mean is zero."""
+    return np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]
 
 
 def _rotation(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Random orthogonal matrix (n, n) that leaves the mean of n members as it is."""
-    basis = _mean_first(n)
-    turn, triangle = np.linalg.qr(rng.standard_normal((n - 1, n - 1)))
-    turned = basis[:, 1:] @ (turn * np.sign(np.diag(triangle)))  # all rotations are then equally likely
-    return basis[:, :1] @ basis[:, :1].T + turned @ basis[:, 1:].T
+    """Random orthogonal matrix (n, n), all equally likely."""
+    turn, triangle = np.linalg.qr(rng.standard_normal((n, n)))
+    return turn * np.sign(np.diag(triangle))
 
 
 @validated

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -31,12 +32,12 @@ class Grid(NamedTuple):
     @classmethod
     def between(cls, times: Tensor, dt: float) -> "Grid":
         """The fewest equal steps that are no longer than `dt`, but for rounding of the times."""
-        gaps = times.diff().double().cpu()
-        steps = (gaps / dt - ROUNDING).ceil().clamp(min=1)
+        gaps = np.diff(times.numpy(force=True)).astype(np.float64)
+        steps = np.maximum(np.ceil(gaps / dt - ROUNDING), 1)
         if steps.sum() > MOST_STEPS:
             fix = "give a larger step, in the time unit of the field"
             raise InputError("dt", expected="2**53 steps in a run at most", got=f"{dt:g}", fix=fix)
-        return cls(gaps / steps, steps.long())
+        return cls(torch.from_numpy(gaps / steps), torch.from_numpy(steps.astype(np.int64)))
 
     @property
     def count(self) -> int:
