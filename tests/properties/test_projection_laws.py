@@ -35,10 +35,10 @@ def make(method, shape, *, perturb=0.3, basis=None):
 
 @pytest.mark.parametrize("method", METHODS)
 @settings(max_examples=5)
-@given(shape=shapes)
-def test_contract_at_random_shapes_and_contexts(method, shape):
+@given(shape=shapes, spread=st.sampled_from([1.0, 10.0]))
+def test_contract_at_random_shapes_and_contexts(method, shape, spread):
     assume(method != "flow" or shape[1] > 0)  # its couplings move what is beside the latent components
-    check_projection(make(method, shape))
+    check_projection(make(method, shape), spreads=(spread,))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -49,6 +49,9 @@ def small(monkeypatch, tmp_path):
     law = romkit.law
     one = [romkit.integrators.SINDy(degree=1, threshold=0.1)]
     monkeypatch.setattr(romkit, "law", lambda *args, **more: law(*args, **more | {"kinds": one}))
+    branch = romkit.continuation
+    fewer = lambda more: more | ({"points": 3} if "points" in more else {})  # noqa: E731
+    monkeypatch.setattr(romkit, "continuation", lambda *args, **more: branch(*args, **fewer(more)))
     for name in ("infer", "calibrate", "sensors", "assimilate", "Tracker"):
         monkeypatch.setattr(romkit, name, partial(with_few_runs, getattr(romkit, name)))
     monkeypatch.setattr(intervals, "PIECES", 64)  # certificates stay valid, and are larger
