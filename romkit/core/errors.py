@@ -21,6 +21,10 @@ class RomkitError(Exception):
         FileError
     """
 
+    def __reduce__(self) -> tuple:  # so that it survives the way out of a process: attributes are the arguments
+        given = {name: value for name, value in vars(self).items() if not name.startswith("_")}
+        return (functools.partial(type(self), **given), ()) if given else super().__reduce__()
+
 
 class InputError(RomkitError, ValueError):
     """An argument that cannot be used.
@@ -49,10 +53,6 @@ class InputError(RomkitError, ValueError):
         super().__init__(one_line(f"{argument}: expected {expected}, got {got}; {fix}"))
         self.argument, self.expected, self.got, self.fix = argument, expected, str(got), fix
 
-    def __reduce__(self) -> tuple:  # so that it survives the way out of a process
-        words = {"expected": self.expected, "got": self.got, "fix": self.fix}
-        return functools.partial(type(self), self.argument, **words), ()
-
 
 class FileError(RomkitError, OSError):
     """A file that is missing, truncated, altered or not romkit's.
@@ -69,9 +69,6 @@ class FileError(RomkitError, OSError):
     def __init__(self, path: object, *, problem: str, fix: str):
         super().__init__(one_line(f"{path}: {problem}; {fix}"))
         self.path, self.problem, self.fix = path, problem, fix
-
-    def __reduce__(self) -> tuple:
-        return functools.partial(type(self), self.path, problem=self.problem, fix=self.fix), ()
 
 
 class DivergenceWarning(UserWarning):

@@ -292,17 +292,15 @@ class Contexts(NamedTuple):
             now = {name: value(float(t)) if name in moving else value for name, value in values.items()}
             return torch.from_numpy(context_rows(names, now))
 
-        def same(c: Tensor, t: Tensor) -> Tensor:
-            if c.shape == initial.shape:
-                return c
-            got, fix = f"{len(initial)} at first, {len(c)} at t = {t:g}", "give as many values at all times"
-            raise InputError(", ".join(moving), expected="one number of trajectories", got=got, fix=fix)
-
         initial = path(times[0])
         if not moving:
             return cls(initial, initial)
-        over_time = torch.stack([same(path(t), t) for t in times], dim=-2)
-        return cls(initial, over_time, path, moving, times)
+        each = [path(t) for t in times]
+        for t, c in zip(times, each, strict=True):
+            if c.shape != initial.shape:
+                got, fix = f"{len(initial)} at first, {len(c)} at t = {t:g}", "give as many values at all times"
+                raise InputError(", ".join(moving), expected="one number of trajectories", got=got, fix=fix)
+        return cls(initial, torch.stack(each, dim=-2), path, moving, times)
 
     @validated
     def expanded(self, number: Count) -> "Contexts":

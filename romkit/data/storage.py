@@ -5,11 +5,10 @@ HDF5 data stands the SHA-256 of the file, which other programs ignore, and drop 
 compared before HDF5 sees a file, because HDF5 can crash on a damaged one.
 """
 
-import contextlib
 import hashlib
-import sys
 from pathlib import Path
 
+import dask
 import numpy as np
 import xarray as xr
 
@@ -48,8 +47,7 @@ def save_dataset(data: xr.Dataset, path: FilePath) -> Path:
     """
     whole = _storable(data.compute())
     # beside a dask cluster xarray would take a lock of the cluster, which has none for a file in memory
-    alone = dask.config.set(scheduler="synchronous") if (dask := sys.modules.get("dask")) else contextlib.nullcontext()
-    with alone, atomic(path) as temporary:
+    with dask.config.set(scheduler="synchronous"), atomic(path) as temporary:
         try:
             # in memory first: HDF5 leaves a file that it can neither write nor close when the disk is full
             content = bytes(whole.to_netcdf(engine="h5netcdf", encoding=_encoding(whole)))
