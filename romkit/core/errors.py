@@ -21,7 +21,7 @@ class RomkitError(Exception):
         FileError
     """
 
-    def __reduce__(self) -> tuple:  # so that it survives the way out of a process: attributes are the arguments
+    def __reduce__(self) -> str | tuple:  # so that it survives the way out of a process: attributes are the arguments
         given = {name: value for name, value in vars(self).items() if not name.startswith("_")}
         return (functools.partial(type(self), **given), ()) if given else super().__reduce__()
 
