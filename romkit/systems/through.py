@@ -78,7 +78,7 @@ def basis_of_rates(system: System, basis: Basis, data: TrainingData, tolerance: 
     if rank > len(share) and tolerance is not None:
         got = f"{1 - share[-1].item():.1e} left by {len(share)} modes"
         raise InputError("tolerance", expected=f"a tolerance that {len(share)} modes reach", got=got, fix="raise it")
-    return whole.basis(rank)
+    return whole.basis(min(rank, len(share)))
 
 
 def training_data(system: System, basis: Basis, data: xr.Dataset) -> TrainingData:
