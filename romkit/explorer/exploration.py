@@ -17,8 +17,9 @@ from romkit.core.boundary import Positive, validated
 from romkit.core.errors import InputError
 from romkit.data import Contexts, times_of, trajectories
 from romkit.integrators import LatentField
+from romkit.metrics import idempotency_error
 from romkit.projections import Projection
-from romkit.solvers import RK4, Solution
+from romkit.solvers import RK4
 from romkit.solvers.base import scored
 from romkit.systems import System, system_of
 from romkit.verbs import runs
@@ -185,8 +186,12 @@ class Exploration:
         """Both models at a context."""
         run = self.run(context)
         follower = self._reduced(context, run)
-        both = runs.assembled(run, follower, self.projection).isel(trajectory=0)
-        full, reduced = ((both[name] / both["state_std"]).values for name in ("truth", "rom"))
+        errors = runs.score(run, follower)
+        P, x = self.double(self.at(context)), torch.from_numpy(run["state"].values.copy())
+        with torch.no_grad():
+            projected, idempotency = P(x), idempotency_error(P, x).max()
+        scale = follower["state_std"].values
+        full, reduced = (each["state"].values[0] / scale for each in (run, follower))
         directions = _leading(full)
         return View(
             run=run,
@@ -194,11 +199,11 @@ class Exploration:
             truth=full,
             directions=directions,
             portrait=full @ directions,
-            error=both["nrmse"].values,
-            projected=both["nrmse_projected"].values,
+            error=errors["nrmse"].values[0],
+            projected=np.sqrt(np.square(projected[0].numpy() / scale - full).mean(-1)),
             lag=_lag(full, reduced, run["time"].values),
-            idempotency=both.attrs["idempotency_error"],
-            valid_time=float(both["valid_time"]),
+            idempotency=float(idempotency),
+            valid_time=float(errors["valid_time"][0]),
         )
 
     def orbit(self, context: Mapping[str, float], view: View) -> Orbit:
@@ -272,8 +277,15 @@ class AnyContext:
     def follow(self, truth: xr.Dataset, c: Tensor) -> xr.Dataset:
         """Run from the initial state of `truth`, as by `romkit.follow`; NaN from a divergence on."""
         with torch.no_grad():
-            states, status = scored(self.run(self._start(truth, c), self.times), self.solver.divergence_threshold)
-            return self.model.at(Contexts(c, c)).dataset(Solution(self.times, states[..., : -self.p], status, {}))
+            states, _ = scored(self.run(self._start(truth, c), self.times), self.solver.divergence_threshold)
+            latent = states[..., : self.model.projection.latent_dim]
+            decoded = self.model.projection.operator(c).decode(latent)
+        variables = {
+            "state": (("trajectory", "time", "component"), decoded.numpy()),
+            "latent": (("trajectory", "time", "latent_component"), latent.numpy()),
+        }
+        scale = ("component", self.model.projection.frame.state_std.numpy())
+        return xr.Dataset(variables, {"time": truth["time"], "state_std": scale})
 
     def _start(self, truth: xr.Dataset, c: Tensor) -> Tensor:
         model, first = self.model.at(Contexts(c, c)), truth.isel(time=slice(1))

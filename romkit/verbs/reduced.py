@@ -203,7 +203,19 @@ class ReducedModel:
         With `chunks` of trajectories and times, decoded states are in such of dask, made when they are computed.
         """
         with torch.no_grad(), one_thread():
-            return self.dataset(self.solve(start, times, solver=solver, engine=engine), chunks)
+            solution = self.solve(start, times, solver=solver, engine=engine)
+            contexts, lead = self.contexts.over_time, self.lead[:-1]
+            if chunks is None:
+                P = self.operator(self.placed, contexts.to(self.device))
+                decoded = [part.numpy(force=True) for part in self.problem.decode(P, solution.states)]
+            solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
+            if chunks is not None:
+                P, kind = self.operator(self.projection, contexts), type(self.problem)
+                w = da.from_array(solution.states.numpy(), chunks=(*lead, *chunks, -1))
+                parts = [functools.partial(_decoded, problem=kind(None), part=k) for k in range(kind.order)]
+                decoded = [P.in_chunks(part, w, P.state_size) for part in parts]
+        run = self._labelled(solution, decoded)
+        return with_extrapolation(run, self.projection, self._distance(times), contexts)
 
     def solve(self, start: Tensor, times: Tensor, *, solver: Solver | None = None, engine: str = "auto") -> Solution:
         """Latent states at `times` (T,), on the device."""
@@ -217,21 +229,6 @@ class ReducedModel:
     def operator(self, projection: Projection, contexts: Tensor) -> Operator:
         """A projection at contexts (C, p) or (C, T, p)."""
         return projection.operator(contexts if projection.seeds is None else contexts.unsqueeze(0))
-
-    def dataset(self, solution: Solution, chunks: Sequence[tuple[int, ...]] | None = None) -> xr.Dataset:
-        """Latent and decoded states of a solution, with the distance from what the model was trained on."""
-        contexts, lead = self.contexts.over_time, self.lead[:-1]
-        if chunks is None:
-            P = self.operator(self.placed, contexts.to(self.device))
-            decoded = [part.numpy(force=True) for part in self.problem.decode(P, solution.states)]
-        solution = solution._replace(states=solution.states.cpu(), status=solution.status.cpu())
-        if chunks is not None:
-            P, kind = self.operator(self.projection, contexts), type(self.problem)
-            w = da.from_array(solution.states.numpy(), chunks=(*lead, *chunks, -1))
-            parts = [functools.partial(_decoded, problem=kind(None), part=k) for k in range(kind.order)]
-            decoded = [P.in_chunks(part, w, P.state_size) for part in parts]
-        run = self._labelled(solution, decoded)
-        return with_extrapolation(run, self.projection, self._distance(solution.times), contexts)
 
     def _distance(self, times: Tensor) -> Callable[[Tensor], Tensor] | None:
         """Distance (..., T) of latent states (..., T, m) from the samples of their field, 1 where these end."""

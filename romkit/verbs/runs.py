@@ -471,7 +471,7 @@ def rollout(
         contexts = contexts.expanded(truth.sizes["trajectory"])
     given = {"dynamics": dynamics, "system": system, "solver": solver, "engine": engine, "device": device}
     reduced = follow(projection, truth, **given, contexts=contexts)
-    run = assembled(truth, reduced, projection)
+    run = _assembled(truth, reduced, projection)
     return run.squeeze("trajectory") if truth.sizes["trajectory"] == 1 else run
 
 
@@ -482,7 +482,7 @@ def _refuse_for_data(given: dict[str, object]) -> None:
             raise InputError(name, expected="nothing beside a dataset", got=repr(value), fix=fix)
 
 
-def assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -> xr.Dataset:
+def _assembled(truth: xr.Dataset, reduced: xr.Dataset, projection: Projection) -> xr.Dataset:
     """The run of both models, with the projection P(x) of the true states and its idempotency error there."""
     errors, x = score(truth, reduced), variable_of(truth, "state", fix="add it").data.astype(np.float64)
     P = copy.deepcopy(projection).cpu().double()(truth)
