@@ -195,8 +195,7 @@ class Branch:
             return np.linalg.svd(np.vstack([jacobian, along]))[2][-1, :d]
         values, vectors = np.linalg.eig(self.equations.linear(jacobian))
         vector = vectors[:, np.argmin(abs(values - value))]
-        turned = vector * np.exp(-0.5j * np.angle(vector @ vector))  # the field at its real part is across that
-        return turned.real
+        return (vector * np.exp(-0.5j * np.angle(vector @ vector))).real  # the field at it is across
 
     def leaving(self, u: np.ndarray, along: np.ndarray, direction: np.ndarray, amplitude: float) -> Point | None:
         """The first point of the branch that leaves another one, whose tangent is `along`, in a direction; or None."""

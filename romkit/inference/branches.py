@@ -186,11 +186,7 @@ class _Full:
 
     def __init__(self, system: System):
         self.system, self.context_names, self.steps = system, system.context_names, None
-        self.names = system.phase_names
-
-    def unit(self, name: str) -> str:
-        """Unit of a parameter."""
-        return next(parameter.units for parameter in self.system.context if parameter.name == name)
+        self.names, self.units = system.phase_names, {each.name: each.units for each in system.context}
 
     def field(self, c: torch.Tensor) -> Callable:
         return self.system.phase_field(c)
@@ -212,12 +208,10 @@ class _Reduced:
 
     def __init__(self, projection: Projection, dynamics: Dynamics | None, system: System | None):
         self.model = ReducedModel.with_field(projection, dynamics, system)
-        self.context_names, self.steps = projection.frame.context_names, STEPS
+        frame, self.steps = projection.frame, STEPS
+        self.context_names = frame.context_names
+        self.units = dict(zip(frame.context_names, frame.context_units, strict=True))
         self.names = [f"z{k}" for k in range(self.model.problem.order * projection.latent_dim)]
-
-    def unit(self, name: str) -> str:
-        """Unit of a parameter."""
-        return self.model.projection.frame.context_units[self.context_names.index(name)]
 
     def field(self, c: torch.Tensor) -> Callable:
         model = self.model.at(Contexts(c, c))
@@ -246,12 +240,7 @@ class _Line:
     """
 
     def __init__(
-        self,
-        model: "_Full | _Reduced",
-        name: str,
-        ends: Sequence[float],
-        others: dict[str, object],
-        steps: int | None = None,
+        self, model: "_Full | _Reduced", name: str, ends: Sequence[float], others: dict, steps: int | None = None
     ):
         self.model, self.name, self.others, self.steps = model, name, others, steps or model.steps
         self.low, self.width = ends[0], ends[1] - ends[0]
@@ -291,7 +280,7 @@ class _Line:
     def named(self, data: xr.Dataset) -> xr.Dataset:
         """A dataset with the parameters of the context as coordinates, and what leads back to them."""
         data = data.assign_attrs(parameter=self.name, range=[self.low, self.low + self.width])
-        data["parameter"].attrs["units"] = self.model.unit(self.name)
+        data["parameter"].attrs["units"] = self.model.units[self.name]
         known = [self.name, "special_kind", "special_parameter"]
         return data.rename(parameter=self.name).set_coords(known).assign_coords(self.others)
 
@@ -405,8 +394,7 @@ def _dataset(kind: str, found: list[Point], special: list[tuple[int, str, Point]
         "special_after": ("special", np.array([after for after, *_ in special], dtype=int)),
     }
     if kind == "equilibria":
-        frequency = [_frequency(point) if name == "Hopf" else np.nan for _, name, point in special]
-        variables["frequency"] = ("special", np.array(frequency))
+        variables["frequency"] = "special", [_frequency(p) if name == "Hopf" else np.nan for _, name, p in special]
     coords = {"component": line.model.names, "part": ["real", "imaginary"]}
     return line.named(xr.Dataset(variables, coords, {"kind": kind}))
 

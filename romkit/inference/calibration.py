@@ -21,7 +21,7 @@ from romkit.inference.observations import Observations
 from romkit.inference.prediction import Prediction
 from romkit.projections import Projection
 from romkit.solvers import Solver
-from romkit.systems import System, system_of
+from romkit.systems import System
 from romkit.verbs.reduced import Dynamics
 
 ROUNDS = (10, 1, 1)
@@ -244,16 +244,11 @@ def calibrate(
         (1, 36)
     """
     given = Observations.of(projection, observations, sensors)
-    if system is None and dynamics is not None and dynamics.needs != "nothing":
-        system = system_of(training)
-    predict = Prediction(
-        projection, given.times, given.rows, dynamics=dynamics, system=system, solver=solver, engine=engine
-    )
+    predict = Prediction(projection, given.times, given.rows, training, dynamics, system, solver, engine)
     y = samples_of(given, dynamics)
     std = projection.frame.state_std.double()[given.rows].repeat(y.shape[-1] // len(given.rows))
     d, w, values, trajectory = training_samples(predict, training)
-    flat = torch.zeros_like(d[0])
-    known = values.unsqueeze(1)
+    flat, known = torch.zeros_like(d[0]), values.unsqueeze(1)
     noise_alone = Weight.of(std.new_zeros(len(std), 1), std.new_zeros(len(d), 1, 1), known.isfinite())
     exact = LeastSquares(predict, known, 1e-3 * std, noise_alone, (d, flat + KNOWN), flat + torch.inf)
     w = exact.solved(d, w.unsqueeze(1)).w.squeeze(1)
@@ -267,8 +262,7 @@ def calibrate(
     new = of(0.1 * std if noise is None else noises_of(noise, given.rows).repeat(len(std) // len(given.rows)))
     if noise is None:
         found = new.estimates(y, new.prior({}), starts)
-        groups = y.shape[1]
-        x = predict(found.d.repeat_interleave(groups, 0), found.w.flatten(0, 1)).reshape(y.shape)
+        x = predict(found.d.repeat_interleave(y.shape[1], 0), found.w.flatten(0, 1)).reshape(y.shape)
         new = of(std * ((y - x) / std).square().nanmean().sqrt())
     return new.tried(functools.partial(of, new.noise), y.shape[1], starts)
 

@@ -18,6 +18,7 @@ from romkit.core.errors import InputError
 from romkit.data import Contexts, Trajectories, context_array, even_step
 from romkit.engine import RungeKutta, compiled_if
 from romkit.engine.threads import one_thread
+from romkit.inference.calibration import noises_of
 from romkit.inference.observations import Observations, rows_of
 from romkit.projections import Projection
 from romkit.solvers import RK4
@@ -91,10 +92,9 @@ class _Reduced:
         self.size, self.context_size = self.order * projection.latent_dim, len(self.scale)
         self.names = [f"z{k}" for k in range(self.size)]
         self.coordinates, basis = self.model.projection.of_coordinates(), projection.basis
-        self.rows, self.basis, self.motions, self.views = rows.numpy(), None, {}, {}
+        self.rows, self.motions, self.views = rows.numpy(), {}, {}
         self.width = max(2 * (self.size + self.context_size), self.coordinates.frame.size + self.size)
-        if basis is not None:
-            self.basis = basis.mean[rows].numpy(), basis.modes[rows].mT.numpy()
+        self.basis = None if basis is None else (basis.mean[rows].numpy(), basis.modes[rows].mT.numpy())
 
     def states(self, parts: Sequence[Tensor], c: np.ndarray) -> np.ndarray:
         """Latent states (N, d) of full ones."""
@@ -295,21 +295,20 @@ class Tracker:
             checks.one_of("context", name, every)
         self.parameters = [name for name in every if name not in context]
         self._free = [every.index(name) for name in self.parameters]
-        self._noise = _each("noise", noise, len(rows), "sensors")
-        self._drift = _each("drift", drift, len(self._free), "free parameters")
-        if not (self._noise > 0).all():
-            fix = "give the standard deviation of the observations"
-            raise InputError("noise", expected="positive numbers", got=f"{self._noise.min():g}", fix=fix)
+        self._noise, drift = noises_of(noise, rows).numpy(), torch.as_tensor(drift).double().numpy()
+        if drift.shape not in ((), (len(self._free),)):
+            expected = f"one number, or one for each of {len(self._free)} free parameters"
+            raise InputError("drift", expected=expected, got=f"shape {drift.shape}", fix="give one number")
+        self._drift = np.broadcast_to(drift, len(self._free))
         data = _training(training, every, names)
         self._model = _Reduced(source, dynamics, system, rows) if projection else _Full(source, rows)
         self.names = self._model.names
         self._count, self._inflation, self._window, self._seed = members, inflation, window, seed
         times, c = data.times.numpy(), data.contexts.initial.numpy().copy()
         c[:, [every.index(name) for name in context]] = context_array(list(context), context)
-        self._known = c[0]
+        self._known, self.limits = c[0], dict.fromkeys(TESTS, np.inf)
         with torch.no_grad():
             self._learn(data, c, rows)
-        self.limits = dict.fromkeys(TESTS, np.inf)
         if false_alarms is not None:
             every = max(1, round((interval or times[1] - times[0]) / (times[1] - times[0])))
             self._measure(times[::every], data.states[:, ::every, rows].numpy(), c[:, self._free], false_alarms)
@@ -347,9 +346,8 @@ class Tracker:
 
     def restart(self, seed: Seed = 0) -> None:
         """Forget all observations."""
-        self._rng, self._time, self._alarm = np.random.default_rng(seed), None, False
+        self._rng, self._time, self._alarm, self._unexplained = np.random.default_rng(seed), None, False, False
         self._record, self._taken = np.empty((self._window, 2 + 2 * len(self._free))), 0
-        self._unexplained = False
         self.tests = dict.fromkeys(TESTS, np.nan)
 
     def update(self, t: float, values: object) -> Track:
@@ -365,18 +363,15 @@ class Tracker:
             raise InputError("values", expected=expected, got=f"shape {values.shape}", fix=fix)
         if self._time is None:
             if not there.any():
-                raise InputError(
-                    "values",
-                    expected="numbers at the first time",
-                    got="none",
-                    fix="begin at the first time with numbers",
-                )
+                fix = "begin at the first time with numbers"
+                raise InputError("values", expected="numbers at the first time", got="none", fix=fix)
             self._begin(values, there)
         elif t <= self._time:
             fix = "give observations in the order of time, or call restart"
             raise InputError("t", expected=f"a time later than {self._time:g}", got=f"{t:g}", fix=fix)
         else:
-            seen = self._forecast(t)
+            given = {"start": self._time, "end": t, "rng": self._rng}
+            seen = self._walk(np.sqrt(t - self._time) * self._drift, functools.partial(self._model.forecast, **given))
             lost = ~(np.isfinite(self.members).all(1) & np.isfinite(seen).all(1))
             if not lost.all():  # those that diverged go on as others
                 kept = self._rng.choice(np.flatnonzero(~lost), lost.sum())
@@ -385,7 +380,8 @@ class Tracker:
                 self._begin(values, there)
                 self._time = None
         if self._time is None:
-            seen = self._model.seen(self._states, self._contexts(), self._contexts())[0]
+            w, c = self._parts()
+            seen, _ = self._model.seen(w, c, c)
         self._time, jump = t, False
         self.map, self.residual = np.eye(self._count), (np.nan, np.nan)
         if there.any():
@@ -395,47 +391,32 @@ class Tracker:
         c = self.members[:, self.state_size :]
         return Track(c.mean(0), c.std(0, ddof=1), self._alarm, jump)
 
-    @property
-    def _states(self) -> np.ndarray:
-        return self.members[:, : self.state_size]
-
-    def _contexts(self) -> np.ndarray:
-        """Contexts (N, p) of the members, known parameters included."""
-        c = np.repeat(self._known[None], len(self.members), axis=0)
+    def _parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """States (N, d) of the members, and contexts (N, p), known parameters included."""
+        c = np.repeat(self._known[None], self._count, axis=0)
         c[:, self._free] = self.members[:, self.state_size :]
-        return c
+        return self.members[:, : self.state_size], c
 
     def _begin(self, values: np.ndarray, there: np.ndarray) -> None:
         """Members from training states that resemble an observation."""
         apart = (((self._seen - values) / self._deviation)[:, there] ** 2).sum(1)
-        self.map = None
         near = np.argsort(apart)[: max(self._count, int(ANALOGUES * len(apart)))]
         self.members = self._library[self._rng.choice(near, self._count, replace=len(near) < self._count)]
-        self._taken = 0
+        self._taken, self.map = 0, None
 
     def _widen(self) -> None:
         """Spread the contexts of members by that of training, while their full states stay."""
-        c = self._contexts()
-        moved = self._walked(c, WIDER * self._library[:, self.state_size :].std(0))
-        self._place(self._model.seen(self._states, c, moved), moved)
+        self._walk(WIDER * self._library[:, self.state_size :].std(0), self._model.seen)
         self._taken, self.map = 0, None
 
-    def _forecast(self, t: float) -> np.ndarray:
-        """Move members to time t, where their contexts walk; what sensors see (N, s)."""
-        c = self._contexts()
-        moved = self._walked(c, np.sqrt(t - self._time) * self._drift)
-        return self._place(self._model.forecast(self._states, c, moved, self._time, t, self._rng), moved)
-
-    def _walked(self, c: np.ndarray, std: np.ndarray) -> np.ndarray:
-        """Contexts (N, p) changed by random numbers whose mean is zero."""
-        walk, moved = self._rng.standard_normal((self._count, len(self._free))), c.copy()
+    def _walk(self, std: np.ndarray, move: Callable) -> np.ndarray:
+        """Change the contexts of members by random numbers, and states by `seen` or `forecast`; what sensors see."""
+        (w, c), walk = self._parts(), self._rng.standard_normal((self._count, len(self._free)))
+        moved = c.copy()
         moved[:, self._free] += std * (walk - walk.mean(0))
-        return moved
-
-    def _place(self, found: tuple[np.ndarray, np.ndarray], c: np.ndarray) -> np.ndarray:
-        """Members from states and contexts (N, p); what sensors see, which comes with the states."""
-        self.members = np.concatenate([found[1], c[:, self._free]], axis=1)
-        return found[0]
+        seen, w = move(w, c, moved)
+        self.members = np.concatenate([w, moved[:, self._free]], axis=1)
+        return seen
 
     def _analyse(self, values: np.ndarray, seen: np.ndarray, count: int) -> None:
         """The update by so many observations (s,), which members see as (N, s), both in units of their errors."""
@@ -457,8 +438,7 @@ class Tracker:
         """Values of the tests, and the alarm; whether the context has jumped, so that members spread or start anew."""
         if self._taken < 2 * self._window:
             return False
-        chi, count, *others = self._record.sum(0)
-        change, gained = np.split(np.array(others), 2)
+        (chi, count), change, gained = np.split(self._record.sum(0), [2, 2 + len(self._free)])
         c = self.members[:, self.state_size :]
         beyond = np.maximum(self._ends[0] - c.mean(0), c.mean(0) - self._ends[1]) / c.std(0).clip(1e-300)
         moved = np.abs(change) / np.sqrt(gained.clip(1e-300))
@@ -483,15 +463,6 @@ def _training(training: xr.Dataset, context: Sequence[str], names: Sequence[str]
         expected, fix = "complete trajectories at constant contexts and even times", "take a dataset of a system, say"
         raise InputError("training", expected=expected, got=got or "other times", fix=fix)
     return data
-
-
-def _each(argument: str, value: Tensor, size: int, meaning: str) -> np.ndarray:
-    """One number for each."""
-    value = torch.as_tensor(value).double().numpy()
-    if value.shape not in ((), (size,)):
-        expected, fix = f"one number, or one for each of {size} {meaning}", "give one number"
-        raise InputError(argument, expected=expected, got=f"shape {value.shape}", fix=fix)
-    return np.broadcast_to(value, size)
 
 
 @functools.cache

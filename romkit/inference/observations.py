@@ -44,16 +44,12 @@ class Observations(NamedTuple):
         found = observations[["state"]]
         for dim in DIMS[:2]:
             found = found if dim in found.dims else found.expand_dims(dim)
-        given = component_names(found)
-        if given != names:
-            missing = [names[row] for row in rows if names[row] not in given]
-            if missing:
-                got, fix = f"no {missing[0]!r}", "name the components as in training, or give sensors=..."
-                raise InputError("observations", expected="the observed components", got=got, fix=fix)
-            rows_given = [given.index(names[row]) for row in rows]
-        else:
-            rows_given = rows.tolist()
-        values = trajectories(found.isel(component=rows_given), "state")
+        places = {name: k for k, name in enumerate(component_names(found))}
+        missing = [names[row] for row in rows if names[row] not in places]
+        if missing:
+            got, fix = f"no {missing[0]!r}", "name the components as in training, or give sensors=..."
+            raise InputError("observations", expected="the observed components", got=got, fix=fix)
+        values = trajectories(found.isel(component=[places[names[row]] for row in rows]), "state")
         times = torch.tensor(found["time"].values, dtype=torch.float64) if "time" in found.coords else torch.zeros(1)
         if not bool(values.isfinite().any(-1).any(-1).all()):
             raise InputError("observations", expected="numbers", got="a trajectory without any", fix="drop it")

@@ -15,7 +15,7 @@ from romkit.inference.observations import rows_of
 from romkit.inference.prediction import Prediction, with_derivatives
 from romkit.projections import Projection
 from romkit.solvers import Solver
-from romkit.systems import System, system_of
+from romkit.systems import System
 from romkit.verbs.reduced import Dynamics
 
 SAMPLES = 40
@@ -80,10 +80,8 @@ def sensors(
     if (times is None) != (dynamics is None):
         got, fix = "times alone" if dynamics is None else "dynamics alone", "give both for a window, none for snapshots"
         raise InputError("times", expected="times and dynamics together", got=got, fix=fix)
-    if system is None and dynamics is not None and dynamics.needs != "nothing":
-        system = system_of(training)
     times = torch.zeros(1, dtype=torch.float64) if times is None else times.double()
-    predict = Prediction(projection, times, rows, dynamics=dynamics, system=system, solver=solver, engine=engine)
+    predict = Prediction(projection, times, rows, training, dynamics, system, solver, engine)
     prior, information = _information(predict, training, noises_of(noise, rows))
     chosen, criterion, bound = [], [], []
     found = prior.expand(len(information), -1, -1)

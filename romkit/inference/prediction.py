@@ -4,6 +4,7 @@ import copy
 from collections.abc import Sequence
 
 import torch
+import xarray as xr
 from torch import Tensor
 
 from romkit.core import runtime
@@ -16,7 +17,7 @@ from romkit.integrators.base import default_solver
 from romkit.projections import Projection
 from romkit.solvers import Solver
 from romkit.solvers.base import scored
-from romkit.systems import System
+from romkit.systems import System, system_of
 from romkit.verbs.reduced import ReducedModel, check_match
 
 STEP = 1e-5
@@ -35,6 +36,7 @@ class Prediction:
         projection, dynamics, system, solver, engine: as of `romkit.follow`; without dynamics no system is needed.
         times: (T,) of a window.
         rows: (s,) numbers of the observed components.
+        training: whose system dynamics look at that are given none.
 
     Raises:
         InputError: a stack of projections, or one without a context.
@@ -45,7 +47,7 @@ class Prediction:
         projection: Projection,
         times: Tensor,
         rows: Tensor,
-        *,
+        training: xr.Dataset,
         dynamics: LatentDynamics | None,
         system: System | None,
         solver: Solver | None,
@@ -59,6 +61,8 @@ class Prediction:
         if not len(self.shift):
             fix = "fit one on data with a context"
             raise InputError("projection", expected="one with a context", got="one without", fix=fix)
+        if system is None and dynamics is not None and dynamics.needs != "nothing":
+            system = system_of(training)
         if dynamics is None:
             self.projection, self.order = copy.deepcopy(projection).cpu().double(), 1
         else:

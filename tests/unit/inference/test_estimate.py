@@ -158,7 +158,7 @@ def test_behind_a_basis_observed_components_are_those_of_full_states(lorenz_data
     system, rows = romkit.systems.system_of(lorenz_data), torch.tensor([3, 0, 20])
     behind = romkit.fit("ncae", lorenz_data, basis=6, latent_dim=2, epochs=2)
     times = torch.linspace(0, 0.2, 5, dtype=torch.float64)
-    predict = Prediction(behind, times, rows, dynamics=dynamics, system=system, solver=None, engine="torch")
+    predict = Prediction(behind, times, rows, None, dynamics=dynamics, system=system, solver=None, engine="torch")
     start = romkit.forecast(
         behind, initial_state=[[0.1, 0.2]], dynamics=Galerkin(), system=system, duration=0.2, dt=0.05, F=3.15
     )
