@@ -95,6 +95,6 @@ def _waves(title: str, found: dict) -> list[dict[str, str]]:
         if side not in ("device", "versions"):
             errors = 100 * (np.array(each["reduced"]) / np.array(each["full"]) - 1)
             row = {"model": title.partition(", ")[2], "F": side, "points": len(errors)}
-            row |= {"period, mean error": f"{errors.mean():+.3f} %", "largest": f"{abs(errors).max():.3f} %"}
+            row |= {"period, mean error": f"{errors.mean():+.2g} %", "largest": f"{abs(errors).max():.2g} %"}
             rows.append(row | {"all stable": "yes" if all(each["stable"]) else "no"})
     return rows

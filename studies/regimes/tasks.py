@@ -126,10 +126,15 @@ def waves(model: str, dynamics: str, points: int = 60) -> Found:
     return periods(lambda first, last: projection, dynamics, points)
 
 
-def waves_by_modes(rank: int, points: int = 60) -> Found:
-    """Periods of the waves by POD-Galerkin, with modes of each wave of its own."""
-    runs = {sides: Lorenz96().dataset(F=np.linspace(*sides, 5), duration=10.0) for sides in SIDES}
-    return periods(lambda *sides: romkit.fit("pod", runs[sides], latent_dim=rank, verbose=False), "galerkin", points)
+def waves_by_modes(ranks: tuple[int, int], points: int = 60) -> Found:
+    """Periods of the waves by POD-Galerkin, with as many modes of each wave of its own, which begins pure."""
+    system, projections = Lorenz96(), {}
+    for sides, number, rank in zip(SIDES, (8, 7), ranks, strict=True):
+        F = np.linspace(*sides, 5)
+        start = F[:, None] + np.sin(2 * np.pi * number * np.arange(system.n) / system.n)
+        run = romkit.simulate(system, initial_state=start, F=F, duration=60.0).sel(time=slice(50.0, None))
+        projections[sides] = romkit.fit("pod", run, latent_dim=rank, verbose=False)
+    return periods(lambda *sides: projections[sides], "galerkin", points)
 
 
 def periods(projection_of: Callable[[float, float], Projection], dynamics: str, points: int) -> Found:
