@@ -10,20 +10,28 @@ import xarray as xr
 from scipy.stats import qmc, spearmanr
 
 import romkit
-from romkit.integrators import Galerkin
+from romkit.bases import Basis
+from romkit.core.files import make_folder
+from romkit.integrators import Galerkin, Steady
 from romkit.projections import Projection, unstack
-from romkit.systems import Burgers2D, System
+from romkit.solvers import RK4
+from romkit.systems import Burgers2D, CylinderWake, System
 from romkit.verbs.sample import DESIGNS, design, nearest
 from studies.runner import Numbers, Study, frozen
-from studies.wake.data import TRAIN, UNSEEN
-from studies.wake.reduced import LAST, LENGTH, DragLift, behind, cycle, follow
+from studies.symmetry.tasks import KINDS, simulated
+from studies.symmetry.tasks import STEP as INTERVAL
+from studies.wake.data import EVERY, TRAIN, UNSEEN, compute, opened, snapshots, stored
+from studies.wake.reduced import LAST, LENGTH, STEP, DragLift, Reduced, behind, cycle, follow, linear
 from studies.wake.tasks import SIZES, basis, runs, through
 
 FOLDER = "runs/sampling/contexts"
 """Simulations that all methods and seeds share."""
 
-RANK = 32
-"""Modes of the wake: all that its truth has here, and those in front of an NcAE, as in studies/wake."""
+RANK, MODES = 32, 64
+"""Modes of the wake: all that its truth has here, and those in front of an NcAE, as in studies/wake; most of them."""
+
+FIVE = (52.0, 70.0, 100.0, 130.0, 150.0)
+"""Runs of studies/wake next to a Chebyshev grid from the onset of shedding, at 49, to 150."""
 
 
 class Case(NamedTuple):
@@ -68,6 +76,7 @@ def burgers(seed: int, cells: int = 12, number: int = 20, rank: int = 24) -> Cas
 CASES: dict[str, Callable[[int], Case]] = {
     "wake": wake,
     "burgers": burgers,
+    "burgers with 48 modes": functools.partial(burgers, rank=48),
     "small burgers": functools.partial(burgers, cells=6, number=8, rank=10),
 }
 
@@ -77,7 +86,7 @@ def tasks(preset: str) -> list[Numbers]:
     found = []
     for title, row in Study("sampling").presets[preset].items():
         function = f"studies.sampling.tasks:{row.pop('function')}"
-        if function.endswith("five"):
+        if not function.endswith("curves"):
             found.append(Numbers(title, function, frozen(row)))
             continue
         seeds = range(row.pop("seeds"))
@@ -127,6 +136,34 @@ def curves(case: str, numbers: Sequence[int], more: Sequence[int], seed: int) ->
     return facts | {"rank correlation": correlation, "true errors": [each.tolist() for each in true]}
 
 
+def waves(kind: str, numbers: Sequence[int], symmetry: bool, seeds: int, steps: int, unseen: int = 8) -> dict:
+    """Errors (seed, context) at unseen forcings by dynamics and number of contexts, of NcAEs with two coordinates.
+
+    Args:
+        kind: of waves, from studies/symmetry.
+        numbers: of contexts, in Chebyshev grids.
+        symmetry: whether shifts are factored out: then one coordinate is the phase, and `Steady` is a second dynamics.
+        seeds: of the NcAEs.
+        steps: of the optimizer, for each number nearly the same.
+        unseen: number of forcings.
+    """
+    system, train, _ = KINDS[kind]
+    at = lambda places: train.min() + np.ptp(train) * places  # noqa: E731
+    truth = simulated(system, at((np.arange(unseen) + 0.5) / unseen), 60.0)
+    sizes = {"symmetry": "shift", "latent_dim": 1} if symmetry else {"latent_dim": 2}
+    found = {name: [] for name in ("Galerkin", *(["law"] if symmetry else []))}
+    for number in numbers:
+        data = simulated(system, at(design("chebyshev", 1, number, 0)[:, 0]), 60.0)
+        epochs = max(1, round(steps * 256 / (number * data.sizes["time"])))
+        training = {"epochs": epochs, "batch_size": 256, "engine": "torch", "verbose": False}
+        stack = romkit.fit("ncae", data, seeds=range(seeds), **training, **sizes)
+        for name in found:
+            dynamics = Galerkin() if name == "Galerkin" else Steady().fit(stack, data)
+            run = romkit.follow(stack, truth, dynamics=dynamics, system=system, solver=RK4(INTERVAL))
+            found[name].append(romkit.score(truth, run)["nrmse"].mean("time").values.tolist())
+    return {"numbers": list(numbers), "symmetry": symmetry, "waves": found}
+
+
 def five(choice: str, seeds: int, epochs: int, budget: int = 5) -> dict[str, object]:
     """Strouhal number and largest lift (seed, Re) of NcAEs on five of the ten training runs of studies/wake.
 
@@ -142,14 +179,58 @@ def five(choice: str, seeds: int, epochs: int, budget: int = 5) -> dict[str, obj
     kept = data.isel(time=slice(-LAST, None))  # the estimate is that of rollouts on the orbit
     chosen = romkit.sample(kept, budget, choice, **given, **training).contexts["Re"].tolist()
     stack = romkit.fit("ncae", runs(chosen, RANK), seeds=range(seeds), epochs=epochs, **training)
-    truth, forces, found = runs(UNSEEN, RANK), DragLift.of(basis(RANK)), []
+    return shedding([behind(system, model.double(), Galerkin()) for model in unstack(stack)], basis(RANK), chosen)
+
+
+def filled(rank: int, between: Sequence[float], seeds: int, epochs: int) -> dict[str, object]:
+    """The same of NcAEs on five full runs and on runs of a reduced model between them; of the latter, without seeds.
+
+    Nothing here knows of other full runs: modes, tensors and starts are those of the five.
+
+    Args:
+        rank: number of modes in front of the NcAE; reduced runs have all.
+        between: Reynolds numbers of the reduced runs.
+        seeds: of the NcAEs; with none, the reduced model itself is measured.
+        epochs: of their training.
+    """
+    modes, data = five_runs()
+    part = modes.truncated(rank)
+    system = CylinderWake().through(part)
+    if not seeds:
+        return shedding([linear(system)], part, FIVE)
+    near = np.abs(data["Re"].values - np.array(between)[:, None]).argmin(1)
+    given = {"initial_state": data["state"].values[near, 0], "duration": data["time"].values[-1], "dt": STEP}
+    reduced = romkit.simulate(CylinderWake().through(modes), Re=list(between), **given)
+    data = xr.concat([data, reduced], "trajectory", join="override", combine_attrs="drop_conflicts")
+    data = data.isel(component=slice(rank))
+    training = {"batch_size": 256, "engine": "compiled", **SIZES["ncae"](rank)}
+    stack = romkit.fit("ncae", data, seeds=range(seeds), epochs=epochs, **training)
+    return shedding([behind(system, model.double(), Galerkin()) for model in unstack(stack)], part, FIVE)
+
+
+@functools.cache
+def five_runs() -> tuple[Basis, xr.Dataset]:
+    """Modes of five full runs, and their coordinates; two minutes for each run that is not in runs/wake."""
+    for reynolds in FIVE:
+        if not stored(reynolds).exists():
+            make_folder(stored(reynolds).parent)
+            compute(reynolds)
+    modes = romkit.basis(snapshots(FIVE), MODES, CylinderWake().weight)
+    parts = [modes.project(opened(reynolds).load()).isel(time=slice(None, None, EVERY)) for reynolds in FIVE]
+    return modes, xr.concat(parts, "trajectory", combine_attrs="override")
+
+
+def shedding(models: Sequence[Reduced], modes: Basis, chosen: Sequence[float]) -> dict[str, object]:
+    """Strouhal number and largest lift (model, Re) at the unseen Reynolds numbers, by rollouts on the orbit."""
+    truth, forces, found = runs(UNSEEN, MODES), DragLift.of(modes), []
     y, c = (torch.from_numpy(truth[name].values).double() for name in ("state", "Re"))
-    for model in unstack(stack):
+    starts = modes.encode(basis(MODES).decode(y[:, -LAST]))
+    for model in models:
         with torch.no_grad():
-            bound = behind(system, model.double(), Galerkin())(c.unsqueeze(-1))
-            states = bound.decode(follow(bound, y[:, -LAST], LENGTH).states[:, -LAST:])
+            bound = model(c.unsqueeze(-1))
+            states = bound.decode(follow(bound, starts, LENGTH).states[:, -LAST:])
             lift = forces(states, c[:, None, None])[..., 1].numpy()
         found.append([cycle(each) for each in lift])
     full = [cycle(each) for each in truth["lift"].values]
     facts = {name: [[each[k] for each in cycles] for cycles in found] for k, name in enumerate(("Strouhal", "lift"))}
-    return facts | {"Re": list(UNSEEN), "full": full, "chosen": chosen, "seeds": list(range(seeds)), "epochs": epochs}
+    return facts | {"Re": list(UNSEEN), "full": full, "chosen": list(chosen)}

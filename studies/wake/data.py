@@ -8,6 +8,7 @@ coordinates are written beside this script, which is all that the tasks need.
 import multiprocessing
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -55,16 +56,16 @@ def opened(reynolds: float) -> xr.Dataset:
     return xr.open_dataset(stored(reynolds), engine="h5netcdf")
 
 
-def snapshots() -> np.ndarray:
-    """Snapshots of the basis (N, n): training runs, their steady flows, and disturbances that grow from these.
+def snapshots(reynolds: Sequence[float] = TRAIN) -> np.ndarray:
+    """Snapshots of the basis (N, n): runs, their steady flows, and disturbances that grow from these.
 
     A state near the steady flow is no large part of any run. So steady flows, and both parts of the disturbance that
     grows fastest, as large as the runs' deviation from their mean, are there several times (`COPIES`).
     """
-    moving = np.concatenate([opened(re)["state"].values[0, ::4].astype(np.float64) for re in TRAIN])
+    moving = np.concatenate([opened(re)["state"].values[0, ::4].astype(np.float64) for re in reynolds])
     mass, mean = CylinderWake().weight, moving.mean(0)
     size = lambda x: np.sqrt((x * (mass @ x.T).T).sum(-1).mean())  # noqa: E731
-    found = [leading(re) for re in TRAIN]
+    found = [leading(re) for re in reynolds]
     shapes = np.concatenate([(each.shape.real, each.shape.imag) for each in found])
     grown = [mean + size(moving - mean) / size(shape[None]) * shape for shape in shapes]
     steady = np.stack([each.flow for each in found])
