@@ -13,6 +13,7 @@ from romkit import tasks
 from romkit.core import runtime
 from romkit.core.errors import FileError, InputError
 from romkit.data import open_dataset
+from romkit.integrators import SINDy
 from studies.__main__ import app
 from studies.runner import Numbers, Study, archived_keys, merge, numbers, read, rekey
 from tests.studies.sweeps import Raised, Seeded
@@ -128,6 +129,8 @@ def test_numbers_are_archived_by_title_and_not_computed_again(tmp_path, monkeypa
 @pytest.mark.parametrize("name", ["exactness", "large", "pretrained", "wake"])
 def test_the_smoke_preset_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(SINDy, "SHARES", (0.01, 0.0))
+    monkeypatch.setattr(SINDy, "AROUND", (0.0,))
     sweep = Study(name).run("smoke", tmp_path)
     assert sweep.complete
     assert not sweep.failed

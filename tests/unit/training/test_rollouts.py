@@ -41,7 +41,7 @@ def test_refinement_by_rollouts_makes_rollouts_better(lorenz, waves):
 
 
 def test_a_refined_seed_means_the_same_alone_and_in_a_stack(lorenz, waves):
-    settings = {"epochs": 2, "system": lorenz, "phase.steps": 1, "phase.every": 20, **ROLLOUTS}
+    settings = {"epochs": 2, "system": lorenz, "phase.steps": 1, "phase.every": 10, **ROLLOUTS}
     stacked = romkit.fit("ncae", waves, seeds=[3, 4], **settings)
     alone = romkit.fit("ncae", waves, seed=4, **settings)
     assert torch.allclose(parameters(alone), parameters(unstack(stacked)[1]), rtol=0, atol=1e-6)
@@ -115,7 +115,7 @@ def test_the_term_with_the_field_is_what_the_operator_says(lorenz, waves):
 
 @pytest.mark.parametrize("method", ["pod", "flow"])
 def test_every_method_has_the_preset_dynamics(lorenz, waves, method):
-    more = {"latent_dim": 2} if method == "pod" else {"phase.steps": 1, "phase.every": 20}
+    more = {"latent_dim": 2} if method == "pod" else {"phase.steps": 1, "phase.every": 10}
     model = romkit.fit(method, waves, preset="dynamics", system=lorenz, epochs=1, **ROLLOUTS, **more)
     assert np.isfinite(model.report.get("rollout_losses", [0.0])).all()
 
