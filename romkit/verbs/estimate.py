@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import xarray as xr
 from annotated_types import Ge
-from scipy import integrate, optimize
+from scipy import integrate, interpolate, optimize
 
 from romkit.core.boundary import Part, validated
 from romkit.core.errors import InputError
@@ -21,7 +21,7 @@ SMALLEST = 1e-12
 RIDGE = 0.1
 """Deviation that an exponent of the regression is held by, in deviations of what the regression explains."""
 
-ROWS = 2000
+ROWS = 1000
 """Components, drawn at random, that distances of larger states are taken over."""
 
 NAMES = {
@@ -102,7 +102,7 @@ def error_estimate(
 class Parts(NamedTuple):
     """Parts of estimates at times t (T,) from the start, and the share of the truth that they cost.
 
-    `local` and `shift` are (C, T), `drift` (C,); `predictors` (C, T, 4) the logarithms of the regression.
+    `local` and `shift` are (C, T), `drift` (C,); `predictors` (C, T, 5) the logarithms of the regression.
     """
 
     t: np.ndarray
@@ -128,12 +128,10 @@ def _checked(argument: str, run: xr.Dataset, system: System | None, windows: int
     run = (run if "trajectory" in run.dims else run.expand_dims("trajectory")).transpose(*DIMS, ...)
     if system is None:
         return run
-    if run.sizes["time"] <= windows:
-        expected, got = f"{windows} steps or more", f"{run.sizes['time'] - 1}"
-        raise InputError(argument, expected=expected, got=got, fix="give more times, or fewer windows")
+    if (steps := run.sizes["time"] - 1) < windows:
+        raise InputError(argument, expected=f"{windows} steps or more", got=steps, fix="give more, or fewer windows")
     if any("time" in run[name].dims for name in system.context_names):
-        fix = "follow it at a constant context"
-        raise InputError(argument, expected="contexts that stay", got="one that moves in time", fix=fix)
+        raise InputError(argument, expected="a context that stays", got="one that moves", fix="follow it at one")
     return run
 
 
@@ -146,8 +144,8 @@ def _parts(run: xr.Dataset, system: System | None, windows: int, share: float) -
     extent = np.sqrt(np.ma.masked_invalid(x).var(1).mean(-1).filled(np.inf))  # of the path, from its mean
     if system is None:
         spread = np.nan_to_num(np.sqrt(((run["spread"].values / std) ** 2).mean(-1)), nan=np.inf)
-        nothing = np.zeros(spread.shape)
-        return Parts(t, spread, nothing, nothing[:, 0], _predictors(spread, spread, nothing, extent), 0.0)
+        nothing = np.zeros((2, *spread.shape))
+        return Parts(t, spread, nothing[0], nothing[0, :, 0], _predictors(spread, spread, nothing, extent), 0.0)
     contexts = torch.from_numpy(context_columns(run, system.context_names).copy()).expand(len(x), -1)
     paths += [run["velocity"].values] if system.order == 2 else []
     w = max(1, round(share * T / windows))
@@ -163,16 +161,19 @@ def _parts(run: xr.Dataset, system: System | None, windows: int, share: float) -
     middle = (t[starts] + t[starts + w]) / 2
     local, rates, trust = (np.stack([np.interp(t, middle, one) for one in each.T]) for each in (local, rates, trust))
     lag = integrate.cumulative_trapezoid(rates, t, initial=0)
-    shift = trust * np.stack([_shifted(*each, t) for each in zip(x, np.abs(lag), strict=True)])
+    shift = np.stack([_shifted(*each, t) for each in zip(x, np.abs(lag), strict=True)])
     lost = ~np.isfinite(local) | ~np.isfinite(x).all(-1)
-    local, shift = np.where(lost, np.inf, local), np.where(lost, 0.0, shift)
-    predictors = _predictors(np.nan_to_num(early.T, nan=np.inf), local, shift, extent)
-    return Parts(t, local, shift, lag[:, -1] / t[-1], predictors, windows * w / T)
+    local, shifts = np.where(lost, np.inf, local), np.where(lost, 0.0, [shift, trust * shift])
+    return Parts(t, local, shifts[1], lag[:, -1] / t[-1], _predictors(early.T, local, shifts, extent), windows * w / T)
 
 
-def _predictors(early: np.ndarray, local: np.ndarray, shift: np.ndarray, extent: np.ndarray) -> np.ndarray:
-    """Logarithms (C, T, 4): each part alone can explain an error, and the larger of two does."""
-    parts = (np.median(early, axis=1)[:, None], local, np.hypot(local, shift), extent[:, None])
+def _predictors(early: np.ndarray, local: np.ndarray, shifts: np.ndarray, extent: np.ndarray) -> np.ndarray:
+    """Logarithms (C, T, 5): each part alone can explain an error, and the larger of two does; whole and trusted shifts.
+
+    Residuals `early` are (C, k), `local` is (C, T), shifts are (2, C, T), `extent` is (C,).
+    """
+    early = np.median(np.nan_to_num(early, nan=np.inf), axis=1, keepdims=True)
+    parts = (early, local, *np.hypot(local, shifts), extent[:, None])
     return np.log(np.clip(np.stack(np.broadcast_arrays(*parts), axis=-1), SMALLEST, 1 / SMALLEST))
 
 
@@ -183,7 +184,7 @@ def _lag(gap: np.ndarray, speed: np.ndarray, t: np.ndarray) -> tuple[np.ndarray,
     mean = (weight * t).sum(1) / total
     late = t - mean[:, None]
     spread = np.maximum((weight * late**2).sum(1), np.finfo(float).tiny)
-    rate = np.nan_to_num((along * late).sum(1) / spread)  # of a run that is lost
+    rate = np.clip(np.nan_to_num((along * late).sum(1) / spread), -1, 1)  # of a run that is lost, of a path at rest
     rest = gap - (rate[:, None] * t)[..., None] * speed  # a lag grows from zero
     left = (rest**2).sum((1, 2)) / np.maximum((gap**2).sum((1, 2)), np.finfo(float).tiny)
     return rate, np.nan_to_num(np.maximum(1 - left, 0))
@@ -191,10 +192,8 @@ def _lag(gap: np.ndarray, speed: np.ndarray, t: np.ndarray) -> tuple[np.ndarray,
 
 def _shifted(x: np.ndarray, lag: np.ndarray, t: np.ndarray) -> np.ndarray:
     """Distances (T,) of states (T, n) from those a lag before."""
-    place = np.interp(np.clip(t - lag, 0, None), t, np.arange(len(t)))
-    left = np.minimum(place.astype(int), len(t) - 2)
-    part = (place - left)[:, None]
-    return np.sqrt(((x[left] * (1 - part) + x[left + 1] * part - x) ** 2).mean(-1))
+    before = interpolate.interp1d(t, x, axis=0)(np.clip(t - lag, 0, None))
+    return np.sqrt(((before - x) ** 2).mean(-1))
 
 
 def _regression(found: Parts, seen: Parts, truth: np.ndarray, coverage: float) -> dict[str, np.ndarray]:
@@ -202,8 +201,7 @@ def _regression(found: Parts, seen: Parts, truth: np.ndarray, coverage: float) -
     use = np.isfinite(truth) & (truth > SMALLEST) & np.isfinite(seen.local)
     y, A, there = np.log(np.where(use, truth, 1.0)), seen.predictors, np.flatnonzero(use.any(1))
     if len(there) < 2:
-        expected, fix = "two rollouts that are not lost, with an error", "give romkit.rollout(...) at more contexts"
-        raise InputError("known", expected=expected, got=f"{len(there)}", fix=fix)
+        raise InputError("known", expected="two rollouts that are not lost", got=len(there), fix="give more of them")
     left = []
     for k in there:  # each rollout by a regression without it, as a new one will be
         others = _fit(seen.t, *(np.delete(each, k, 0) for each in (A, y, use)))

@@ -51,6 +51,7 @@ def test_a_late_wave_has_the_error_of_its_phase():
 
 def test_windows_at_other_places_of_a_single_run():
     late = run(TRUE / 1.002).isel(trajectory=0)
+    assert late.merge(romkit.error_estimate(late, Wave())).error.dims == late.nrmse.dims  # a column of the run
     drift = [float(romkit.error_estimate(late, Wave(), windows=k).drift) for k in (1, 3, 8)]
     np.testing.assert_allclose(drift, 0.002, rtol=0.02)
 
@@ -97,7 +98,7 @@ def test_disagreement_of_an_ensemble():
         ("run: expected 5 steps or more, got 4", {"run": run(TRUE, duration=0.2)}),
         ("run: expected the run of one model, got no state_std", {"run": run(TRUE).drop_vars("state_std")}),
         ("run: expected the run of one model, got a stack", {"run": run(TRUE).expand_dims(seed=2)}),
-        ("run: expected contexts that stay", {"run": run(TRUE).assign_coords(a=("time", np.zeros(801)))}),
+        ("run: expected a context that stays", {"run": run(TRUE).assign_coords(a=("time", np.zeros(801)))}),
         ("run: expected the run of one model, got no velocity", {"system": romkit.systems.Pendulum()}),
         ("known: expected two rollouts", {"known": run(TRUE)}),
         ("known: expected the run of one model, got no nrmse", {"known": run([TRUE, TRUE]).drop_vars("nrmse")}),
