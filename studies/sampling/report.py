@@ -129,7 +129,7 @@ def _errors(title: str, found: dict, strouhal: list[float], lift: list[float], c
 def draw(results: dict[str, dict]) -> dict[str, Figure]:
     """Largest error over the number of contexts: medians, and the range over seeds."""
     cases = grouped(results)
-    drawing, (axes,) = panels(1, len(cases), (3.4 * len(cases), 3.4))
+    drawing, (axes,) = panels(1, len(cases), (4.2 * len(cases), 3.4))
     for (name, seeds), place in zip(cases.items(), axes, strict=True):
         counts, floor = seeds[0]["numbers"], float(np.median(largest(seeds, "all candidates")))
         for method, colour in COLOURS.items():
@@ -140,7 +140,7 @@ def draw(results: dict[str, dict]) -> dict[str, Figure]:
         place.axhline(floor, color="0.5", linestyle=":", label="all candidates")
         first = {method: needed(largest(seeds, method), counts, NEAR * floor) for method in COLOURS}
         words = [f"{method} {first[method]}" for method in ("greedy", "chebyshev", "uniform")]
-        place.set_title(f"{name.capitalize()}, contexts to near the floor:\n{', '.join(words)}", loc="left")
+        place.set_title(f"{name.capitalize()}, near the floor at:\n{', '.join(words)}", loc="left")
         place.set(xscale="log", yscale="log", xlabel="number of contexts", xticks=counts, xticklabels=counts)
         place.minorticks_off()
     axes[0].set_ylabel("largest error at unseen contexts, NRMSE")
