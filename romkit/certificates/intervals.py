@@ -1,15 +1,18 @@
 """Interval arithmetic of functions of a few numbers with their first and second derivatives, over boxes."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-PIECES = 4096
-"""Number of pieces of a box."""
+CUTS, HALVINGS = 4, 3
+"""Number of times that loose pieces of a box are cut, and halvings at a time: at most 4096 pieces."""
+
+SLACK, SMALL = 1e-4, 1e-7
+"""Excess of a bound over what points attain, as a share of the width of the range and of the largest of all entries."""
 
 
 class Range(NamedTuple):
@@ -49,6 +52,10 @@ class Range(NamedTuple):
         """Component with these numbers along the last axes."""
         return Range(self.low[(..., *at)], self.high[(..., *at)])
 
+    def hull(self, other: "Range") -> "Range":
+        """Smallest range that holds both."""
+        return Range(torch.minimum(self.low, other.low), torch.maximum(self.high, other.high))
+
     @property
     def ends(self) -> tuple[Tensor, ...]:
         """Both ends, or the one of an exact number."""
@@ -71,8 +78,7 @@ class Range(NamedTuple):
 class Jet(NamedTuple):
     """Ranges of a function over pieces, its gradient with a further axis, and its Hessian with two more, or None.
 
-    Each number has an axis of pieces, the last ones. Its length is one for a function that does not depend on the
-    number, so that a function of one number is evaluated on the pieces of that number alone.
+    The last axis of the value is that of pieces.
     """
 
     value: Range
@@ -116,7 +122,7 @@ def _along_rows(x: Tensor) -> Tensor:
 def constant(value: Tensor | float, like: Jet) -> Jet:
     """Jet of a tensor that is constant."""
     value = torch.as_tensor(value, dtype=torch.float64)
-    value = value.reshape(*value.shape, *[1] * like.first.low.shape[-1])
+    value = value.unsqueeze(-1)
     parts = [value, *(value.new_zeros(part.low.shape[-k:]) for k, part in ((1, like.first), (2, like.second)) if part)]
     return Jet(*(Range(part, part) for part in parts), *[None] * (3 - len(parts)))
 
@@ -207,6 +213,24 @@ def _clamp(x: Jet, low: float | None = None, high: float | None = None) -> Jet:
     return x
 
 
+def _root_of_sum(u: Jet, f: Jet) -> Jet:
+    """√(u² + f): its slope u / √(u² + f) increases with u where f ≥ 0, which operations one by one do not show."""
+    if bool((f.value.low < 0).any()):
+        return _power(u * u + f, 0.5)
+    value = (power(u.value, 2) + f.value).map(torch.sqrt)
+    inverse = power(value, -1)
+    cube = power(inverse, 3)
+    slopes = [torch.stack([end / (end**2 + g).sqrt() for g in f.value.ends]) for end in (u.value.low, u.value.high)]
+    slope = Range(slopes[0].amin(0).nan_to_num(-1), slopes[1].amax(0).nan_to_num(1))  # NaN is 0 / 0
+    by_u, by_f = u.through(value, slope, f.value * cube), f.through(value, inverse.times(0.5), cube.times(-0.25))
+    second = None
+    if by_u.second:
+        bend = (slope * power(inverse, 2)).times(-0.5).map(_wide).map(_wide)
+        mixed = bend * (u.first.map(_wide) * f.first.map(_along_rows))
+        second = by_u.second + by_f.second + mixed + mixed.map(lambda x: x.mT)
+    return Jet(value, by_u.first + by_f.first, second)
+
+
 OPERATIONS: dict[str, Callable[..., Jet]] = {
     "add": lambda a, b, alpha=1: a + b.times(alpha),
     "sub": lambda a, b, alpha=1: a + b.times(-alpha),
@@ -236,52 +260,75 @@ OPERATIONS: dict[str, Callable[..., Jet]] = {
     "clamp": _clamp,
     "clamp_min": _clamp,
     "clamp_max": lambda a, high: _clamp(a, None, high),
+    "root_of_sum": _root_of_sum,
 }
-"""Jets of elementwise ATen operations by name; the arguments are in the order of torch, numbers too."""
+"""Jets of elementwise operations by the names of ATen (√(u² + f) has none); arguments in the order of torch."""
 
 
 def gains(function: Callable[..., Jet], boxes: list[Range]) -> tuple[Range, list[Range]]:
-    """Ranges of a function (...) of one or two numbers, and of its derivatives, where each number is in its box (...).
+    """Ranges of a function (...) of one or two numbers and of its derivatives, with each number in its box (..., 1).
 
-    Boxes have an axis of length one for each number, and are cut into pieces along it. Where a derivative is monotone
-    in a number, its extremes are at the ends of the piece; else it differs from its value in the middle by at most the
-    second derivative times half the width.
+    Branch and bound: pieces of the boxes are halved while their bounds exceed the extremes that points have attained.
     """
-    boxes = [Range(box.low, box.low) if bool((box.low == box.high).all()) else box for box in boxes]  # exact numbers
-    whole = function(*_numbers(boxes, True))
-    if bool((whole.first.low == whole.first.high).all()):
-        return _hull(whole.value, boxes), [_hull(whole.first.entry(k), boxes) for k in range(len(boxes))]
-    pieces = _cut(boxes)
-    jet = function(*_numbers(pieces, True))
-    shape = torch.broadcast_shapes(*(piece.low.shape for piece in pieces), jet.value.low.shape)
-    first = jet.first.map(lambda x: x.expand(*shape, -1))
-    found = []
-    for k in range(len(boxes)):
-        bends = [jet.second.entry(k, j) for j in range(len(boxes))]
-        rising, falling = [bend.low >= 0 for bend in bends], [bend.high <= 0 for bend in bends]
-        rest = sum(
-            (bend.largest * piece.radius).nan_to_num(0, math.inf).where(~(up | down), 0.0)
-            for bend, piece, up, down in zip(bends, pieces, rising, falling, strict=True)
+    pieces = [Range(box.low, box.low) if bool((box.low == box.high).all()) else box for box in boxes]  # exact numbers
+    empty = torch.full((), math.inf, dtype=torch.float64)
+    found = attained = Range(empty, -empty)
+    for cuts in range(CUTS + 1):
+        bounds, values = _bounds(function, pieces)
+        attained = attained.hull(values)
+        width, size = attained.high - attained.low, attained.largest.flatten(0, -2).amax(0)
+        slack = (SLACK * width + SMALL * size).nan_to_num(0, 0)
+        beyond = bounds.high > (attained.high + slack).unsqueeze(-2)
+        loose = (beyond | (bounds.low < (attained.low - slack).unsqueeze(-2))).any(-1) & (cuts < CUTS)
+        done = ~loose.unsqueeze(-1)
+        found = found.hull(
+            Range(bounds.low.where(done, math.inf).amin(-2), bounds.high.where(done, -math.inf).amax(-2))
         )
-        ends = []
-        for up, down in ((rising, falling), (falling, rising)):
-            at = [
-                p.low if len(p.ends) == 1 else p.high.where(u, p.low.where(d, p.middle))
-                for p, u, d in zip(pieces, up, down, strict=True)
-            ]
-            ends.append(function(*_numbers([Range(x, x) for x in at], False)).first.entry(k))
-        high = torch.minimum(ends[0].high + rest, first.high[..., k])
-        low = torch.maximum(ends[1].low - rest, first.low[..., k])
-        found.append(_hull(Range(low, high), boxes))
-    return _hull(jet.value, boxes), found
+        number = int(loose.sum(-1).max())
+        if number == 0:
+            break
+        rest = loose.byte().argsort(dim=-1, descending=True)[..., :number]  # entries with fewer halve others again
+        pieces = [piece.map(lambda end, at=rest, to=loose.shape: end.expand(to).gather(-1, at)) for piece in pieces]
+        for _ in range(HALVINGS):
+            pieces = _halves(pieces)
+    return found.entry(0), [found.entry(1 + k) for k in range(len(boxes))]
 
 
-def _hull(x: Range, boxes: list[Range]) -> Range:
-    """Range over all pieces; NaN is no bound."""
-    pieces = tuple(range(-len(boxes), 0))
-    x = x.map(lambda end: end.expand(torch.broadcast_shapes(end.shape, [1] * len(boxes))))
-    low, high = x.low.nan_to_num(-math.inf, None, -math.inf), x.high.nan_to_num(math.inf, math.inf)
-    return Range(low.amin(pieces), high.amax(pieces))
+def _bounds(function: Callable[..., Jet], pieces: list[Range]) -> tuple[Range, Range]:
+    """Ranges (..., pieces, 1 + numbers) of a function and its derivatives; the hull (..., 1 + numbers) of some values.
+
+    Where one of them is monotone in a number, its extremes are at the ends of the piece; else it differs from its
+    value in the middle by at most its derivative times half the width.
+    """
+    k, jet = len(pieces), function(*_numbers(pieces, True))
+    shape = torch.broadcast_shapes(*(piece.low.shape for piece in pieces), jet.value.low.shape)
+    direct = _joined(jet.value.map(_wide), jet.first, (*shape, k), -1)
+    slopes = _joined(jet.first.map(_along_rows), jet.second, (*shape, k, k), -2)
+    rising, falling = slopes.low >= 0, slopes.high <= 0
+    radii = torch.stack([piece.radius.expand(shape) for piece in pieces], -1).unsqueeze(-2)
+    rest = (slopes.largest * radii).nan_to_num(0, math.inf).where(~(rising | falling), 0.0).sum(-1)
+    points = []
+    for j, piece in enumerate(pieces):
+        low, middle, high = (end.unsqueeze(-1) for end in (piece.low, piece.middle, piece.high))
+        up, down = rising[..., j], falling[..., j]
+        largest, smallest = high.where(up, low.where(down, middle)), low.where(up, high.where(down, middle))
+        at = torch.cat([largest, smallest], -1).flatten(-2)
+        points.append(Range(at, at))
+    there = function(*_numbers(points, False))
+    values = _joined(there.value.map(_wide), there.first, (*points[0].low.shape, k), -1)
+    own = values.map(lambda end: end.unflatten(-2, (-1, 2, 1 + k)).diagonal(0, -2, -1))
+    high = torch.minimum(own.high[..., 0, :] + rest, direct.high).nan_to_num(math.inf, math.inf)  # NaN is no bound
+    low = torch.maximum(own.low[..., 1, :] - rest, direct.low).nan_to_num(-math.inf, None, -math.inf)
+    attained = Range(values.low.nan_to_num(math.inf).amin(-2), values.high.nan_to_num(-math.inf).amax(-2))
+    return Range(torch.minimum(low, high), high), attained  # an exact derivative stays so
+
+
+def _joined(one: Range, other: Range, shape: Sequence[int], axis: int) -> Range:
+    """Ranges next to each other along an axis, the first of which has size one there."""
+    single = [*shape]
+    single[axis] = 1
+    ends = [torch.cat([a.expand(single), b.expand(shape)], axis) for a, b in zip(one, other, strict=True)]
+    return Range(*ends)
 
 
 def _numbers(boxes: list[Range], twice: bool) -> list[Jet]:
@@ -292,21 +339,19 @@ def _numbers(boxes: list[Range], twice: bool) -> list[Jet]:
     ]
 
 
-def _cut(boxes: list[Range]) -> list[Range]:
-    """Pieces of boxes, wider where the number is larger than one: functions hardly bend there."""
-    scales = [Range(box.low.asinh(), box.high.asinh()) for box in boxes]
-    widths = [max(float(scale.radius.max()), 1e-300) for scale in scales]
-    first = PIECES if len(boxes) == 1 else min(PIECES, max(1, round(math.sqrt(PIECES * widths[0] / widths[1]))))
-    counts = [first, PIECES // first][: len(boxes)]
-    pieces = []
-    for axis, box, scale, count in zip(range(-len(boxes), 0), boxes, scales, counts, strict=True):
-        if len(box.ends) == 1:
-            pieces.append(box)
+def _halves(pieces: list[Range]) -> list[Range]:
+    """Both halves of each piece, cut along its widest number.
+
+    Widths are those of asinh of the numbers: functions hardly bend where numbers are larger than one.
+    """
+    scales = [piece.map(torch.asinh) for piece in pieces]
+    widest = torch.stack([scale.radius for scale in scales]).argmax(0)
+    halves = []
+    for k, (piece, scale) in enumerate(zip(pieces, scales, strict=True)):
+        if len(piece.ends) == 1:
+            halves.append(piece.map(lambda end: torch.cat([end, end], -1)))
             continue
-        share = torch.linspace(0, 1, count + 1, dtype=torch.float64).reshape(-1, *[1] * (-axis - 1))
-        edges = torch.sinh(scale.low + share * 2 * scale.radius)
-        edges.narrow(axis, 0, 1).copy_(box.low)
-        edges.narrow(axis, count, 1).copy_(box.high)
-        edges = edges.clamp(box.low, box.high)
-        pieces.append(Range(edges.narrow(axis, 0, count), edges.narrow(axis, 1, count)))
-    return pieces
+        middle = scale.middle.sinh().clamp(piece.low, piece.high)
+        low, high = middle.where(widest == k, piece.low), middle.where(widest == k, piece.high)
+        halves.append(Range(torch.cat([piece.low, low], -1), torch.cat([high, piece.high], -1)))
+    return halves

@@ -5,6 +5,7 @@ operations are matrices; a product of two matrices that both move is elementwise
 """
 
 import functools
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -23,7 +24,7 @@ LINEAR = VIEWS | {"_to_copy", "bmm", "cat", "constant_pad_nd", "cumsum", "mean",
 LINEAR |= {"slice_scatter", "stack", "sum"}
 """Operations that are linear, or affine, in their tensors."""
 
-OF_SEVERAL = {"add", "sub", "rsub", "mul", "div"}
+OF_SEVERAL = {"add", "sub", "rsub", "mul", "div", "root_of_sum"}
 """Elementwise operations of several tensors; the others take one, and numbers."""
 
 
@@ -119,7 +120,7 @@ class _Reader:
             args = tuple(self._settled(x) if isinstance(x, Expression) else x for x in args)
             moving = [x for x in args if isinstance(x, Expression)]
             sources = {id(x): x for x in moving}
-        found = Expression(value, name, tuple(args), kwargs, tuple(sources.values()))
+        found = Expression(value, *_fused(name, args, kwargs), tuple(sources.values()))
         scaled = len(moving) == 1 and (name == "mul" or (name == "div" and isinstance(args[0], Expression)))
         found.affine = (name in ("add", "sub", "rsub", "neg") or scaled) and all(x.affine for x in moving)
         return self._settled(found) if found.affine and len(sources) == 2 else found  # a sum of signals is one signal
@@ -157,11 +158,10 @@ class _Reader:
         """Signal of the expression, a unit for each of its entries."""
         if x.signal is None:
             shape, boxes, arguments = x.value.shape, [], []
-            axes = [1] * len(x.sources)  # of pieces
             for source in x.sources:
                 place = torch.arange(source.value.numel()).reshape(source.value.shape)
                 over = self.units.over(source.signal)
-                boxes.append(over.map(lambda end, at=place: end[at].reshape(*at.shape, *axes)))
+                boxes.append(over.map(lambda end, at=place: end[at].unsqueeze(-1)))
                 arguments.append(Signal(*(part[place.expand(shape).flatten()] for part in source.signal)))
             value, found = gains(lambda *jets: x.jet(dict(zip(map(id, x.sources), jets, strict=True))), boxes)
             flat = [gain.map(lambda end: end.expand(shape).flatten()) for gain in found]
@@ -169,6 +169,16 @@ class _Reader:
             far = [(end.expand(shape).flatten() - x.value.flatten()).abs() for end in value]
             x.signal = signal._replace(reach=torch.minimum(signal.reach, torch.maximum(*far)))
         return x.signal
+
+
+def _fused(name: str, args: tuple, kwargs: dict) -> tuple[str, tuple, dict]:
+    """√(u² + f) as one operation, any other as it is."""
+    total = args[0]
+    if name == "sqrt" and total.op == "add" and total.options.get("alpha", 1) == 1:
+        for square, rest in itertools.permutations(total.operands):
+            if isinstance(square, Expression) and square.op == "mul" and square.operands[0] is square.operands[1]:
+                return "root_of_sum", (square.operands[0], rest), {}
+    return name, tuple(args), kwargs
 
 
 def _source(value: Tensor, signal: Signal) -> Expression:
