@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import torch
+import xarray as xr
 
 import romkit
 from romkit.inference import Tracker
