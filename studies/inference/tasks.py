@@ -130,23 +130,32 @@ def bound(case: tuple) -> dict[str, object]:
     return {"bound": float(np.sqrt((bounds**2).mean())), "bounds": bounds.tolist()}
 
 
-def inferred(case: tuple, beyond: tuple, contestant: str, settings: tuple = ()) -> dict[str, object]:
-    """Errors, intervals, seconds and alarms of a contestant; alarms also on contexts beyond the range (see `Case`)."""
+def inferred(case: tuple, beyond: tuple, contestant: str, settings: tuple = (), few: int = 0) -> dict[str, object]:
+    """Errors, intervals, seconds and alarms of a contestant; alarms also on contexts beyond the range (see `Case`).
+
+    One that takes minutes for a window has the first `few` of them, each by itself.
+    """
     case = made(case)
     observed, truth = case.inside
     started = time.perf_counter()
     estimator = CONTESTANTS[contestant](case, observed, **dict(settings))
-    prepared = time.perf_counter() - started
-    estimator(observed.isel(trajectory=[0]))  # the compiler runs at the first call
-    started = time.perf_counter()
-    found = estimator(observed)
-    seconds = {"preparing": prepared, "each of all": (time.perf_counter() - started) / case.draws, "single": []}
-    seconds["processor"] = []
-    for k in range(min(SINGLE, case.draws)):
+    seconds = {"preparing": time.perf_counter() - started, "single": [], "processor": []}
+    if not few:
+        estimator(observed.isel(trajectory=[0]))  # the compiler runs at the first call
+        started = time.perf_counter()
+        found = estimator(observed)
+        seconds["each of all"] = (time.perf_counter() - started) / case.draws
+    alone = []
+    for k in range(few or min(SINGLE, case.draws)):
         started, before = time.perf_counter(), time.process_time()
-        estimator(observed.isel(trajectory=[k]))
+        alone.append(estimator(observed.isel(trajectory=[k])))
         seconds["single"].append(time.perf_counter() - started)
         seconds["processor"].append(time.process_time() - before)
+        if few:
+            print(k, truth[k], {name: np.asarray(value).tolist() for name, value in alone[-1].items()}, flush=True)
+    if few:
+        truth, seconds["each of all"] = truth[:few], float(np.mean(seconds["single"]))
+        found = {name: np.concatenate([each[name] for each in alone]) for name in alone[0]}
     estimate = np.asarray(found["estimate"])
     numbers = {"truth": truth, "estimate": estimate, "rms": np.sqrt(((estimate - truth) ** 2).mean())}
     numbers |= {"bias": (estimate - truth).mean(0), "median": np.median(abs(estimate - truth))}
