@@ -54,7 +54,7 @@ def small(monkeypatch, tmp_path):
     monkeypatch.setattr(romkit, "continuation", lambda *args, **more: branch(*args, **fewer(more)))
     for name in ("infer", "calibrate", "sensors", "assimilate", "Tracker"):
         monkeypatch.setattr(romkit, name, partial(with_few_runs, getattr(romkit, name)))
-    monkeypatch.setattr(intervals, "PIECES", 64)  # certificates stay valid, and are larger
+    monkeypatch.setattr(intervals, "CUTS", 2)  # certificates stay valid, and are larger
     monkeypatch.setattr(bounds, "STEPS", 5)
     monkeypatch.chdir(tmp_path)
     before = dict(romkit.projections.METHODS)

@@ -102,8 +102,8 @@ def simulate(q0, v0, lengths, times, threads=1):
     """Angles and velocities (N, T, 4) and where they are finite, of chains that start at q0 and v0 (N, 4)."""
     models = lambda step: [engine.compile_chain(row, step) for row in lengths.tolist()]  # noqa: E731
     parts = lambda y: np.split(y, 2, -1)  # noqa: E731
-    solver = engine.Simulator("MuJoCo RK4", DT, models, parts, lambda q, v: np.concatenate([q, v], -1))
-    solver.threads = threads
+    join = lambda q, v: np.concatenate([q, v], -1)  # noqa: E731
+    solver = engine.Simulator("MuJoCo RK4", DT, models, parts, join, threads=threads)
     start = torch.from_numpy(np.concatenate([q0, v0], -1))
     states = solver(lambda t, y: y, start, torch.from_numpy(times)).states.numpy()
     return *np.split(states, 2, -1), np.isfinite(states).all(-1)
