@@ -481,6 +481,10 @@ def basis(
         x = _snapshots(data, device)
         whole = Summary.of(x, rank, weigher(weight, x.shape[-1]))
     else:
+        most = min(chunks[..., 0].size, chunks.shape[-1])
+        if tolerance is None and rank > most:  # refused before the data are read
+            expected = f"at most {most}, the number of snapshots or of their components"
+            raise InputError("rank", expected=expected, got=rank, fix="lower it, or give more snapshots")
         whole = stream(chunks, rank, weight, checkpoint, device)
     return whole.basis(rank if tolerance is None else _smallest(whole.share, tolerance, rank), weight)
 

@@ -107,7 +107,7 @@ def test_bad_input():
     for data, rank, chunk, message in (
         (broken, 10, 20, "expected finite snapshots, got NaN or infinity in trajectory 1"),
         (DATA.state.values, 3, 20, "data: expected a dataset with state"),
-        (DATA, 200, 20, "rank: expected at most 80"),
+        (broken, 200, 20, "rank: expected at most 80, the number"),  # before the data are read
         (DATA * 0, 1, 20, "rank: expected at most 0, the directions"),
         (DATA, 3, 0, "chunk: expected an integer >= 1"),
     ):
