@@ -200,7 +200,8 @@ class Track(NamedTuple):
         estimate: (p,) in physical units.
         std: (p,) its standard deviation.
         alarm: the observations do not come from the model at any context of the training range.
-        jump: the context has jumped, so that members spread or start anew.
+        jump: the context has jumped, so that members spread, or the state is another, so that they start anew where a
+            training state is nearer to the observation.
     """
 
     estimate: np.ndarray
@@ -216,8 +217,8 @@ class Tracker:
     Members start from training states that resemble the first observation. Three tests look at the last `window`
     observations: whether innovations are larger than their covariance says ("residual"), whether the estimate is out
     of the training range ("range"), and whether the sum of its changes is larger than that of their variances says
-    ("jump"). After the first fails, members start anew, after the third their contexts spread. The second raises the
-    alarm, and so does the first where starting anew has not helped.
+    ("jump"). After the first fails, members start anew if a training state is nearer to the observation than they are,
+    after the third their contexts spread. The second raises the alarm, and so does the first if it fails again.
 
     Args:
         source: a projection, whose latent state is filtered, or a full system.
@@ -397,12 +398,14 @@ class Tracker:
         c[:, self._free] = self.members[:, self.state_size :]
         return self.members[:, : self.state_size], c
 
-    def _begin(self, values: np.ndarray, there: np.ndarray) -> None:
-        """Members from training states that resemble an observation."""
-        apart = (((self._seen - values) / self._deviation)[:, there] ** 2).sum(1)
+    def _begin(self, values: np.ndarray, there: np.ndarray, limit: float = np.inf) -> None:
+        """Members from training states that resemble an observation, if one is nearer than the limit."""
+        apart, self._taken = (((self._seen - values) / self._deviation)[:, there] ** 2).sum(1), 0
+        if apart.min() >= limit:
+            return
         near = np.argsort(apart)[: max(self._count, int(ANALOGUES * len(apart)))]
         self.members = self._library[self._rng.choice(near, self._count, replace=len(near) < self._count)]
-        self._taken, self.map = 0, None
+        self.map = None
 
     def _widen(self) -> None:
         """Spread the contexts of members by that of training, while their full states stay."""
@@ -448,7 +451,7 @@ class Tracker:
         again, self._unexplained = self._unexplained, "residual" in failed
         self._alarm = "range" in failed or (again and self._unexplained)
         if self._unexplained:
-            self._begin(values, there)
+            self._begin(values, there, self.residual[0] ** 2 * there.sum())
         elif "jump" in failed:
             self._widen()
         return self._unexplained or "jump" in failed

@@ -94,7 +94,7 @@ def drift(runs: dict[str, dict]) -> Figure:
     """The forcing and its estimates over time."""
     drawing, ((axis,),) = panels(1, 1, (7.0, 3.2))
     t = np.array(runs["full"]["t"])
-    for (name, found), colour in zip(runs.items(), ("#D55E00", "#009E73", "#0072B2"), strict=True):
+    for (name, found), colour in zip(runs.items(), ("#D55E00", "#CC79A7", "#009E73", "#0072B2"), strict=True):
         mean, std = np.array(found["estimate"]), np.array(found["std"])
         axis.plot(t, mean, color=colour, lw=0.8, label=f"{name}, with its 90 % interval")
         axis.fill_between(t, mean - 1.645 * std, mean + 1.645 * std, color=colour, alpha=0.25, lw=0)
@@ -129,7 +129,7 @@ def _tracking(results: Found) -> dict[str, str]:
         [name, *milli([*run["rms"].values(), run["largest"]["after"], _early(run)])]
         for name, run in ((name, found[f"drift, {name}"]) for name in FILTERS)
     ]
-    alarms, (begins, ends) = {name: found[f"alarm, {name}"] for name in FILTERS[:2]}, found["drift, full"]["mixed"]
+    alarms, (begins, ends) = {name: found[f"alarm, {name}"] for name in FILTERS[:-1]}, found["drift, full"]["mixed"]
     costs = {name: value for name, value in found["cost"].items() if isinstance(value, float)}
     cost = [[name, f"{value:.2f}", f"{value / costs['reduced']:.0f}"] for name, value in costs.items()]
     outside = [
@@ -150,5 +150,5 @@ def _tracking(results: Found) -> dict[str, str]:
         "ends": f"{ends:.0f}",
         "cost": table(cost, ("filter", "ms per update", "relative to reduced")),
         "outside": table(outside, ("filter", "distance from the range", "below", "above", "false alarms")),
-        "runs": alarms["reduced"]["runs"],
+        "runs": alarms["flow"]["runs"],
     }

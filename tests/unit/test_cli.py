@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 import romkit
 from romkit.cli import app, describe
+from romkit.core.runtime import bars
 from romkit.data import open_dataset, save_dataset
 from romkit.systems import SYSTEMS, Lorenz96
 
@@ -242,7 +243,8 @@ def attempts(command):
 def fault(words):
     """Whatever a command does that is neither its job nor a refusal in one line."""
     try:
-        result = romkit_command(*words, split=False)
+        with bars(False):  # a busy machine would show one
+            result = romkit_command(*words, split=False)
     except Exception as error:
         return f"{type(error).__name__}: {error!s:.200}"
     lines = result.stderr.splitlines()
