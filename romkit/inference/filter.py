@@ -41,6 +41,9 @@ MANY = 1e6
 RUNS = 50
 """Fewest runs on training trajectories whose extremes give the thresholds of the tests."""
 
+ROTATIONS = 256
+"""Number of random rotations that members are turned by; a draw of them costs less than a new one."""
+
 WIDER = 0.5
 """Spread of the contexts after a jump, relative to that of the training contexts."""
 
@@ -72,7 +75,7 @@ class _Full:
         context, times = torch.from_numpy(c), torch.tensor([start, end], dtype=torch.float64)
         solver = self.system.solver or self.system.make_solver(context)
         field = self.system.phase_field(context)
-        with torch.no_grad(), one_thread(), runtime.bars(False):
+        with runtime.bars(False):
             w = solver(field, torch.from_numpy(w), times).states[:, -1].numpy()
         return self.seen(w, c, moved)
 
@@ -112,8 +115,7 @@ class _Reduced:
         given = np.concatenate(parts, axis=1)
         y = torch.zeros(len(w), self.width, dtype=torch.float64)
         y.numpy()[:, : given.shape[1]] = given
-        with torch.no_grad(), one_thread():
-            found = self._view(y)(t, y).numpy()
+        found = self._view(y)(t, y).numpy()
         x, w = found[:, :size], found[:, size : size + self.size]
         return x[:, self.rows] if self.basis is None else self.basis[0] + x @ self.basis[1], w
 
@@ -151,8 +153,7 @@ class _Reduced:
     def _moved(self, w: np.ndarray, c: np.ndarray, speed: np.ndarray, start: float, end: float) -> np.ndarray:
         """States (N, d) at time `end`."""
         y = torch.from_numpy(np.concatenate([w, c, speed[:, None]], axis=1))
-        with torch.no_grad(), one_thread(), runtime.bars(False):
-            return self._motion(y)(y, torch.tensor([start, end], dtype=torch.float64))[1, :, : self.size].numpy()
+        return self._motion(y)(y, torch.tensor([start, end], dtype=torch.float64))[1, :, : self.size].numpy()
 
     def _motion(self, y: Tensor) -> Run:
         """Solver of the field with context and speed in the state, so that one compiled field serves all contexts."""
@@ -308,7 +309,7 @@ class Tracker:
         times, c = data.times.numpy(), data.contexts.initial.numpy().copy()
         c[:, [every.index(name) for name in context]] = context_array(list(context), context)
         self._known, self.limits = c[0], dict.fromkeys(TESTS, np.inf)
-        with torch.no_grad():
+        with torch.no_grad(), one_thread():
             self._learn(data, c, rows)
         if false_alarms is not None:
             every = max(1, round((interval or times[1] - times[0]) / (times[1] - times[0])))
@@ -351,6 +352,8 @@ class Tracker:
         self._record, self._taken = np.empty((self._window, 2 + 2 * len(self._free))), 0
         self.tests = dict.fromkeys(TESTS, np.nan)
 
+    @torch.no_grad()
+    @one_thread()
     def update(self, t: float, values: object) -> Track:
         """Take an observation (s,) at time t, NaN where it is missing, and give the estimate there.
 
@@ -387,7 +390,7 @@ class Tracker:
         self.map, self.residual = np.eye(self._count), (np.nan, np.nan)
         if there.any():
             unit = there / self._deviation  # what is missing weighs nothing
-            self._analyse(np.nan_to_num(values) * unit, seen * unit, int(there.sum()))
+            self._analyse(np.where(there, values, 0.0) * unit, seen * unit, int(there.sum()))
             jump = self._test(values, there)
         c = self.members[:, self.state_size :]
         return Track(c.mean(0), c.std(0, ddof=1), self._alarm, jump)
@@ -428,7 +431,8 @@ class Tracker:
         gram = own @ own.T
         root = np.linalg.inv(np.linalg.cholesky(gram + n * np.eye(n)))
         along = root @ (own @ innovation)
-        gain, root = along @ root, np.sqrt(n) * _rotation(n, self._rng) @ root
+        turns = _rotations(n)
+        gain, root = along @ root, np.sqrt(n) * turns[self._rng.integers(len(turns))] @ root
         turned, after = basis @ root @ basis.T, root @ before
         self.map = 1 / self._count + gain @ basis.T + turned
         self.members = (self.map + (self._inflation - 1) * turned) @ self.members
@@ -474,10 +478,11 @@ def _mean_free(n: int) -> np.ndarray:
     return np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]
 
 
-def _rotation(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Random orthogonal matrix (n, n), all equally likely."""
-    turn, triangle = np.linalg.qr(rng.standard_normal((n, n)))
-    return turn * np.sign(np.diag(triangle))
+@functools.cache
+def _rotations(n: int) -> np.ndarray:
+    """Random orthogonal matrices (ROTATIONS, n, n), all equally likely."""
+    turns, triangles = np.linalg.qr(np.random.default_rng(0).standard_normal((ROTATIONS, n, n)))
+    return turns * np.sign(np.diagonal(triangles, axis1=1, axis2=2))[:, None]
 
 
 @validated
