@@ -158,6 +158,21 @@ def test_a_forcing_out_of_range_raises_the_alarm(tracker, forcing):
     assert any(track.alarm for track in tracks(tracker, states))
 
 
+@pytest.mark.parametrize(("off", "anew"), [(0.0, False), (5.0, True)])
+def test_members_start_anew_only_where_a_training_state_is_nearer(waves, off, anew):
+    system, rng = Lorenz96(), np.random.default_rng(0)
+    start = 3.15 + np.sin(2 * np.pi * 5 * np.arange(36) / 36) + 0.3 * rng.standard_normal(36)  # no wave of the training
+    states = romkit.simulate(system, initial_state=start, F=3.15, duration=0.2, dt=0.05).state.values[0]
+    tracker = romkit.Tracker(system, noise=0.075, training=waves, false_alarms=None, window=2)
+    tracker.limits["residual"] = -np.inf
+    for k, x in enumerate(states[:4]):
+        if k == 3:  # the first time that the test looks
+            tracker.members[:, :36] = states[2] + off + 0.05 * rng.standard_normal((24, 36))
+        track = tracker.update(0.05 * k, x + 0.075 * rng.standard_normal(36))
+    assert track.jump
+    assert (tracker.map is None) == anew
+
+
 def test_a_tracker_is_the_filter_one_observation_at_a_time(waves):
     given = {"noise": 0.1, "training": waves, "dynamics": PetrovGalerkin(), "system": Lorenz96(), "seed": 3}
     flow, seen = romkit.load("flow-lorenz96"), waves.isel(trajectory=[4], time=slice(0, 20))
