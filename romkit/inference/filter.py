@@ -41,7 +41,7 @@ MANY = 1e6
 RUNS = 50
 """Fewest runs on training trajectories whose extremes give the thresholds of the tests."""
 
-ROTATIONS = 256
+ROTATIONS = 32
 """Number of random rotations that members are turned by; a draw of them costs less than a new one."""
 
 WIDER = 0.5
