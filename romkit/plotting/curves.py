@@ -118,7 +118,8 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
     Args:
         run: a rollout; or a dataset or forecast, whose `state` is shown.
 
-    The title has the Hellinger distance of the two, the mean over components (`romkit.metrics.hellinger_distance`).
+    Titles have the context, and the Hellinger distance of the two, the mean over components
+    (`romkit.metrics.hellinger_distance`).
 
     Raises:
         InputError: uneven times, or missing samples.
@@ -151,8 +152,10 @@ def plot_spectrum(run: xr.Dataset) -> Figure:
             for values, colour, text in zip(drawn, (style.DARK, style.ORANGE), texts, strict=False):
                 density = metrics.power_density(values[k]).mean(-1).numpy()
                 panel.plot(frequency[1:], density[1:], color=colour, label=text)
+            titles = [style.context(run, k, varying=True)]
             if len(drawn) == 2:
-                panel.set_title(f"distance {float(metrics.hellinger_distance(*(x[k] for x in drawn)).mean()):.2g}")
+                titles.append(f"distance {float(metrics.hellinger_distance(*(x[k] for x in drawn)).mean()):.2g}")
+            panel.set_title("\n".join(filter(None, titles)))
             panel.set(yscale="log", xscale="log", xlabel=along)
             style.plain(panel)
         axes[0, 0].set_ylabel("power density")

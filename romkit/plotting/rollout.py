@@ -104,20 +104,10 @@ def median_seed(run: xr.Dataset) -> int:
     return int(order[(len(order) - 1) // 2])
 
 
-def context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
-    """Context parameters of a trajectory that differ between trajectories, or those that do not."""
-    values = [
-        f"{name} = {coord.values[trajectory]:.4g}{style.unit(coord, ' {}')}"
-        for name, coord in display.parameters(run).items()
-        if coord.dims == ("trajectory",) and (len(np.unique(coord.values)) > 1) == varying
-    ]
-    return ",\n".join(", ".join(values[k : k + 4]) for k in range(0, len(values), 4))
-
-
 def headline(run: xr.Dataset) -> str:
     """System, shared context, method, sizes and dynamics of a run, on one line."""
     method, dynamics = (run.attrs.get(key, "?") for key in ("projection", "dynamics"))
-    shared = context(run, 0, varying=False).replace("\n", " ")
+    shared = style.context(run, 0, varying=False).replace("\n", " ")
     sizes = f"{run.sizes['latent_component']} of {run.sizes['component']} dimensions"
     name = f"{run.attrs.get('system', 'data')}{' at ' if shared else ''}{shared}"
     return f"{name}: {method} with {sizes}, {dynamics.removesuffix('Model')}"
@@ -148,7 +138,7 @@ def _columns(run: xr.Dataset) -> list[Column]:
     length = f"{time[window - 1] - time[0]:.3g} {style.unit(run['time'], '{}') or 'time units'}"
     if count > 1:
         extent = "" if window == len(time) else f"\nlast {length}"
-        return [Column(k, last, context(run, k, varying=True) + extent) for k in range(count)]
+        return [Column(k, last, style.context(run, k, varying=True) + extent) for k in range(count)]
     if window == len(time):
         return [Column(0, whole, "")]
     return [Column(0, slice(0, window), f"first {length}"), Column(0, last, f"last {length}")]

@@ -70,6 +70,16 @@ def truth(run: xr.Dataset) -> str:
     return run["truth"].attrs.get("long_name", "full model")
 
 
+def context(run: xr.Dataset, trajectory: int, *, varying: bool) -> str:
+    """Context parameters of a trajectory that differ between trajectories, or those that do not."""
+    values = [
+        f"{name} = {coord.values[trajectory]:.4g}{unit(coord, ' {}')}"
+        for name, coord in display.parameters(run).items()
+        if coord.dims == ("trajectory",) and (len(np.unique(coord.values)) > 1) == varying
+    ]
+    return ",\n".join(", ".join(values[k : k + 4]) for k in range(0, len(values), 4))
+
+
 def members(run: xr.Dataset) -> xr.Dataset:
     """Run with the dimensions seed, trajectory, time in front, also those that `romkit.rollout` leaves out."""
     for dim in ("trajectory", "seed"):

@@ -32,7 +32,7 @@ def tasks(runs: int, length: float, ramp: float, steps: int) -> list[Numbers]:
     """Tasks of the entry `tracking` of a preset."""
     given = {"runs": runs, "length": length}
     return [
-        Numbers.of("tracking: score", score, seeds=min(runs, 3), steps=steps),
+        Numbers.of("tracking: score", score, seeds=min(runs, 10), steps=steps),
         *(Numbers.of(f"tracking: constant, {model}", constant, model=model, **given) for model in FILTERS),
         *(Numbers.of(f"tracking: jump, {model}", jump, model=model, **given) for model in FILTERS),
         Numbers.of("tracking: cost", cost, updates=min(steps // 40, 50)),
