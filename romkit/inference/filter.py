@@ -212,12 +212,11 @@ class Tracker:
     """Ensemble Kalman filter of state and context, one observation at a time.
 
     The update is a symmetric square root (ETKF), followed by a random reflection that leaves mean and covariance as
-    they are; with whole rotations one long run in ten of the published score's was lost.
-    Members start from training states that resemble the first observation. Three tests look at the last `window`
-    observations: whether innovations are larger than their covariance says ("residual"), whether the estimate is out
-    of the training range ("range"), and whether the sum of its changes is larger than that of their variances says
-    ("jump"). After the first fails, members start anew if a training state is nearer to the observation than they are,
-    after the third their contexts spread. The second raises the alarm, and so does the first if it fails again.
+    they are. Members start from training states that resemble the first observation. Three tests look at the last
+    `window` observations: whether innovations are larger than their covariance says ("residual"), whether the estimate
+    is out of the training range ("range"), and whether the sum of its changes is larger than that of their variances
+    says ("jump"). After the first fails, members start anew if a training state is nearer to the observation than they
+    are, after the third their contexts spread. The second raises the alarm, and so does the first if it fails again.
 
     Args:
         source: a projection, whose latent state is filtered, or a full system.
@@ -254,7 +253,7 @@ class Tracker:
     Raises:
         InputError: what cannot be used.
 
-    Source: Bishop, Etherton, Majumdar (2001); Sakov & Oke (2008) for the rotation; Willsky & Jones (1976) for jumps.
+    Source: Bishop, Etherton, Majumdar (2001); Sakov & Oke (2008) for reflections; Willsky & Jones (1976) for jumps.
 
     Example:
         >>> import numpy as np
