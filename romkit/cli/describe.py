@@ -163,7 +163,7 @@ def run(run: "xr.Dataset") -> str:
     rows = [[*heads, "valid for", "status"]]
     for k in range(run.sizes["trajectory"]):
         one = run.isel(trajectory=k)
-        if label := rollout.context(run, k, varying=True):
+        if label := style.context(run, k, varying=True):
             rows.append([label.replace("\n", " ")])
         valid, diverged, seeds = float(one["valid_time"].median()), int((one["status"] != 0).sum()), one.sizes["seed"]
         lasts = f"{'>= ' if valid >= time[-1] - time[0] else ''}{valid:.3g}{display.with_unit(unit)}"
